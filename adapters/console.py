@@ -24,11 +24,20 @@ from starlette.routing import BaseRoute, Route
 
 from adapters.console_screen import Event, Screen
 from agent.core.bodies import BodyTooLarge, whole_body
-from gateway.channels.adapter import Admit, ChannelSettings, Diagnosis, Entrance, Health, SignedIn, State, Surroundings
+from gateway.channels.adapter import (
+    AdapterContext,
+    Admit,
+    ChannelSettings,
+    Diagnosis,
+    Entrance,
+    Health,
+    SignedIn,
+    State,
+)
 from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document, Plain
-from gateway.channels.errors import ChannelBusy, ChannelRejected, HouseTrouble
-from gateway.channels.inbound import Inbound, Mention, Pressed, Said, Sender
+from gateway.channels.errors import ChannelBusy, ChannelRejected, GatewayUnavailable
+from gateway.channels.inbound import ButtonClicked, Inbound, Mention, MessageReceived, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import CommandSpec, Outbound, SentRef
 from gateway.channels.plain_text import as_text
@@ -57,12 +66,12 @@ class _Posted(BaseModel):
 class Console:
     """The adapter: whoever may open the control socket is the one person of the one conversation."""
 
-    def __init__(self, settings: ConsoleSettings, surroundings: Surroundings) -> None:
+    def __init__(self, settings: ConsoleSettings, adapter_context: AdapterContext) -> None:
         self.channel_type = settings.channel_type
         self.key = ConversationKey(self.channel_type, "")
-        self.screen = Screen(surroundings.home / f"{self.channel_type}.jsonl")
-        self._clock = surroundings.clock
-        self._only_demo = surroundings.only_demo
+        self.screen = Screen(adapter_context.home / f"{self.channel_type}.jsonl")
+        self._clock = adapter_context.clock
+        self._only_demo = adapter_context.only_demo
         self._admit: Admit | None = None
         self.routes: Sequence[BaseRoute] = [
             Route("/events", self._events),
@@ -101,7 +110,7 @@ class Console:
     async def _say(self, request: Request) -> Response:
         posted = await _posted(request)
         now = self._clock.now()
-        said = Said(
+        said = MessageReceived(
             key=self.key, place="", message_id=posted.id, sender=_sender(request), received_at=now, sent_at=now,
             text=posted.text, mention=Mention.DIRECT,
         )  # fmt: skip
@@ -109,7 +118,7 @@ class Console:
 
     async def _press(self, request: Request) -> Response:
         posted = await _posted(request)
-        pressed = Pressed(
+        pressed = ButtonClicked(
             key=self.key, place="", message_id=posted.message, sender=_sender(request), received_at=self._clock.now(),
             action=posted.action, interaction=posted.id, interaction_id=posted.id,
         )  # fmt: skip
@@ -120,7 +129,7 @@ class Console:
             return JSONResponse({"error": "the gateway is starting or stopping", "fix": "try again"}, status_code=503)
         try:
             receipt = await self._admit(inbound)
-        except HouseTrouble as error:
+        except GatewayUnavailable as error:
             return JSONResponse({"error": str(error), "fix": "send it again"}, status_code=503)
         return JSONResponse({"outcome": receipt.outcome, "reason": receipt.reason})
 
@@ -156,7 +165,7 @@ class ConsoleChannel:
             with _busy_without_disk():
                 await self._screen.take_away(sent.id)
 
-    async def whisper(self, message: Outbound, to: UserId | None) -> SentRef:
+    async def send_ephemeral(self, message: Outbound, to: UserId | None) -> SentRef:
         return self._shown({"type": "whisper", **_content(message)}, "whisper")
 
     async def open(self, document: Document, *, reply_to: str | None, to: UserId | None) -> SentRef:

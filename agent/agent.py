@@ -8,9 +8,9 @@ from sqlalchemy import Connection
 from agent.autonomy import Autonomy
 from agent.built_ins import BuiltIns, CommandResult
 from agent.compaction.writing import settle, writing_of
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.errors import AgentInvalid, AgentMissing
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.definitions import Definition
 from agent.goals.stored import Reason
 from agent.inbox import Source, Work
@@ -21,7 +21,7 @@ from agent.storage import inbox_rows, outbox_rows
 from agent.storage.errors import StorageTrouble
 from agent.storage.fence import check_epoch
 from agent.storage.inbox_rows import InboxStatus
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.turn.hooking import session_ends
 from agent.turn.intake import open_early
 from agent.turn.lifecycle import LifecycleState
@@ -125,7 +125,7 @@ class Agent:
 
         Others are not touched.
         """
-        self.goal.gives_way = self.goal.working_on is not None
+        self.goal.preemptible = self.goal.working_on is not None
         self.command.planning.give_way()
 
     def _open(self, conn: Connection, work: Work) -> object:
@@ -215,18 +215,18 @@ class Agent:
             instruction.definition = instruction.definitions.load(instruction.name)
         return instruction.definition
 
-    def _notice(self, work: Work, phrase: str, **values: object) -> Say:
+    def _notice(self, work: Work, phrase: str, **values: object) -> OutgoingMessage:
         incoming = work.incoming
         sentence = self.runtime.phrases(phrase, incoming.language, **values)
         sentence = self.runtime.phrases("with_ref", incoming.language, text=sentence, ref=f"in-{work.inbox_id}")
-        return Say(
+        return OutgoingMessage(
             text=sentence, kind="notice", answers=incoming.message_ref, interaction=incoming.interaction, verbatim=True
         )
 
     async def _commit(
         self,
         work: Work,
-        says: tuple[Say, ...],
+        says: tuple[OutgoingMessage, ...],
         *,
         ends: InboxStatus | None = None,
         staged: StagedChanges = StagedChanges(),  # noqa: B008 - frozen
@@ -234,7 +234,7 @@ class Agent:
         """Write what is said without a turn, what a command changed, how the inbox row ends (None: a turn follows)."""
         if not says and ends is None:
             return
-        conversation, at = self.session.conversation, to_us(self.runtime.clock.now())
+        conversation, at = self.session.conversation, to_timestamp(self.runtime.clock.now())
         step = writing_of(self.message.compaction) if self.session.id is not None else None
 
         def commit(conn: Connection) -> list[int] | None:
@@ -254,13 +254,13 @@ class Agent:
             if ends is not None:
                 inbox_rows.finish(conn, work.inbox_ids, ends, work.epoch)
             take_first(conn)
-            passing("commit.within")
+            failpoint("commit.within")
             return placed
 
-        passing("commit.before")
+        failpoint("commit.before")
         with self.runtime.outbox.committing() as take_first:
             written = await self.runtime.database.write(commit)
-            passing("commit.after")
+            failpoint("commit.after")
         if written is None:  # words of it were forgotten meanwhile
             self.message.forget()
         elif step is not None:

@@ -22,7 +22,7 @@ from agent.core.tools import Tool
 from agent.definitions import Definitions
 from agent.goals.roles import Reachable, RoleOf, always_reachable, role_then
 from agent.goals.telling import Buttoned, no_buttons
-from agent.hearing import Hearing
+from agent.hearing import VoiceTranscription
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
@@ -30,7 +30,7 @@ from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
 from agent.operations import follow_definition
-from agent.plans.desk import Plans
+from agent.plans.desk import PlanService
 from agent.plans.telling import Buttoned as PlanButtons
 from agent.plans.telling import no_buttons as no_plan_buttons
 from agent.providers.calling import Models
@@ -40,8 +40,8 @@ from agent.skills.learning import Learning
 from agent.skills.tools import LoadSkill
 from agent.storage.database import Database
 from agent.style.user_model import UserModel
-from agent.subagent.crew import Crew
-from agent.subagent.fleet import Fleet
+from agent.subagent.crew import SubagentRunner
+from agent.subagent.fleet import SubagentRegistry
 from agent.subagent.profiles import Profiles
 from agent.subagent.tool import Agent as AgentTool
 from agent.tools.approvals import Approvals
@@ -106,13 +106,13 @@ class Shared:
     executor: Executor
     built_ins: BuiltIns
     ledger: Ledger
-    hearing: Hearing
+    voice_transcription: VoiceTranscription
     memory: Memory
     learning: Learning
     models: Models
     approvals: Approvals
     hooks: Hooks
-    plans: Plans
+    plans: PlanService
     settings: Callable[[], Settings]
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
     user_model: Callable[[], UserModel | None] = lambda: None
@@ -125,10 +125,10 @@ class Shared:
     reachable: Reachable = always_reachable
     skills: Catalogue = field(default_factory=Catalogue)
     plan_buttons: PlanButtons = no_plan_buttons
-    fleet: Fleet = field(default_factory=Fleet)
+    subagent_registry: SubagentRegistry = field(default_factory=SubagentRegistry)
 
 
-def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[Tool, ...]:
+def built_in_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[Tool, ...]:
     """The tools every agent may have."""
     return (
         CurrentTime(clock),
@@ -154,7 +154,7 @@ def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[T
     )
 
 
-def house_tool_names() -> frozenset[str]:
+def built_in_tool_names() -> frozenset[str]:
     """What `house_tools` are called, for who has no house to build them in."""
     tools = (
         CurrentTime,
@@ -214,7 +214,7 @@ def assemble(
             outbox=outbox,
             phrases=shared.phrases,
             ledger=shared.ledger,
-            hearing=shared.hearing,
+            voice_transcription=shared.voice_transcription,
             memory=shared.memory,
             learning=shared.learning,
             approvals=shared.approvals,
@@ -236,7 +236,7 @@ def assemble(
         command=CommandState(built_ins=shared.built_ins),
     )
     profiles = Profiles(shared.definitions.roots, known_tools=shared.definitions.known_tools)
-    agent.tool.crew = Crew(agent, profiles, shared.fleet)
+    agent.tool.subagent_runner = SubagentRunner(agent, profiles, shared.subagent_registry)
     asks = SideCalls(agent)
     agent.context.engine = Engine(
         conversation=conversation,
@@ -249,7 +249,7 @@ def assemble(
         now=shared.clock.now,
         dumps=agent.context.dumps,
         flush=Flushing(agent),
-        before_compact=lambda rung: compaction_begins(rung, agent),
+        before_compact=lambda stage: compaction_begins(stage, agent),
     )
     if settings.debug.enabled:
         folder = dump_folder(shared.home / settings.debug.output_dir, conversation, shared.clock.now())

@@ -9,7 +9,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.goal_events import GoalCompleted, GoalMoved
 from agent.goals import store
 from agent.goals.driver import (
@@ -36,7 +36,7 @@ from agent.ledger.purses import Allowance
 from agent.storage import conversation_rows, inbox_rows
 from agent.storage.errors import StorageTrouble
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.supervisor import Supervisor
 from agent.turn.goals import spent_on, write_move
 from agent.turn.states import States
@@ -151,7 +151,7 @@ class Autonomy:
             states.runtime.outbox.live(live_line(goal, states.runtime.phrases), states.goal.buttons("stop", goal))
         else:
             states.runtime.outbox.live("")
-            states.runtime.ledger.budgets.purses.close(str(goal.id))
+            states.runtime.ledger.budgets.spending_caps.close(str(goal.id))
         if moved.ended:
             with states.runtime.outbox.committing():
                 pass  # what is said of its end was committed with it
@@ -181,7 +181,7 @@ class Autonomy:
         if not isinstance(found, Verdict):
             log.warning("goal %d was not checked: %s", goal.id, found)
         settings, ledger = states.runtime.settings.agent.goal, states.runtime.ledger
-        calls = [entry for entry in ledger.unwritten(None) if entry.bill.goal == str(goal.id)]
+        calls = [entry for entry in ledger.unwritten(None) if entry.attribution.goal == str(goal.id)]
 
         def write(conn: Connection) -> Moved | None:
             at = self._at()
@@ -192,10 +192,10 @@ class Autonomy:
                 return None
             moved = after_check(now, found, spent_on(conn, now), settings)
             write_move(conn, moved, states, at, answer=True)
-            passing("goal.within")
+            failpoint("goal.within")
             return moved
 
-        passing("goal.judged")
+        failpoint("goal.judged")
         while True:
             try:
                 moved = await states.runtime.database.write(write)
@@ -203,7 +203,7 @@ class Autonomy:
             except StorageTrouble as error:
                 log.warning("what the check of goal %d found cannot be written yet: %s", goal.id, error)
                 await states.runtime.clock.sleep(UNSAVED_PAUSE_S)
-        passing("goal.after")
+        failpoint("goal.after")
         ledger.written(calls)
         if moved is not None:
             self._follow(moved)
@@ -216,8 +216,8 @@ class Autonomy:
             tokens=own.tokens if own.tokens is not None else settings.autonomous_max_tokens,
             priced=own.usd is not None,
         )
-        purses = self._states.runtime.ledger.budgets.purses
-        purses.open(str(goal.id), allowance, usd=goal.used.usd, tokens=goal.used.tokens)
+        spending_caps = self._states.runtime.ledger.budgets.spending_caps
+        spending_caps.open(str(goal.id), allowance, usd=goal.used.usd, tokens=goal.used.tokens)
 
     def _at(self) -> int:
-        return to_us(self._states.runtime.clock.now())
+        return to_timestamp(self._states.runtime.clock.now())

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.core.messages import FilePart, ToolUse
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.inbox import Brought, Work
 from agent.operations import Operations
 
@@ -16,7 +16,7 @@ class CommandResult:
     `go_on_call` is run in that turn in place of asking the model.
     """
 
-    says: tuple[Say, ...] = ()
+    says: tuple[OutgoingMessage, ...] = ()
     go_on_with: str | None = None
     go_on_files: tuple[FilePart, ...] = ()
     go_on_quoted: str | None = None

@@ -17,7 +17,7 @@ from agent.memory.local_vectors import LocalEmbedder, is_installed
 from agent.memory.settings import SemanticSettings
 from agent.memory.vectors import Embedder, NoVectors, unit
 from agent.providers.costs import cost_of
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.providers.prices import Card, lookup
 from agent.providers.provider import Usage
 from agent.providers.registry import Registry
@@ -97,11 +97,11 @@ class Metered:
         self._endpoint = endpoint
         self._ledger = ledger
 
-    async def embed(self, texts: Sequence[str], *, as_query: bool, bill: Bill) -> Sequence[bytes]:
+    async def embed(self, texts: Sequence[str], *, as_query: bool, attribution: CostAttribution) -> Sequence[bytes]:
         guess = sum(len(text.encode()) for text in texts) // 3 + len(texts)
         cost = self._cost(guess)
-        reserved = self._ledger.set_aside(
-            replace(bill, purpose=PURPOSE),
+        reserved = self._ledger.quarantined(
+            replace(attribution, purpose=PURPOSE),
             self._endpoint.name,
             self._endpoint.model,
             tokens=guess,

@@ -14,7 +14,7 @@ from agent.core.messages import FilePart
 from agent.ledger.bills import Entry
 from agent.ledger.ledger import Ledger, Reserved
 from agent.providers.costs import cost_of
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.providers.provider import Usage
 from agent.providers.retries import RetryPolicy, delay_for
 from agent.providers.transcription import Transcriber, Transcribers, Transcript, TranscriptionSettings
@@ -29,7 +29,7 @@ log = logging.getLogger("tieline.hearing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hearing:
+class VoiceTranscription:
     """Shared by all agents. Off where `[transcription]` names no provider."""
 
     home: Path
@@ -48,21 +48,23 @@ class Hearing:
             if file.mime_type.startswith("audio/") and file.mime_type not in takes and _heading(file) not in text
         )
 
-    def unheard(self, files: Sequence[FilePart], takes: frozenset[str]) -> bool:
+    def hidden_from_history(self, files: Sequence[FilePart], takes: frozenset[str]) -> bool:
         """Whether nobody hears a sound file: neither the model, nor a transcriber."""
         is_off = self.transcribers is None or not self.transcribers.settings.provider
         return is_off and any(file.mime_type.startswith("audio/") and file.mime_type not in takes for file in files)
 
-    async def written(self, file: FilePart, bill: Bill) -> str:
+    async def written(self, file: FilePart, attribution: CostAttribution) -> str:
         """What was said in it, under a line that names it; or that it could not be written down."""
         try:
-            transcript = await self._transcript(file, replace(bill, purpose=PURPOSE))
+            transcript = await self._transcript(file, replace(attribution, purpose=PURPOSE))
         except AgentError as error:
-            log.warning("a voice message is not written down: %s", error, extra={"conversation": bill.conversation})
+            log.warning(
+                "a voice message is not written down: %s", error, extra={"conversation": attribution.conversation}
+            )
             return f"[{file.name} could not be transcribed]"
         return f"{_heading(file)}\n{transcript.text}" if transcript.text else f"[no speech was heard in {file.name}]"
 
-    async def _transcript(self, file: FilePart, bill: Bill) -> Transcript:
+    async def _transcript(self, file: FilePart, attribution: CostAttribution) -> Transcript:
         assert self.transcribers is not None
         settings = self.transcribers.settings
         if file.size > settings.max_mb * MEGABYTE:
@@ -73,7 +75,7 @@ class Hearing:
         failures = 0
         while True:
             try:
-                return await self._attempt(await self.transcribers.current(), path, file, bill, settings)
+                return await self._attempt(await self.transcribers.current(), path, file, attribution, settings)
             except ProviderBusy as error:
                 failures += 1
                 delay = delay_for(error, attempt=failures, started=False, jitter=0.0, policy=self.policy())
@@ -83,12 +85,17 @@ class Hearing:
                 await self.clock.sleep(delay)
 
     async def _attempt(
-        self, transcriber: Transcriber, path: Path, file: FilePart, bill: Bill, settings: TranscriptionSettings
+        self,
+        transcriber: Transcriber,
+        path: Path,
+        file: FilePart,
+        attribution: CostAttribution,
+        settings: TranscriptionSettings,
     ) -> Transcript:
         guess = Transcript(text="", seconds=file.size / BYTES_A_SECOND)
         most = _entered(guess, transcriber, settings)
-        reserved = self.ledger.set_aside(
-            bill,
+        reserved = self.ledger.quarantined(
+            attribution,
             transcriber.name,
             transcriber.model,
             tokens=most.prompt + most.output,

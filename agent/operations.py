@@ -257,7 +257,7 @@ class Operations:
         return state.id
 
     def _switched(self) -> None:
-        self._states.provider.standing_in, self._states.provider.over_budget = None, False
+        self._states.provider.fallback, self._states.provider.over_budget = None, False
         self._states.provider.cache.forget()
         self._states.context.engine.provider_switched()
         announce(self._states, budget_of(self._states))

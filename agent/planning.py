@@ -16,11 +16,11 @@ from agent.goals.stored import Reason
 from agent.goals.ticks import short
 from agent.inbox import Work
 from agent.plans import store
-from agent.plans.stored import AT_WORK, Plan, put_down
+from agent.plans.stored import AT_WORK, Plan, paused
 from agent.sessions import runs
 from agent.storage import conversation_rows, inbox_rows
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.turn.pipeline import turn
 from agent.turn.plans import PlanTurns, show, write_ending
 from agent.turn.run import Executed, StagedChanges
@@ -130,7 +130,7 @@ class Planning:
 
     def _put_to_rest(self, conn: Connection, plan: Plan, why: Reason, work: Work) -> Plan:
         at = self._at()
-        rests = put_down(plan, why)
+        rests = paused(plan, why)
         store.save(conn, rests, at)
         runs.end_run(conn, work.inbox_id, "cancelled", at)
         inbox_rows.finish(conn, work.inbox_ids, "done", work.epoch)
@@ -160,4 +160,4 @@ class Planning:
         )
 
     def _at(self) -> int:
-        return to_us(self._states.runtime.clock.now())
+        return to_timestamp(self._states.runtime.clock.now())

@@ -14,7 +14,7 @@ from agent.providers.slot import Choice
 from agent.sessions import store, windows
 from agent.sessions.windows import LoadedWindow
 from agent.storage import waiting_rows
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import States
 
@@ -27,7 +27,7 @@ class Status:
     """
 
     choice: Choice
-    standing_in: str | None  # who answers while the chosen provider cannot
+    fallback: str | None  # who answers while the chosen provider cannot
     over_budget: bool  # which is so because its budget is used up
     provider: str
     model: str
@@ -76,7 +76,7 @@ async def status_of(states: States, session: SessionId | None) -> Status:
     subgoals = states.message.compaction.watch.subgoals
     return Status(
         choice=states.provider.slot.choice,
-        standing_in=states.provider.standing_in,
+        fallback=states.provider.fallback,
         over_budget=states.provider.over_budget,
         provider=provider.name,
         model=provider.model,
@@ -118,7 +118,7 @@ async def usage_of(states: States, session: SessionId | None) -> Usage:
     def read(conn: Connection) -> Usage:
         return Usage(
             session=rows.totals(conn, conversation=conversation, session=session) if session else UsageTotals(),
-            today=rows.totals(conn, conversation=conversation, since=to_us(midnight)),
+            today=rows.totals(conn, conversation=conversation, since=to_timestamp(midnight)),
             all=rows.totals(conn, conversation=conversation),
         )
 

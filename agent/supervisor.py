@@ -7,9 +7,9 @@ from agent.core.messages import Message, text_message
 from agent.goals.driver import Barred, Busy, Failed, Found
 from agent.goals.stored import Goal, Reason
 from agent.goals.verdicts import ANSWER_TOKENS, MOST_MESSAGES, REPAIR, SYSTEM, NoVerdict, question, read_verdict
-from agent.ledger.purses import PurseEmpty
+from agent.ledger.purses import CapReached
 from agent.providers.calling import Attempt, Call
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.providers.provider import Provider, Request, SystemPrompt
 from agent.providers.watching import Unwatched
 from agent.sessions import store
@@ -42,7 +42,7 @@ class Supervisor:
             return Failed(f"no verdict: {mistake}")
         except ProviderBusy as error:
             return Busy(error.after_s) if error.limited else Failed(str(error))
-        except PurseEmpty as error:
+        except CapReached as error:
             key, values = sentence_of(error)
             return Barred(Reason(key=key, values={name: str(value) for name, value in values.items()}))
         except Refused as error:  # somebody's budget: it may be given more, or a new day begins
@@ -68,7 +68,7 @@ class Supervisor:
         call = Call(
             route=(lambda: (slot.named(name),)) if name else slot.route,
             prepare=prepare,
-            bill=Bill(
+            attribution=CostAttribution(
                 purpose=PURPOSE,
                 conversation=goal.conversation,
                 session=states.session.id,

@@ -11,7 +11,7 @@ from agent.core.ids import SessionId
 from agent.inbox import Work
 from agent.providers.opening import LazyProvider
 from agent.sessions import windows
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.turn.flushing import may_look_back
 from agent.turn.look import ContextView, FocusView, SidequestView, fillings_of, focus_of, sidequest_of
 from agent.turn.notes import read_notes
@@ -90,7 +90,7 @@ class WindowOperations:
             await self._loaded(session)
         provider, window, tally = states.provider.slot.current(), states.message.window, states.message.compaction.tally
         scale, fixed = states.metrics.estimator.scale, states.context.fixed
-        now_ms = to_us(states.runtime.clock.now()) // 1000
+        now_ms = to_timestamp(states.runtime.clock.now()) // 1000
         return ContextView(
             used=int((fixed + window.tokens) * scale),
             window=provider.context_window or DEFAULT_WINDOW,

@@ -28,7 +28,7 @@ from gateway.telemetry.logging import FOLLOWED, LogFile, follow_runs, set_up
 from gateway.telemetry.loop_lag import LoopLag
 from gateway.telemetry.metrics import COUNTED, Metrics
 from gateway.telemetry.redaction import Redactor
-from gateway.telemetry.traces import Traces
+from gateway.telemetry.traces import EventLog
 from gateway.telemetry.trouble import Troubles
 from gateway.web.control import Control, ControlError, OperationError
 from gateway.web.server import WebError, WebServer
@@ -73,12 +73,12 @@ class App:
         self.live.listen(lambda fresh: self._redactor.add(*fresh.secrets))
         self._troubles = Troubles(self._clock, redact=self._redactor)
         self._lag = LoopLag(self._clock)
-        program = program_as_typed(to_strangers=True)
+        program = program_as_typed(to_unpaired=True)
         self._phrase = read_catalogue(spell=lambda sentence: marked(with_program(program, sentence)))
         self._web = WebServer(settings.web, home=settings.home, clock=self._clock)
         early = {"sign-in-link": self._link, "version": _version, "heard": self._heard}
         self._control = Control(settings.home, early, is_starting=True)
-        self._house: Any = None
+        self._services: Any = None
         self._has_pages = False  # the operator's pages come with the first web chat, which they link to
         self.ready = anyio.Event()
 
@@ -112,7 +112,7 @@ class App:
 
     async def heard(self, channel_type: str) -> None:
         """Wait until that account hears; call it after `ready`."""
-        while not self._house.accounts.health()[channel_type].hears:  # noqa: ASYNC110 - health is only ever asked
+        while not self._services.accounts.health()[channel_type].hears:  # noqa: ASYNC110 - health is only ever asked
             await anyio.sleep(0.02)
 
     async def _serve(self, stop: anyio.Event) -> None:
@@ -121,20 +121,20 @@ class App:
         try:
             async with anyio.create_task_group() as tasks:
                 await foundation.accounts.listen(tasks)
-                self._house = ends = house = await self._build(foundation)
+                self._services = ends = services = await self._build(foundation)
                 self._mount(tasks)
-                await house.run(tasks)
+                await services.run(tasks)
                 self._announce_address()
-                tasks.start_soon(house.take_in, tasks)
-                tasks.start_soon(house.loops.keep, "configuration", partial(self.live.watch, self._clock))
-                tasks.start_soon(house.warm_up)
+                tasks.start_soon(services.ingest, tasks)
+                tasks.start_soon(services.loops.keep, "configuration", partial(self.live.watch, self._clock))
+                tasks.start_soon(services.warm_up)
                 tasks.start_soon(self._keep_owning)
                 gc.freeze()  # it stays: each look through it for garbage would hold up turns for 0.1 s
                 gc.set_threshold(OBJECTS_BETWEEN_LOOKS)
                 self.ready.set()
                 await stop.wait()
                 _log.info("ending: running turns have %g s", DRAIN_S)
-                await house.drain(DRAIN_S)
+                await services.drain(DRAIN_S)
                 tasks.cancel_scope.cancel()
         finally:
             await ends.aclose()
@@ -180,22 +180,22 @@ class App:
         """Two processes on one database would poll the same accounts: the one that lost it ends at once (DESIGN §9)."""
         errors = import_module("agent.storage.errors")
         try:
-            await self._house.keep_owning()
+            await self._services.keep_owning()
         except errors.DatabaseHeld as error:
             _log.critical("the database was taken over while it could not be reached: %s", error)
             raise TakenOver(str(error)) from error
 
     def _mount(self, tasks: TaskGroup) -> None:
-        house = self._house
+        services = self._services
         self._bus.listen(self._metrics.listen, COUNTED)
         self._bus.listen(follow_runs, FOLLOWED)
         if self.live.settings.logging.traces:
-            traces = Traces(self.live.settings.home / "traces", self._clock, self._redactor)
+            traces = EventLog(self.live.settings.home / "traces", self._clock, self._redactor)
             self._bus.listen(traces.listen)
-            tasks.start_soon(house.loops.keep, "traces", traces.run)
-        self._control.add({**house.operations.table(), "status": house.overview.status})
-        self._web.measure(self._metrics, house.overview.gauges)
-        self._web.watch(house.overview.reasons)
+            tasks.start_soon(services.loops.keep, "traces", traces.run)
+        self._control.add({**services.operations.table(), "status": services.overview.status})
+        self._web.measure(self._metrics, services.overview.gauges)
+        self._web.watch(services.overview.reasons)
 
     def _mount_adapter(self, adapter: Adapter) -> None:
         entrance = next(
@@ -207,11 +207,11 @@ class App:
             self._web.mount_adapter(adapter, entrance)
             if entrance == "sign_in" and not self._has_pages:
                 self._has_pages = True
-                self._web.mount_pages(self._house.overview)
+                self._web.mount_pages(self._services.overview)
 
     def _announce_address(self) -> None:
         settings = self.live.settings
-        provider = self._house.providers.default
+        provider = self._services.providers.default
         if self._is_read_by_a_person:
             self._announce(f"Chat:     {self._new_link()}")
         else:  # into a journal no code may go that signs an owner in

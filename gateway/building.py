@@ -8,28 +8,28 @@ from functools import partial
 
 import anyio
 
-from agent.assembly import Shared, house_tools, known_tools, shared_executor
+from agent.assembly import Shared, built_in_tools, known_tools, shared_executor
 from agent.between_turns import BetweenTurns, Jobs
 from agent.core.clock import Clock
 from agent.core.events import ContextBuilt, EventBus
 from agent.core.ids_source import random_uuid
 from agent.definitions import Definitions
 from agent.embedding import Embedders
-from agent.goals.desk import Goals
-from agent.hearing import Hearing
+from agent.goals.desk import GoalService
+from agent.hearing import VoiceTranscription
 from agent.memory.eviction import Sweep
 from agent.memory.memory import Memory
 from agent.memory.vectors import Vectors
-from agent.plans.desk import Plans
+from agent.plans.desk import PlanService
 from agent.providers.calling import Models
 from agent.providers.known_models import KnownModels
-from agent.providers.opening import Surroundings as ProviderSurroundings
+from agent.providers.opening import ProviderDeps as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
 from agent.providers.transcription import Transcribers
 from agent.skills.loading import roots_of
 from agent.skills.reloading import Skills
 from agent.storage.model_rows import ModelStore
-from agent.subagent.fleet import Fleet
+from agent.subagent.fleet import SubagentRegistry
 from agent.subagent.profiles import Profiles
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
@@ -44,27 +44,26 @@ from gateway.access.decisions import Decisions
 from gateway.channels.adapter import Adapter
 from gateway.channels.keys import ConversationKey
 from gateway.commands.all import all_commands
-from gateway.commands.desk import Desk
-from gateway.commands.house import House as CommandHouse
+from gateway.commands.desk import CommandHandler
+from gateway.commands.house import CommandDeps
 from gateway.commands.plan_buttons import plan_buttons
 from gateway.config.live import SHIPPED_SKILLS, Live
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.call_journal import open_journal
 from gateway.delivery.delivery import Delivery
 from gateway.delivery.egress import Guard
-from gateway.house import House
-from gateway.operations.bystanders import Bystanders
+from gateway.house import Services
+from gateway.operations.bystanders import OperationCallbacks
 from gateway.operations.desk import Operations
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.attachments import Attachments
-from gateway.router.house import House as RouterHouse
-from gateway.router.house import Rules
+from gateway.router.house import RouterDeps, Rules
 from gateway.router.notices import Notices
 from gateway.router.router import Router
 from gateway.running import go_betweens
 from gateway.running.accounts import Gateway
 from gateway.running.added_servers import AddedServers
-from gateway.running.agents import Waking
+from gateway.running.agents import AgentFactory
 from gateway.running.alerts import Alerts
 from gateway.running.chosen import load_chosen
 from gateway.running.dispatching import Running, local_dispatcher
@@ -73,9 +72,9 @@ from gateway.running.learning import open_learning
 from gateway.running.loops import Loops
 from gateway.running.model_health import ModelHealth
 from gateway.running.opening import Foundation
-from gateway.running.overview import OverviewDesk
+from gateway.running.overview import OverviewService
 from gateway.running.schedules import Scheduling
-from gateway.running.spending import SpendingDesk, open_ledger
+from gateway.running.spending import SpendingService, open_ledger
 from gateway.running.upkeep import Upkeep
 from gateway.running.user_models import UserModels
 from gateway.running.working import working_tools_of
@@ -100,7 +99,7 @@ async def build(
     adapter_opened: Callable[[Adapter], None],
     version: str,
     redactor: Redactor | None = None,
-) -> House:
+) -> Services:
     """Build the rooms on the open database."""
     settings, started_at = live.settings, clock.now()
     redact = redactor or Redactor(settings.secrets)
@@ -159,7 +158,7 @@ async def build(
         phrase=phrase,
     )
 
-    spending = SpendingDesk(bus, alerts, notices, phrase)
+    spending = SpendingService(bus, alerts, notices, phrase)
     held = partial(go_betweens.held, live, chosen)
     scheduling = Scheduling(
         live,
@@ -170,7 +169,7 @@ async def build(
         metrics,
         deliver=delivery.wake,
         work=lambda conversation: dispatcher.wake(conversation),
-        tell_owner=alerts.tell,
+        notify_owner=alerts.tell,
         reachable=reachable,
     )
     embedders = Embedders(settings=lambda: live.settings.memory.semantic, providers=lambda: providers, ledger=ledger)
@@ -188,7 +187,7 @@ async def build(
     learning = await open_learning(live, database, clock, bus, skills.catalogue, redact)
     user_model = UserModels(lambda: live.settings.memory.style).current
     outputs = Outputs(settings.home)
-    tools = (*house_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
+    tools = (*built_in_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
     executor = shared_executor(tools, clock, outputs, redact)
     mcp_health = partial(go_betweens.mcp_health, troubles, alerts, clock)
     servers = Servers(
@@ -201,21 +200,21 @@ async def build(
         tried=executor.toolbox.tried,
     )
     added_servers = AddedServers(database, clock, servers, partial(mcp_health, added=True))
-    await added_servers.take_up()
+    await added_servers.recover()
     definitions = Definitions(
         live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING | RESOURCE_TOOLS)
     )
     tokenizer = Tokenizer(settings.context.tokenizer)
     bus.listen(lambda published: tokenizer.heed(published.event), [ContextBuilt])
-    waking: Waking
-    background, fleet = BetweenTurns(), Fleet()
-    goals = Goals(
+    agent_factory: AgentFactory
+    background, subagent_registry = BetweenTurns(), SubagentRegistry()
+    goals = GoalService(
         database,
         clock,
         settings=lambda: live.settings.agent.goal,
         wake=lambda conversation: dispatcher.wake(conversation),
     )
-    plans = Plans(
+    plans = PlanService(
         database,
         clock,
         lambda: live.settings.plans,
@@ -223,7 +222,7 @@ async def build(
         changed=delivery.plan_prompts.changed,
         redact=redact,
     )
-    house = CommandHouse(
+    services = CommandDeps(
         home=settings.home,
         database=database,
         clock=clock,
@@ -237,17 +236,17 @@ async def build(
         default_verbosity=lambda: live.settings.delivery.verbosity,
         persistence=lambda: live.settings.session.provider_persistence,
         held=held,
-        preference_changed=lambda place: waking.refresh(place),
+        preference_changed=lambda place: agent_factory.refresh(place),
         health=accounts.health,
         stop=lambda conversation, reason, said_at: go_betweens.stop(
-            conversations, waking.is_meant, conversation, reason, said_at
+            conversations, agent_factory.is_meant, conversation, reason, said_at
         ),
         stop_within=lambda place, reason, said_at: go_betweens.stop_within(
-            conversations, waking.is_meant, place, reason, said_at
+            conversations, agent_factory.is_meant, place, reason, said_at
         ),
         is_running=lambda conversation: dispatcher.is_running(conversation),
-        running_since=lambda conversation: waking.running_since(conversation),
-        is_ending=lambda conversation: waking.is_ending(conversation),
+        running_since=lambda conversation: agent_factory.running_since(conversation),
+        is_ending=lambda conversation: agent_factory.is_ending(conversation),
         approvals=approvals,
         tools=lambda: executor.toolbox.names,
         servers=servers,
@@ -257,18 +256,18 @@ async def build(
         ledger=ledger,
         more_allowed=spending.more_allowed,
         ask=partial(go_betweens.ask, delivery),
-        schedules=scheduling.desk,
+        schedules=scheduling.service,
         memory=memory,
         learning=learning,
         skills=skills,
         skills_on=lambda: live.settings.skills.enabled,
         user_model=user_model,
         goals=goals,
-        fleet=fleet,
+        subagent_registry=subagent_registry,
         profiles=Profiles(definitions.roots, known_tools=definitions.known_tools),
         plans=plans,
-        plan_of=lambda conversation: waking.plan_of(conversation),
-        goal_of=lambda conversation: waking.goal_of(conversation),
+        plan_of=lambda conversation: agent_factory.plan_of(conversation),
+        goal_of=lambda conversation: agent_factory.goal_of(conversation),
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
         deliver=delivery.wake,
@@ -277,7 +276,7 @@ async def build(
         switched_off=lambda: go_betweens.switched_off(live.settings),
     )
     commands = all_commands()
-    desk = Desk(commands, house, lambda conversation: waking.operations(conversation))
+    handler = CommandHandler(commands, services, lambda conversation: agent_factory.operations(conversation))
     shared = Shared(
         home=settings.home,
         database=database,
@@ -287,10 +286,10 @@ async def build(
         phrases=phrase,
         definitions=definitions,
         executor=executor,
-        built_ins=desk,
+        built_ins=handler,
         settings=lambda: live.settings.turn,
         ledger=ledger,
-        hearing=Hearing(
+        voice_transcription=VoiceTranscription(
             home=settings.home,
             clock=clock,
             ledger=ledger,
@@ -313,10 +312,10 @@ async def build(
         goal_buttons=goal_buttons(phrase),
         goal_role=goal_role(book, live),
         reachable=reachable,
-        fleet=fleet,
+        subagent_registry=subagent_registry,
         plan_buttons=plan_buttons(phrase),
     )
-    waking = Waking(
+    agent_factory = AgentFactory(
         shared,
         providers=lambda: providers,
         outbox_for=delivery.outbox_for,
@@ -324,12 +323,14 @@ async def build(
         around=chosen.around,
     )
     session = settings.session
-    conversations = Conversations(waking.wake, clock=clock, idle_s=session.idle_minutes * 60, most=session.most_awake)
+    conversations = Conversations(
+        agent_factory.wake, clock=clock, idle_s=session.idle_minutes * 60, most=session.most_awake
+    )
     memory.forgotten.listen(partial(go_betweens.forgotten, background, conversations))
     abandoned = Abandoned(goals, plans, Jobs(background), phrase, delivery)
     dispatcher = local_dispatcher(live, database, clock, conversations, delivery, alerts, phrase, abandoned)
     router = Router(
-        RouterHouse(
+        RouterDeps(
             database=database,
             clock=clock,
             rules=lambda: Rules(
@@ -339,22 +340,22 @@ async def build(
             ),
             book=book,
             decisions=decisions,
-            desk=desk,
+            handler=handler,
             notices=notices,
             questions=delivery.questions,
             approvals=approvals,
             conversations=Running(dispatcher, conversations),
             outbox_for=delivery.outbox_for,
             queue_mode=lambda conversation: chosen.mode(conversation, live),
-            gives_way=waking.works_by_itself,
+            preemptible=agent_factory.works_by_itself,
             channel=delivery.channel_for,
             expect=dispatcher.expect,
-            wake=partial(go_betweens.wake_for_person, waking, dispatcher),
+            wake=partial(go_betweens.wake_for_person, agent_factory, dispatcher),
             attachments=Attachments(settings.home, phrase, limit_mb=lambda: live.settings.retention.attachment_mb),
             phrase=phrase,
-            tell_owner=alerts.tell,
+            notify_owner=alerts.tell,
             met=alerts.met,
-            setting_changed=house.setting_changed,
+            setting_changed=services.setting_changed,
             knows_parent=chosen.knows,
             learn_parent=lambda thread, parent: chosen.learn(thread, parent, database, clock),
             later=Jobs(background).start,
@@ -366,7 +367,7 @@ async def build(
         home=settings.home,
         phrase=phrase,
         admins=lambda: live.settings.access.admins,
-        bystanders=Bystanders(
+        callbacks=OperationCallbacks(
             granted=book.note,
             deliver=delivery.wake,
             work=dispatcher.wake,
@@ -374,7 +375,7 @@ async def build(
             settle=ledger.flush,
         ),
     )
-    return House(
+    return Services(
         database=database,
         keep_owning=foundation.owned.keep,
         accounts=accounts,
@@ -383,7 +384,7 @@ async def build(
             commands=commands.specs(lambda key: phrase(key, "en"), switched_off=go_betweens.switched_off(settings)),
             opened=partial(go_betweens.opened, adapter_opened, delivery),
             failed=alerts.login_refused,
-            fullness=waking.fullness,
+            fullness=agent_factory.fullness,
             suggest=router.suggest,
             only_demo=lambda: all(one.type == "demo" for one in live.settings.llm.providers),
         ),
@@ -403,7 +404,7 @@ async def build(
         providers=providers,
         known_models=known_models,
         operations=operations,
-        overview=OverviewDesk(
+        overview=OverviewService(
             database=database,
             clock=clock,
             version=version,
@@ -419,7 +420,7 @@ async def build(
             lag=lag,
             redact=redact,
             models=model_health,
-            in_use=waking.in_use,
+            in_use=agent_factory.in_use,
         ),
         upkeep=Upkeep(
             database,

@@ -8,12 +8,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agent.between_turns import BetweenTurns
-from agent.goals.desk import Goals
+from agent.goals.desk import GoalService
 from agent.ledger.ledger import Ledger
 from agent.memory.eviction import Sweep
 from agent.memory.memory import Memory
 from agent.plans import stranded
-from agent.plans.desk import Plans
+from agent.plans.desk import PlanService
 from agent.providers.known_models import KnownModels
 from agent.providers.registry import Registry as Providers
 from agent.skills.learning import Learning
@@ -35,7 +35,7 @@ from gateway.running.accounts import Accounts, Gateway
 from gateway.running.alerts import Alerts
 from gateway.running.goals import goal_buttons
 from gateway.running.loops import Loops
-from gateway.running.overview import OverviewDesk
+from gateway.running.overview import OverviewService
 from gateway.running.upkeep import Upkeep
 from gateway.scheduler.runner import Runner
 from gateway.storage import preferences
@@ -46,7 +46,7 @@ DELIVER_WITHIN_S = 5.0  # at the end, for what was committed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class Services:
     """The parts that the process speaks to."""
 
     database: Database
@@ -66,10 +66,10 @@ class House:
     providers: Providers
     known_models: KnownModels
     operations: Operations
-    overview: OverviewDesk
+    overview: OverviewService
     schedules: Runner
-    goals: Goals
-    plans: Plans
+    goals: GoalService
+    plans: PlanService
     upkeep: Upkeep
     sweep: Sweep
     alerts: Alerts
@@ -102,9 +102,9 @@ class House:
         ):
             tasks.start_soon(self.loops.keep, name, loop)
 
-    async def take_in(self, tasks: TaskGroup) -> None:
+    async def ingest(self, tasks: TaskGroup) -> None:
         """Take in what the accounts hear; open those that are not open yet."""
-        await self.approvals.take_up()
+        await self.approvals.recover()
         await self.accounts.serve(self.gateway, tasks)
 
     async def warm_up(self) -> None:

@@ -18,7 +18,7 @@ from adapters.discord.places import Places
 from adapters.discord.settings import DiscordSettings
 from adapters.discord.watch import pause_s
 from agent.core.groups import first_error
-from gateway.channels.adapter import Admit, Diagnosis, Health, State, Surroundings
+from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Health, State
 from gateway.channels.errors import ChannelBusy, ChannelFatal
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
@@ -33,13 +33,13 @@ PUBLISH_WAITS_S = 30.0  # for the login, when commands are to be registered befo
 class DiscordAdapter:
     """The account of one token."""
 
-    def __init__(self, settings: DiscordSettings, surroundings: Surroundings) -> None:
+    def __init__(self, settings: DiscordSettings, adapter_context: AdapterContext) -> None:
         self.channel_type = settings.channel_type
         self.routes: Sequence[BaseRoute] = ()
         self._settings = settings
-        self._surroundings = surroundings
-        self._clock = surroundings.clock
-        self._bot = Bot(settings, surroundings.clock, surroundings.proxy)
+        self._adapter_context = adapter_context
+        self._clock = adapter_context.clock
+        self._bot = Bot(settings, adapter_context.clock, adapter_context.proxy)
         self._places = Places(self._bot.rest)
         self._link: Link | None = None
         self._intake: Intake | None = None
@@ -52,7 +52,7 @@ class DiscordAdapter:
             with first_error():
                 await self._sign_in()
                 async with anyio.create_task_group() as group:
-                    self._intake = Intake(self._bot, self._places, self._surroundings, admit, group)
+                    self._intake = Intake(self._bot, self._places, self._adapter_context, admit, group)
                     group.start_soon(self._intake.catch_up.run)
                     await self._stay_connected(self._intake)
         except ChannelFatal as error:
@@ -97,7 +97,7 @@ class DiscordAdapter:
                 log.info("registered %d slash commands", len(wanted), extra={"guild_id": guild_id or "all"})
 
     async def diagnose(self) -> Sequence[Diagnosis]:
-        return await diagnosis.diagnose(self._settings, self._surroundings.proxy)
+        return await diagnosis.diagnose(self._settings, self._adapter_context.proxy)
 
     async def aclose(self) -> None:
         with anyio.move_on_after(CLOSE_WITHIN_S, shield=True):
@@ -122,7 +122,7 @@ class DiscordAdapter:
         while True:
             self._link = link = Link(
                 self._settings,
-                self._surroundings.proxy,
+                self._adapter_context.proxy,
                 self._clock,
                 hear=intake.hear,
                 ready=lambda guilds: self._on_ready(intake, guilds),

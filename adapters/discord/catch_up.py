@@ -18,12 +18,12 @@ import anyio
 
 from adapters.discord.account import Bot
 from adapters.discord.history import DiscordHistory, Locate
-from adapters.discord.lanes import Lanes
+from adapters.discord.lanes import KeyedQueue
 from adapters.discord.limits import PAGE, snowflake_at
 from adapters.discord.watch import pause_s
 from gateway.channels.adapter import Place
-from gateway.channels.errors import ChannelBusy, ChannelError, ChannelGone, HouseTrouble
-from gateway.channels.inbound import Outcome, Receipt, Said
+from gateway.channels.errors import ChannelBusy, ChannelError, ChannelGone, GatewayUnavailable
+from gateway.channels.inbound import MessageReceived, Outcome, Receipt
 
 log = logging.getLogger("tieline.discord")
 
@@ -43,7 +43,7 @@ class _Reading:
     channel_id: str
     after: str
     old: int = 0
-    newest_old: Said | None = None
+    newest_old: MessageReceived | None = None
     done: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -53,16 +53,16 @@ class CatchUp:
     def __init__(
         self,
         bot: Bot,
-        lanes: Lanes,
+        queues: KeyedQueue,
         locate: Locate,
         *,
         known: Callable[[], Awaitable[Sequence[Place]]],
         max_age_s: float,
-        deliver: Callable[[Said], Awaitable[Receipt | None]],
+        deliver: Callable[[MessageReceived], Awaitable[Receipt | None]],
         gone: Callable[[str], Awaitable[None]],
     ) -> None:
         self._bot = bot
-        self._lanes = lanes
+        self._queues = queues
         self._locate = locate
         self._known = known
         self._max_age = timedelta(seconds=max_age_s)
@@ -81,7 +81,7 @@ class CatchUp:
 
     def begin(self) -> None:
         """A new session began: hold what arrives until it is known which places have to be read first."""
-        self._lanes.close_gate()
+        self._queues.close_gate()
         self._unknown_since = self._unknown_since or self._bot.clock.now()
         self._read_unnamed.clear()
         self._wanted.set()
@@ -140,9 +140,9 @@ class CatchUp:
         try:
             with anyio.fail_after(KNOWN_WITHIN_S):
                 places = await self._known()
-        except (HouseTrouble, TimeoutError) as error:
+        except (GatewayUnavailable, TimeoutError) as error:
             log.warning("what was said meanwhile is read later, the places are not known yet: %s", error)
-            self._lanes.open_gate()
+            self._queues.open_gate()
             return False
         cutoff = self._bot.clock.now() - self._max_age
         readings = {}
@@ -152,7 +152,7 @@ class CatchUp:
             readings[place.key.channel_id] = after
         self._fill(readings)
         self._unknown_since = None
-        self._lanes.open_gate()
+        self._queues.open_gate()
         return True
 
     def _fill(self, readings: dict[str, str]) -> None:
@@ -160,14 +160,14 @@ class CatchUp:
         for channel_id, after in {**owed, **readings}.items():
             start = min(after, owed.get(channel_id, after), key=int)
             reading = _Reading(channel_id, start)
-            if self._lanes.waiting(channel_id):
+            if self._queues.waiting(channel_id):
                 self._queue(reading, first=True)  # ahead of what has already arrived there
             else:
                 self._pending[channel_id] = reading
         self._filled.set()
 
     def _queue(self, reading: _Reading, *, first: bool = False) -> None:
-        if not self._lanes.put(reading.channel_id, partial(self._read, reading), first=first):
+        if not self._queues.put(reading.channel_id, partial(self._read, reading), first=first):
             self._owe_from(reading.channel_id, reading.after)
             reading.done.set()
 

@@ -59,7 +59,7 @@ class DiscordChannel:
         body = self._body(message)
         body.pop("flags", None)  # they stay as they were
         body["components"] = action_rows(message.buttons)
-        if handle := _whispered(sent):
+        if handle := _sent_ephemeral(sent):
             await self._bot.rest.followed("PATCH", handle.token, sent.id, body)
         else:
             await self._bot.rest.edit_message(self._id, sent.id, body)
@@ -67,7 +67,7 @@ class DiscordChannel:
     async def delete(self, sent: SentRef) -> None:
         """Take it away; fine when it is gone already, or when the place is."""
         try:
-            if handle := _whispered(sent):
+            if handle := _sent_ephemeral(sent):
                 await self._bot.rest.followed("DELETE", handle.token, sent.id)
             else:
                 await self._bot.rest.delete_message(self._id, sent.id)
@@ -76,14 +76,14 @@ class DiscordChannel:
         except ChannelRejected as error:
             log.debug("nothing to delete: %s", error, extra={"conversation": str(self.key)})
 
-    async def whisper(self, message: Outbound, to: UserId | None) -> SentRef | None:
+    async def send_ephemeral(self, message: Outbound, to: UserId | None) -> SentRef | None:
         """Ephemeral where an interaction of that person is open, else a silent message that the caller deletes."""
         body = self._body(message)
         handle = message.interaction or (self._bot.answers.latest(self._id, to) if to else None)
         if handle is not None and not message.files:
-            whispered = await self._bot.answers.whisper(handle, body)
-            if whispered is not None:
-                return SentRef(whispered, WHISPER + handle)
+            sent_ephemeral = await self._bot.answers.send_ephemeral(handle, body)
+            if sent_ephemeral is not None:
+                return SentRef(sent_ephemeral, WHISPER + handle)
         body["flags"] = int(body.get("flags", 0)) | SILENT
         return await self._create(message, body)
 
@@ -146,5 +146,5 @@ class DiscordInteractions:
             await self._channel.send(Outbound(document=(Plain(text),), interaction=interaction))
 
 
-def _whispered(sent: SentRef) -> Handle | None:
+def _sent_ephemeral(sent: SentRef) -> Handle | None:
     return Handle.read(sent.kind.removeprefix(WHISPER)) if sent.kind.startswith(WHISPER) else None

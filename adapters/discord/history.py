@@ -15,7 +15,7 @@ from adapters.discord.render import render
 from adapters.discord.rest import Json
 from gateway.channels.channel import Attempt
 from gateway.channels.errors import ChannelBusy, ChannelUnsure
-from gateway.channels.inbound import Said
+from gateway.channels.inbound import MessageReceived
 from gateway.channels.outbound import Outbound, SentRef
 
 log = logging.getLogger("tieline.discord")
@@ -41,13 +41,13 @@ class DiscordHistory:
         # Discord gives a page newest first, even the one that begins after a message.
         return sorted(rows, key=lambda row: int(row["id"]))
 
-    async def read(self, rows: Sequence[Json]) -> list[Said]:
+    async def read(self, rows: Sequence[Json]) -> list[MessageReceived]:
         """What people said in these rows; one that cannot be read is left out, for it would be so each time."""
         where = await self._locate(self._channel_id)
         read = (self._said(row, where) for row in rows)
         return [message for message in read if message is not None]
 
-    def _said(self, row: Json, where: Where) -> Said | None:
+    def _said(self, row: Json, where: Where) -> MessageReceived | None:
         try:
             return said(row, where, self._bot.identity, received_at=self._bot.clock.now(), from_history=True)
         except Exception:  # the channel loop: one row must not keep all behind it from being read

@@ -14,15 +14,15 @@ from adapters.discord.account import Bot
 from adapters.discord.catch_up import CatchUp
 from adapters.discord.commands import suggested
 from adapters.discord.interactive import Handle
-from adapters.discord.lanes import Job, Lanes
+from adapters.discord.lanes import Job, KeyedQueue
 from adapters.discord.limits import ANSWER_WITHIN_S
 from adapters.discord.parse import Payload, Where
 from adapters.discord.places import Places
 from adapters.discord.render import render
-from gateway.channels.adapter import Admit, Place, Surroundings
+from gateway.channels.adapter import AdapterContext, Admit, Place
 from gateway.channels.document import Plain
-from gateway.channels.errors import ChannelBusy, ChannelError, HouseTrouble
-from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
+from gateway.channels.errors import ChannelBusy, ChannelError, GatewayUnavailable
+from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt
 
 log = logging.getLogger("tieline.discord")
 
@@ -36,22 +36,24 @@ LOCATE_WAITS_S = (1.0, 3.0)
 class Intake:
     """`hear` is called by the connection for each event and never waits."""
 
-    def __init__(self, bot: Bot, places: Places, surroundings: Surroundings, admit: Admit, group: TaskGroup) -> None:
+    def __init__(
+        self, bot: Bot, places: Places, adapter_context: AdapterContext, admit: Admit, group: TaskGroup
+    ) -> None:
         self._bot = bot
         self._places = places
-        self._surroundings = surroundings
+        self._adapter_context = adapter_context
         self._admit = admit
         self._group = group
         self._slots = anyio.CapacityLimiter(AT_ONCE)
         self._starting: set[str] = set()  # guilds that READY announced and that are still to come
         self._suggesting = 0
-        self.lanes = Lanes(group, QUEUED)
+        self.queues = KeyedQueue(group, QUEUED)
         self.catch_up = CatchUp(
             bot,
-            self.lanes,
+            self.queues,
             places.locate,
             known=self._known,
-            max_age_s=surroundings.catch_up_max_age_s,
+            max_age_s=adapter_context.catch_up_max_age_s,
             deliver=self._deliver_said,
             gone=self._place_gone,
         )
@@ -84,7 +86,7 @@ class Intake:
     def _put(self, channel_id: str, job: Job, message_id: str | None = None) -> bool:
         """False when it is lost."""
         self.catch_up.jump(channel_id)
-        if self.lanes.put(channel_id, job):
+        if self.queues.put(channel_id, job):
             return True
         if message_id is not None:
             self.catch_up.owe(channel_id, message_id)
@@ -197,7 +199,7 @@ class Intake:
 
     async def _regret(self, inbound: Inbound, handle: Handle) -> None:
         """A press looks done at once: that it was not must be said."""
-        words = self._surroundings.not_taken(inbound)
+        words = self._adapter_context.not_taken(inbound)
         if words:
             await self._bot.answers.regret(handle, render((Plain(words),)))
         else:
@@ -207,12 +209,12 @@ class Intake:
         """At once and beside everything else: it is of use for three seconds, and changes nothing."""
         handle = Handle("slash", str(event["id"]), str(event["token"]))
         written = self._acted(event, handle)
-        if not isinstance(written, Said) or self._suggesting >= SUGGESTED_AT_ONCE:
+        if not isinstance(written, MessageReceived) or self._suggesting >= SUGGESTED_AT_ONCE:
             return
         self._suggesting += 1
         try:
             with anyio.move_on_after(ANSWER_WITHIN_S):
-                lines = await self._surroundings.suggest(written)
+                lines = await self._adapter_context.suggest(written)
                 await self._bot.answers.offer(handle, suggested(lines, str(event["data"]["name"])))
         finally:
             self._suggesting -= 1
@@ -233,7 +235,7 @@ class Intake:
 
     # -- to the house
 
-    async def _deliver_said(self, said: Said) -> Receipt | None:
+    async def _deliver_said(self, said: MessageReceived) -> Receipt | None:
         receipt = await self._store(said)
         if receipt is None:
             self.catch_up.owe(said.key.channel_id, said.message_id)
@@ -247,7 +249,7 @@ class Intake:
             for pause_s in (*PAUSES_S, None):
                 try:
                     return await self._admit(inbound)
-                except HouseTrouble as error:
+                except GatewayUnavailable as error:
                     where = {"conversation": str(inbound.key)}
                     log.warning("what came from Discord is given again: %s", error, extra=where)
                 if pause_s is not None:
@@ -269,4 +271,4 @@ class Intake:
         return Where(channel_id=channel_id, place=channel_id, guild_id=str(guild_id) if guild_id else None)
 
     async def _known(self) -> Sequence[Place]:
-        return await self._surroundings.known_places(self._bot.settings.channel_type)
+        return await self._adapter_context.known_places(self._bot.settings.channel_type)

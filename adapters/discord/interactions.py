@@ -110,7 +110,7 @@ class Answers:
         body: Json = {"content": text, "allowed_mentions": {"parse": []}}
         if visible:
             return await self.answer(interaction, body) is not None
-        return await self.whisper(interaction, body) is not None
+        return await self.send_ephemeral(interaction, body) is not None
 
     async def answer(self, interaction: str, body: Json) -> str | None:
         """Say it publicly as the command's own answer; None when it has to be an ordinary message."""
@@ -125,7 +125,7 @@ class Answers:
                 message = await self._first(live, {"type": MESSAGE, "data": body})
             return str(message["id"]) if message else None
 
-    async def whisper(self, interaction: str, body: Json) -> str | None:
+    async def send_ephemeral(self, interaction: str, body: Json) -> str | None:
         """Say it to the person alone and give the message's id; None when the interaction is over."""
         live = self._find(interaction)
         if live is None:

@@ -8,7 +8,7 @@ from typing import Literal
 from adapters.discord.commands import UMBRELLA
 from adapters.discord.limits import moment_of
 from adapters.discord.parse import Account, Payload, Where, attachment_of, sender_of
-from gateway.channels.inbound import Mention, Pressed, Said, Sender
+from gateway.channels.inbound import ButtonClicked, Mention, MessageReceived, Sender
 from gateway.channels.keys import ConversationKey
 
 COMMAND, COMPONENT, AUTOCOMPLETE = 2, 3, 4  # interaction types
@@ -37,7 +37,7 @@ class Handle:
         return None
 
 
-def command(interaction: Payload, where: Where, account: Account, *, received_at: datetime) -> Said | None:
+def command(interaction: Payload, where: Where, account: Account, *, received_at: datetime) -> MessageReceived | None:
     """A slash command as the text somebody would have written: `/name value value`. None for menu commands.
 
     The same of one that is still being written.
@@ -48,7 +48,7 @@ def command(interaction: Payload, where: Where, account: Account, *, received_at
     words, files = _options(data.get("options") or ())
     resolved = (data.get("resolved") or {}).get("attachments") or {}
     number = str(interaction["id"])
-    return Said(
+    return MessageReceived(
         key=ConversationKey(account.channel_type, where.channel_id),
         place=where.place,
         parent=where.parent,
@@ -69,13 +69,13 @@ def command(interaction: Payload, where: Where, account: Account, *, received_at
     )
 
 
-def press(interaction: Payload, where: Where, account: Account, *, received_at: datetime) -> Pressed | None:
+def press(interaction: Payload, where: Where, account: Account, *, received_at: datetime) -> ButtonClicked | None:
     """A button of ours was pressed."""
     data, message = interaction.get("data") or {}, interaction.get("message") or {}
     if interaction.get("type") != COMPONENT or "custom_id" not in data or "id" not in message:
         return None
     number = str(interaction["id"])
-    return Pressed(
+    return ButtonClicked(
         key=ConversationKey(account.channel_type, where.channel_id),
         place=where.place,
         parent=where.parent,

@@ -12,7 +12,7 @@ log = logging.getLogger("tieline.discord")
 Job = Callable[[], Awaitable[None]]
 
 
-class Lanes:
+class KeyedQueue:
     """Jobs of a lane run one after another; one that breaks is left behind.
 
     `close_gate` lets them queue up without running.
@@ -21,13 +21,13 @@ class Lanes:
     def __init__(self, group: TaskGroup, limit: int) -> None:
         self._group = group
         self._limit = limit
-        self._lanes: dict[str, deque[Job]] = {}
+        self._queues: dict[str, deque[Job]] = {}
         self._queued = 0
         self._gate = anyio.Event()
         self._gate.set()
 
-    def waiting(self, lane: str) -> bool:
-        return lane in self._lanes
+    def waiting(self, queue: str) -> bool:
+        return queue in self._queues
 
     def close_gate(self) -> None:
         if self._gate.is_set():
@@ -36,14 +36,14 @@ class Lanes:
     def open_gate(self) -> None:
         self._gate.set()
 
-    def put(self, lane: str, job: Job, *, first: bool = False) -> bool:
+    def put(self, queue: str, job: Job, *, first: bool = False) -> bool:
         """Queue a job; False when all lanes together are full and it was not taken."""
         if self._queued >= self._limit:
             return False
-        jobs = self._lanes.get(lane)
+        jobs = self._queues.get(queue)
         if jobs is None:
-            jobs = self._lanes[lane] = deque()
-            self._group.start_soon(self._drain, lane, jobs)
+            jobs = self._queues[queue] = deque()
+            self._group.start_soon(self._drain, queue, jobs)
         if first:
             jobs.appendleft(job)
         else:
@@ -51,7 +51,7 @@ class Lanes:
         self._queued += 1
         return True
 
-    async def _drain(self, lane: str, jobs: deque[Job]) -> None:
+    async def _drain(self, queue: str, jobs: deque[Job]) -> None:
         while jobs:
             await self._gate.wait()
             job = jobs.popleft()
@@ -59,5 +59,5 @@ class Lanes:
             try:
                 await job()
             except Exception:  # the channel loop: one event must not stop the lane of its place, nor the account
-                log.exception("an event of Discord could not be handled and is lost", extra={"channel_id": lane})
-        del self._lanes[lane]
+                log.exception("an event of Discord could not be handled and is lost", extra={"channel_id": queue})
+        del self._queues[queue]

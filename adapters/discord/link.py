@@ -17,7 +17,7 @@ from adapters.discord.errors import Trouble
 from adapters.discord.parse import Payload
 from adapters.discord.rest import open_http
 from adapters.discord.settings import DiscordSettings
-from adapters.discord.watch import Patience, Verdict, Vitals, verdict
+from adapters.discord.watch import ConnectionStats, Timeouts, Verdict, verdict
 from agent.core.clock import Clock
 from gateway.channels.adapter import State
 
@@ -113,7 +113,7 @@ class Link:
 
     def last_event_at(self) -> datetime | None:
         """The last sign of life on any shard, heartbeats included."""
-        heard = [vitals.heard_s for vitals in self._vitals() if vitals.down_s == 0]
+        heard = [stats.heard_s for stats in self._stats() if stats.down_s == 0]
         return self._clock.now() - timedelta(seconds=min(heard)) if heard else None
 
     # -- events
@@ -158,25 +158,25 @@ class Link:
 
     async def _keep_watch(self, scope: anyio.CancelScope) -> None:
         """Ends the link when a shard hears nothing any more, or does not come back."""
-        patience = Patience(
+        timeouts = Timeouts(
             deaf_s=self._settings.deaf_after_s, probe_s=self._settings.probe_idle_s, rebuild_s=REBUILD_AFTER_S
         )
-        every_s = min(patience.deaf_s, patience.probe_s) / CHECKS
+        every_s = min(timeouts.deaf_s, timeouts.probe_s) / CHECKS
         while True:
             await self._clock.sleep(every_s)
-            for vitals in self._vitals():
-                found = verdict(vitals, patience)
-                if found is Verdict.PROBE and not await self._answers(vitals.shard_id):
+            for stats in self._stats():
+                found = verdict(stats, timeouts)
+                if found is Verdict.PROBE and not await self._answers(stats.shard_id):
                     found = Verdict.DEAF
                 if found is Verdict.DEAF:
                     self._up.clear()  # taking it down lasts seconds in which nobody is heard
-                    log.warning("Discord is deaf on shard %d, connecting anew", vitals.shard_id)
+                    log.warning("Discord is deaf on shard %d, connecting anew", stats.shard_id)
                     scope.cancel()
                     return
 
-    def _vitals(self) -> list[Vitals]:
+    def _stats(self) -> list[ConnectionStats]:
         now, tick = self._clock.monotonic(), perf_counter()  # the library counts heartbeats by perf_counter
-        found: list[Vitals] = []
+        found: list[ConnectionStats] = []
         for shard_id in self.client.shards:
             socket = self.client._get_websocket(shard_id=shard_id)
             beat = socket._keep_alive
@@ -185,7 +185,7 @@ class Link:
                 last, since = self._events[shard_id] = (socket.sequence, now)
             down_s = 0.0 if shard_id in self._up else max(now - self._down_since.get(shard_id, self._began), 0.001)
             found.append(
-                Vitals(
+                ConnectionStats(
                     shard_id=shard_id,
                     heard_s=tick - beat._last_recv if beat else 0.0,
                     acked_s=tick - beat._last_ack if beat else 0.0,
@@ -195,7 +195,9 @@ class Link:
             )
         if not found:
             down_s = now - self._began
-            found.append(Vitals(shard_id=0, heard_s=down_s, acked_s=down_s, quiet_s=down_s, down_s=max(down_s, 0.001)))
+            found.append(
+                ConnectionStats(shard_id=0, heard_s=down_s, acked_s=down_s, quiet_s=down_s, down_s=max(down_s, 0.001))
+            )
         return found
 
     async def _answers(self, shard_id: int) -> bool:

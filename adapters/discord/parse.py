@@ -10,16 +10,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from adapters.discord.limits import moment_of
-from gateway.channels.inbound import (
-    Attachment,
-    ChatType,
-    Deleted,
-    Edited,
-    Membership,
-    Mention,
-    Said,
-    Sender,
-)
+from gateway.channels.inbound import Attachment, ChatType, Deleted, Edited, Membership, Mention, MessageReceived, Sender
 from gateway.channels.keys import ConversationKey, UserId
 
 Payload = Mapping[str, Any]
@@ -79,7 +70,7 @@ def where_of_channel(channel: Payload, *, me: str) -> Where:
 
 def said(
     message: Payload, where: Where, account: Account, *, received_at: datetime, from_history: bool = False
-) -> Said | None:
+) -> MessageReceived | None:
     """Somebody wrote; None for the bot itself and for what says nothing."""
     if message.get("type", DEFAULT) not in (DEFAULT, REPLY) or _author(message) == account.user_id:
         return None
@@ -90,7 +81,7 @@ def said(
     quoted = _quoted(message, forwarded)
     if not text and not attachments and quoted is None and mention is not Mention.DIRECT:
         return None  # without the Message Content intent this is all that is shown of what others say
-    return Said(
+    return MessageReceived(
         key=ConversationKey(account.channel_type, where.channel_id),
         place=where.place,
         parent=where.parent,
@@ -209,9 +200,10 @@ def _stickers(message: Payload) -> str:
     return " ".join(f"(sticker: {sticker.get('name', '?')})" for sticker in message.get("sticker_items") or ())
 
 
-def _attachments(message: Payload, channel_id: str, carrier: Payload | None = None) -> tuple[Attachment, ...]:
+def _attachments(message: Payload, channel_id: str, reminder_target: Payload | None = None) -> tuple[Attachment, ...]:
     return tuple(
-        attachment_of(found, channel_id, str((carrier or message)["id"])) for found in message.get("attachments") or ()
+        attachment_of(found, channel_id, str((reminder_target or message)["id"]))
+        for found in message.get("attachments") or ()
     )
 
 

@@ -13,7 +13,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vitals:
+class ConnectionStats:
     """One shard. `heard_s`: since anything came; `acked_s`: since a heartbeat was answered; `quiet_s`: since an event
     came; `down_s`: for how long it has not been signed in (0: it is)."""
 
@@ -25,7 +25,7 @@ class Vitals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """`rebuild_s` bounds a reconnect of the library's own: past it the connection is built anew."""
 
     deaf_s: float
@@ -33,12 +33,12 @@ class Patience:
     rebuild_s: float
 
 
-def verdict(vitals: Vitals, patience: Patience) -> Verdict:
-    if vitals.down_s > 0:
-        return Verdict.DEAF if vitals.down_s > patience.rebuild_s else Verdict.WELL
-    if vitals.acked_s > patience.deaf_s:
+def verdict(stats: ConnectionStats, timeouts: Timeouts) -> Verdict:
+    if stats.down_s > 0:
+        return Verdict.DEAF if stats.down_s > timeouts.rebuild_s else Verdict.WELL
+    if stats.acked_s > timeouts.deaf_s:
         return Verdict.DEAF
-    return Verdict.PROBE if vitals.quiet_s > patience.probe_s else Verdict.WELL
+    return Verdict.PROBE if stats.quiet_s > timeouts.probe_s else Verdict.WELL
 
 
 def pause_s(failures: int, asked_s: float = 0.0) -> float:

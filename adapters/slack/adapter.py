@@ -20,17 +20,17 @@ from adapters.slack.directory import Directory
 from adapters.slack.files import SlackFiles
 from adapters.slack.history import SlackHistory
 from adapters.slack.intake import Intake
-from adapters.slack.lanes import Lanes
+from adapters.slack.lanes import KeyedQueue
 from adapters.slack.limits import delay_s
 from adapters.slack.listening import Listening
 from adapters.slack.posting import Posting
 from adapters.slack.presence import SlackPresence, Statuses
-from adapters.slack.pulse import Pulse
+from adapters.slack.pulse import HealthMonitor
 from adapters.slack.settings import SlackSettings
 from adapters.slack.streams import SlackStreams, StreamLedger
 from adapters.slack.webhook import SlackWebhook
-from gateway.channels.adapter import Admit, Diagnosis, Health, State, Surroundings
-from gateway.channels.errors import ChannelError, ChannelFatal, HouseTrouble
+from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Health, State
+from gateway.channels.errors import ChannelError, ChannelFatal, GatewayUnavailable
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
 
@@ -42,34 +42,36 @@ PROBE_EVERY_S = 300.0  # signed HTTP has no connection to watch, so the token is
 class SlackAdapter:
     """See `gateway.channels.adapter.Adapter`."""
 
-    def __init__(self, settings: SlackSettings, surroundings: Surroundings) -> None:
+    def __init__(self, settings: SlackSettings, adapter_context: AdapterContext) -> None:
         self.channel_type = settings.channel_type
         self._settings = settings
-        self._surroundings = surroundings
-        self._clock = surroundings.clock
-        self._api = SlackApi(settings, surroundings)
-        self._pulse = Pulse(surroundings)
-        self._lanes = Lanes(surroundings.clock)
+        self._adapter_context = adapter_context
+        self._clock = adapter_context.clock
+        self._api = SlackApi(settings, adapter_context)
+        self._health_monitor = HealthMonitor(adapter_context)
+        self._queues = KeyedQueue(adapter_context.clock)
         self._files = SlackFiles(self._api, settings)
         self._interactions = SlackInteractions(self._api)
         self._intake = Intake(
             settings,
-            surroundings,
-            Directory(self._api, surroundings),
+            adapter_context,
+            Directory(self._api, adapter_context),
             self._uninstalled,
             describe=self._files.described,
             look_up=self._message,
             tell=self._interactions.acknowledge,
         )
-        self._catch_up = CatchUp(surroundings, self._lanes, self._intake, self._history)
-        self._statuses = Statuses(self._api, surroundings)
-        self._streams = StreamLedger(surroundings.clock)
+        self._catch_up = CatchUp(adapter_context, self._queues, self._intake, self._history)
+        self._statuses = Statuses(self._api, adapter_context)
+        self._streams = StreamLedger(adapter_context.clock)
         self._group: TaskGroup | None = None
         self.routes: Sequence[BaseRoute] = ()
         if not settings.socket_mode:
             secret = settings.signing_secret
             assert secret is not None  # the settings see to it
-            self.routes = SlackWebhook(secret.get_secret_value().strip(), surroundings, self._posted_by_slack).routes()
+            self.routes = SlackWebhook(
+                secret.get_secret_value().strip(), adapter_context, self._posted_by_slack
+            ).routes()
 
     async def run(self, admit: Admit) -> None:
         """See `Adapter.run`."""
@@ -84,7 +86,7 @@ class SlackAdapter:
             self._group = None
             self._intake.admit = None
         if fatal is not None:
-            self._pulse.turn(State.FAILED, str(fatal))
+            self._health_monitor.turn(State.FAILED, str(fatal))
             raise fatal
 
     def channel(self, channel_id: str) -> SlackChannel:
@@ -105,7 +107,7 @@ class SlackAdapter:
         )
 
     def health(self) -> Health:
-        return self._pulse.health
+        return self._health_monitor.health
 
     async def publish(self, commands: Sequence[CommandSpec]) -> None:
         """Slack's slash commands live in the app's manifest; here only their names are learned."""
@@ -113,13 +115,13 @@ class SlackAdapter:
         log.info("slack takes its slash commands from the app manifest: `tieline slack-manifest` prints it")
 
     async def diagnose(self) -> Sequence[Diagnosis]:
-        return await diagnose(self._api, self._settings, self._surroundings)
+        return await diagnose(self._api, self._settings, self._adapter_context)
 
     async def aclose(self) -> None:
         await self._api.aclose()
 
     async def _run(self, group: TaskGroup) -> None:
-        await group.start(self._lanes.run)
+        await group.start(self._queues.run)
         group.start_soon(self._statuses.fade)
         group.start_soon(self._catch_up.run)
         if not await self._sign_in():
@@ -127,10 +129,10 @@ class SlackAdapter:
         if self._settings.socket_mode:
             listening = Listening(
                 self._settings,
-                self._surroundings,
+                self._adapter_context,
                 api=self._api,
-                lanes=self._lanes,
-                pulse=self._pulse,
+                queues=self._queues,
+                health_monitor=self._health_monitor,
                 catch_up=self._catch_up,
             )
             await listening.run()
@@ -170,14 +172,14 @@ class SlackAdapter:
         attempt = 0
         while True:
             if await self._sign_in():
-                self._pulse.turn(State.CONNECTED)
+                self._health_monitor.turn(State.CONNECTED)
                 attempt = 0
                 if not caught_up:
                     await self._catch_up.begin()
                     caught_up = True
                 await self._clock.sleep(PROBE_EVERY_S)
             else:
-                self._pulse.turn(State.RECONNECTING, "Slack's Web API does not answer")
+                self._health_monitor.turn(State.RECONNECTING, "Slack's Web API does not answer")
                 jitter = random.random()  # noqa: S311 - spreads retries, hides nothing
                 await self._clock.sleep(delay_s(attempt, jitter))
                 attempt += 1
@@ -188,7 +190,7 @@ class SlackAdapter:
 
         Its place is kept for it all the same, so that nothing overtakes it meanwhile.
         """
-        self._pulse.sign()
+        self._health_monitor.sign()
         arrival = Arrival(kind=kind, payload=payload, received_at=self._clock.now())
         self._catch_up.note(arrival)
         stored, waits, tried = False, True, anyio.Event()
@@ -196,16 +198,16 @@ class SlackAdapter:
         async def job() -> None:
             nonlocal stored
             try:
-                await self._catch_up.take_in(arrival)
+                await self._catch_up.ingest(arrival)
                 stored = True
-            except HouseTrouble:
+            except GatewayUnavailable:
                 if not waits and not arrival.is_ordered:  # Slack was told that it is done
                     await self._catch_up.regret(arrival)
                 raise
             finally:
                 tried.set()
 
-        await self._lanes.put(arrival.lane, job, holds=arrival.is_ordered)
+        await self._queues.put(arrival.queue, job, holds=arrival.is_ordered)
         try:
             await tried.wait()
         finally:
@@ -217,7 +219,9 @@ class SlackAdapter:
         return await self._history(address).message(ts)
 
     def _history(self, address: Address) -> SlackHistory:
-        return SlackHistory(address, self._api, self._surroundings, lambda: self._intake.account, self._intake.joined)
+        return SlackHistory(
+            address, self._api, self._adapter_context, lambda: self._intake.account, self._intake.joined
+        )
 
     def _wrote(self, address: Address) -> None:
         self._intake.join(address)

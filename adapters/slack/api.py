@@ -14,7 +14,7 @@ from adapters.slack.limits import Buckets
 from adapters.slack.refusals import cut, refusal
 from adapters.slack.settings import SlackSettings
 from agent.core.bodies import BodyTooLarge, whole_body
-from gateway.channels.adapter import Surroundings
+from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 
 PATIENCE_S = 3.0  # waits for a free place in a bucket up to this long, rather than send delivery away for a blink
@@ -57,10 +57,10 @@ class BoundedResponse(aiohttp.ClientResponse):
 class SlackApi:
     """One account's way out. The HTTP session is opened at the first call, in the loop that makes it."""
 
-    def __init__(self, settings: SlackSettings, surroundings: Surroundings) -> None:
+    def __init__(self, settings: SlackSettings, adapter_context: AdapterContext) -> None:
         self._settings = settings
-        self._clock = surroundings.clock
-        self._proxy = settings.proxy or surroundings.proxy
+        self._clock = adapter_context.clock
+        self._proxy = settings.proxy or adapter_context.proxy
         self._buckets = Buckets()
         self._session: aiohttp.ClientSession | None = None
         self._client: AsyncWebClient | None = None

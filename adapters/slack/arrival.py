@@ -25,7 +25,7 @@ class Arrival:
         return self.kind == "events_api"
 
     @property
-    def lane(self) -> str:
+    def queue(self) -> str:
         """Where order has to be kept: the channel, and beside it the commands and buttons of the channel."""
         return self._channel if self.is_ordered else f"{self._channel}!"
 

@@ -13,11 +13,11 @@ from adapters.slack.arrival import Arrival
 from adapters.slack.catch_up_plan import Reading, merged, readings, split_by_age
 from adapters.slack.history import SlackHistory
 from adapters.slack.intake import Intake
-from adapters.slack.lanes import Lanes
+from adapters.slack.lanes import KeyedQueue
 from adapters.slack.limits import delay_s
-from gateway.channels.adapter import Surroundings
-from gateway.channels.errors import ChannelBusy, ChannelError, HouseTrouble
-from gateway.channels.inbound import Said
+from gateway.channels.adapter import AdapterContext
+from gateway.channels.errors import ChannelBusy, ChannelError, GatewayUnavailable
+from gateway.channels.inbound import MessageReceived
 
 log = logging.getLogger("tieline.slack")
 
@@ -36,16 +36,16 @@ class CatchUp:
 
     def __init__(
         self,
-        surroundings: Surroundings,
-        lanes: Lanes,
+        adapter_context: AdapterContext,
+        queues: KeyedQueue,
         intake: Intake,
         history_of: Callable[[Address], SlackHistory],
         *,
         held_s: float = HELD_S,
     ) -> None:
-        self._surroundings = surroundings
-        self._clock = surroundings.clock
-        self._lanes = lanes
+        self._adapter_context = adapter_context
+        self._clock = adapter_context.clock
+        self._queues = queues
         self._intake = intake
         self._history_of = history_of
         self._held_s = held_s
@@ -67,13 +67,13 @@ class CatchUp:
         with anyio.move_on_after(self._held_s):
             await self._look_up()
 
-    async def take_in(self, arrival: Arrival) -> None:
+    async def ingest(self, arrival: Arrival) -> None:
         """Store something live whose turn it is; what was written before it there goes first, if Slack has it now.
 
         Raises HouseTrouble when it, or what goes first, cannot be stored.
         """
         if arrival.is_ordered:
-            await self._before(arrival.lane)
+            await self._before(arrival.queue)
         elif self._due:
             self._behind = self._due_since
         await self._intake.take(arrival)
@@ -86,14 +86,14 @@ class CatchUp:
         """A command or button that Slack believes done could not be stored."""
         await self._intake.regret(arrival)
 
-    async def _before(self, lane: str) -> None:
+    async def _before(self, queue: str) -> None:
         if self._due:
             with anyio.move_on_after(self._held_s):
                 await self._look_up()
             if self._due:
                 self._behind = self._due_since
-        if not await self._read_in(lane):
-            raise HouseTrouble("what was written before it cannot be stored")
+        if not await self._read_in(queue):
+            raise GatewayUnavailable("what was written before it cannot be stored")
 
     async def run(self) -> None:
         """See to it that everything is read at last, until cancelled."""
@@ -112,8 +112,8 @@ class CatchUp:
                 await self._clock.sleep(_pause_s(attempt))
                 await self._look_up()
                 attempt += 1
-            for lane in dict.fromkeys(address.channel for address in self._unread):
-                await self._lanes.put(lane, partial(self._read_in, lane))
+            for queue in dict.fromkeys(address.channel for address in self._unread):
+                await self._queues.put(queue, partial(self._read_in, queue))
 
     async def _make_up(self) -> None:
         """Read what could not be read at once, one after another, later each time that it fails."""
@@ -136,11 +136,11 @@ class CatchUp:
                 return
             try:
                 with anyio.fail_after(KNOWN_WITHIN_S):
-                    places = await self._surroundings.known_places(self._intake.account.channel_type)
-            except (HouseTrouble, TimeoutError) as error:
+                    places = await self._adapter_context.known_places(self._intake.account.channel_type)
+            except (GatewayUnavailable, TimeoutError) as error:
                 log.warning("what came while nobody listened is read later, the places are not known: %s", error)
                 return
-            max_age_s = self._surroundings.catch_up_max_age_s
+            max_age_s = self._adapter_context.catch_up_max_age_s
             plan = readings(places, self._clock.now(), max_age_s, behind=self._behind)
             self._planned = frozenset(reading.address for reading in plan)
             for reading in plan:
@@ -149,9 +149,9 @@ class CatchUp:
             self._late = {}
             self._due, self._behind = False, None
 
-    async def _read_in(self, lane: str) -> bool:
+    async def _read_in(self, queue: str) -> bool:
         """Read what is unread there; False when the house cannot store it. Called in a job of the lane."""
-        for address in [one for one in self._unread if one.channel == lane]:
+        for address in [one for one in self._unread if one.channel == queue]:
             if await self._take(address) is not None:
                 return address not in self._unread  # it would fail with the others too
         return True
@@ -168,7 +168,7 @@ class CatchUp:
             finally:
                 done.set()
 
-        await self._lanes.put(address.channel, job)
+        await self._queues.put(address.channel, job)
         await done.wait()
         return wait_s
 
@@ -182,7 +182,7 @@ class CatchUp:
         except ChannelBusy as busy:
             self._keep(self._late, reading)
             return busy.after_s
-        except HouseTrouble as trouble:
+        except GatewayUnavailable as trouble:
             log.warning("what was read is read again: %s", trouble, extra={"place": str(address)})
             self._keep(self._unread, reading)
             return 0.0
@@ -209,9 +209,9 @@ class CatchUp:
                 if thread not in self._planned:
                     self._keep(self._late, Reading(thread, reading.oldest))
 
-    async def _hand_over(self, said: list[Said], reading: Reading) -> None:
+    async def _hand_over(self, said: list[MessageReceived], reading: Reading) -> None:
         times = [one.sent_at or one.received_at for one in said]
-        max_age_s = self._surroundings.catch_up_max_age_s
+        max_age_s = self._adapter_context.catch_up_max_age_s
         old = split_by_age(times, self._clock.now(), max_age_s)
         if old:
             log.warning(

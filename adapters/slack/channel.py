@@ -142,20 +142,20 @@ class SlackChannel:
         else:
             await self._posting.delete(sent)
 
-    async def whisper(self, message: Outbound, to: UserId | None) -> SentRef | None:
+    async def send_ephemeral(self, message: Outbound, to: UserId | None) -> SentRef | None:
         """Shown to one person where it is known to whom; else sent for the caller to delete.
 
         What is silent tells of something that goes on. Slack never takes back what it showed to one person, so that is
         the status line of a thread, and in a direct message a message that can be deleted. It never uses up an
         interaction, which answers five times: the answer itself may have no other way.
         """
-        passing = message.silent and not message.buttons
-        if passing:
+        failpoint = message.silent and not message.buttons
+        if failpoint:
             if await self._presence.tell(_words(message)):
                 return SentRef(str(self._address.thread_ts), STATUS)
             if self._address.is_direct:
                 return await self._posting.post(message)
-        if not passing and message.interaction is not None and to in (None, person_of(message.interaction)):
+        if not failpoint and message.interaction is not None and to in (None, person_of(message.interaction)):
             try:
                 await self.interactions.respond(message.interaction, message)
             except ChannelRejected:

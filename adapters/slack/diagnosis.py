@@ -8,14 +8,14 @@ from adapters.slack.api import SlackApi
 from adapters.slack.manifest import SCOPES
 from adapters.slack.settings import SlackSettings
 from adapters.slack.signing import REPLAY_WINDOW_S
-from gateway.channels.adapter import Diagnosis, Surroundings
+from gateway.channels.adapter import AdapterContext, Diagnosis
 from gateway.channels.errors import ChannelError, ChannelFatal
 
 _SKEW_S = 60
 _APPS = "api.slack.com/apps"
 
 
-async def diagnose(api: SlackApi, settings: SlackSettings, surroundings: Surroundings) -> tuple[Diagnosis, ...]:
+async def diagnose(api: SlackApi, settings: SlackSettings, adapter_context: AdapterContext) -> tuple[Diagnosis, ...]:
     """Ask Slack with both tokens; never raises for what Slack answers."""
     name = settings.channel_type
     try:
@@ -33,9 +33,9 @@ async def diagnose(api: SlackApi, settings: SlackSettings, surroundings: Surroun
             finding=f"signed in as {answer.get('user')} in {answer.get('team')} ({answer.get('team_id')})",
         ),
         *_scopes(name, answer.headers),
-        *_clock(name, answer.headers, surroundings),
+        *_clock(name, answer.headers, adapter_context),
     ]
-    found.append(await _way_in(api, settings, surroundings))
+    found.append(await _way_in(api, settings, adapter_context))
     return tuple(found)
 
 
@@ -51,7 +51,7 @@ def _scopes(name: str, headers: Mapping[str, str]) -> Iterable[Diagnosis]:
         yield Diagnosis(subject=f"{name} scopes", level="ok", finding="all there")
 
 
-def _clock(name: str, headers: Mapping[str, str], surroundings: Surroundings) -> Iterable[Diagnosis]:
+def _clock(name: str, headers: Mapping[str, str], adapter_context: AdapterContext) -> Iterable[Diagnosis]:
     date = _header(headers, "date")
     if date is None:
         return
@@ -59,7 +59,7 @@ def _clock(name: str, headers: Mapping[str, str], surroundings: Surroundings) ->
         theirs = parsedate_to_datetime(date)
     except ValueError:
         return
-    skew = abs((surroundings.clock.now() - theirs.astimezone(UTC)).total_seconds())
+    skew = abs((adapter_context.clock.now() - theirs.astimezone(UTC)).total_seconds())
     if skew <= _SKEW_S:
         yield Diagnosis(subject=f"{name} clock", level="ok", finding=f"within {skew:.0f} s of Slack's")
         return
@@ -71,14 +71,14 @@ def _clock(name: str, headers: Mapping[str, str], surroundings: Surroundings) ->
     )
 
 
-async def _way_in(api: SlackApi, settings: SlackSettings, surroundings: Surroundings) -> Diagnosis:
+async def _way_in(api: SlackApi, settings: SlackSettings, adapter_context: AdapterContext) -> Diagnosis:
     name = settings.channel_type
     if settings.app_token is None:
         subject = f"{name} signed HTTP"
-        if surroundings.public_url is None:
+        if adapter_context.public_url is None:
             fix = "set [web] public_url to the address Slack can reach, or set app_token for Socket Mode"
             return Diagnosis(subject=subject, level="warning", finding="no public address is configured", fix=fix)
-        address = f"{surroundings.public_url.rstrip('/')}/channels/{name}/events"
+        address = f"{adapter_context.public_url.rstrip('/')}/channels/{name}/events"
         return Diagnosis(subject=subject, level="ok", finding=f"request URL for the app's settings: {address}")
     subject = f"{name} Socket Mode"
     try:

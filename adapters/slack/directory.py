@@ -9,9 +9,9 @@ import anyio
 
 from adapters.slack.address import Address
 from adapters.slack.api import SlackApi
-from gateway.channels.adapter import Surroundings
+from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelError
-from gateway.channels.inbound import ChatType, Edited, Inbound, Pressed, Said, Sender
+from gateway.channels.inbound import ButtonClicked, ChatType, Edited, Inbound, MessageReceived, Sender
 
 log = logging.getLogger("tieline.slack")
 
@@ -42,10 +42,10 @@ class Person:
 class Directory:
     """People and channels of one workspace."""
 
-    def __init__(self, api: SlackApi, surroundings: Surroundings, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, api: SlackApi, adapter_context: AdapterContext, *, patience_s: float = PATIENCE_S) -> None:
         self._api = api
         self._patience_s = patience_s
-        self._clock = surroundings.clock
+        self._clock = adapter_context.clock
         self._people: OrderedDict[str, tuple[float, Person]] = OrderedDict()
         self._titles: OrderedDict[str, tuple[float, str]] = OrderedDict()
 
@@ -54,7 +54,7 @@ class Directory:
 
         `team` is the bot's own workspace: nobody is an admin who is one elsewhere.
         """
-        if not isinstance(inbound, Said | Edited | Pressed):
+        if not isinstance(inbound, MessageReceived | Edited | ButtonClicked):
             return inbound
         sender, title = inbound.sender, inbound.chat_title
         with anyio.move_on_after(self._patience_s):

@@ -11,10 +11,10 @@ from adapters.slack.address import Address, is_ts
 from adapters.slack.api import SlackApi
 from adapters.slack.parse import UNREADABLE, parse_message
 from adapters.slack.render import files_promised, key_of
-from gateway.channels.adapter import Surroundings
+from gateway.channels.adapter import AdapterContext
 from gateway.channels.channel import Attempt
 from gateway.channels.errors import ChannelGone
-from gateway.channels.inbound import Said
+from gateway.channels.inbound import MessageReceived
 from gateway.channels.outbound import SentRef
 
 log = logging.getLogger("tieline.slack")
@@ -39,13 +39,13 @@ class SlackHistory:
         self,
         address: Address,
         api: SlackApi,
-        surroundings: Surroundings,
+        adapter_context: AdapterContext,
         account: Callable[[], Account],
         joined: Container[str] = (),
     ) -> None:
         self._address = address
         self._api = api
-        self._clock = surroundings.clock
+        self._clock = adapter_context.clock
         self._account = account
         self._joined = joined
 
@@ -112,7 +112,7 @@ class SlackHistory:
                 return
             body["cursor"] = cursor
 
-    def parsed(self, messages: Sequence[Mapping[str, Any]]) -> list[Said]:
+    def parsed(self, messages: Sequence[Mapping[str, Any]]) -> list[MessageReceived]:
         """The people's messages that belong to this conversation, oldest first.
 
         One that cannot be read is left out: it would be so each time, and keep all beside it from being read.
@@ -122,7 +122,7 @@ class SlackHistory:
         said = [one for one in found if one is not None and not one.sender.is_bot]
         return sorted(said, key=lambda one: float(one.message_id))
 
-    def _said(self, message: Mapping[str, Any], account: Account, now: datetime) -> Said | None:
+    def _said(self, message: Mapping[str, Any], account: Account, now: datetime) -> MessageReceived | None:
         try:
             return parse_message(
                 {**message, "channel_type": "im" if self._address.is_direct else "channel"},

@@ -14,9 +14,9 @@ from adapters.slack.directory import Directory
 from adapters.slack.interactive import parse_press, parse_slash
 from adapters.slack.parse import UNINSTALLED, UNREADABLE, attachments_of, parse_event
 from adapters.slack.settings import SlackSettings
-from gateway.channels.adapter import Admit, Surroundings
+from gateway.channels.adapter import AdapterContext, Admit
 from gateway.channels.errors import ChannelError
-from gateway.channels.inbound import Attachment, Inbound, Mention, Outcome, Pressed, Said
+from gateway.channels.inbound import Attachment, ButtonClicked, Inbound, Mention, MessageReceived, Outcome
 
 log = logging.getLogger("tieline.slack")
 
@@ -74,7 +74,7 @@ class Intake:
     def __init__(
         self,
         settings: SlackSettings,
-        surroundings: Surroundings,
+        adapter_context: AdapterContext,
         directory: Directory,
         uninstalled: Callable[[], None],
         *,
@@ -87,13 +87,13 @@ class Intake:
         self._describe = describe
         self._look_up = look_up
         self._tell = tell
-        self._not_taken = surroundings.not_taken
+        self._not_taken = adapter_context.not_taken
         self.account = Account(channel_type=settings.channel_type)
         self.commands: frozenset[str] = frozenset()
         self.joined: OrderedDict[str, None] = OrderedDict()  # threads the bot takes part in
         self.admit: Admit | None = None
         self._settings = settings
-        self._clock = surroundings.clock
+        self._clock = adapter_context.clock
         self._directory = directory
         self._uninstalled = uninstalled
         self._recent: OrderedDict[tuple[str, str], None] = OrderedDict()
@@ -114,7 +114,7 @@ class Intake:
         try:
             inbound = self._parsed(arrival)
             if (
-                isinstance(inbound, Said)
+                isinstance(inbound, MessageReceived)
                 and kind == "events_api"
                 and (inbound.place, inbound.message_id) in self._recent
             ):
@@ -133,25 +133,29 @@ class Intake:
         """Admit it, unless its twin or an earlier delivery was admitted a moment ago."""
         if self.admit is None:
             raise RuntimeError("the Slack adapter is not running")
-        seen = (inbound.place, inbound.message_id) if isinstance(inbound, Said) else None
+        seen = (inbound.place, inbound.message_id) if isinstance(inbound, MessageReceived) else None
         if seen is not None and seen in self._recent:
             return
         if self._settings.look_up_people:
             inbound = await self._directory.introduce(inbound, self.account.team)
-        if isinstance(inbound, Said) and inbound.attachments:
+        if isinstance(inbound, MessageReceived) and inbound.attachments:
             inbound = replace(inbound, attachments=tuple([await self._described(one) for one in inbound.attachments]))
         receipt = await self.admit(inbound)
         if seen is not None:
             self._recent[seen] = None
             if len(self._recent) > MOST_RECENT:
                 self._recent.popitem(last=False)
-        if isinstance(inbound, Said) and inbound.mention is Mention.DIRECT and receipt.outcome is Outcome.ACCEPTED:
+        if (
+            isinstance(inbound, MessageReceived)
+            and inbound.mention is Mention.DIRECT
+            and receipt.outcome is Outcome.ACCEPTED
+        ):
             self.join(Address.parse(inbound.key.channel_id))
 
     async def regret(self, arrival: Arrival) -> None:
         """Say to the person alone that it could not be stored; Slack believes it done."""
         inbound = self._parsed(arrival)
-        interaction = inbound.interaction if isinstance(inbound, Said | Pressed) else None
+        interaction = inbound.interaction if isinstance(inbound, MessageReceived | ButtonClicked) else None
         words = self._not_taken(inbound) if inbound is not None else ""
         if not interaction or not words:
             return
@@ -163,7 +167,7 @@ class Intake:
     async def _whole(self, inbound: Inbound | None, arrival: Arrival) -> Inbound | None:
         """A mention with the files of the message that it tells of."""
         event = (arrival.payload.get("event") or {}) if arrival.kind == "events_api" else {}
-        if event.get("type") != "app_mention" or not isinstance(inbound, Said) or inbound.attachments:
+        if event.get("type") != "app_mention" or not isinstance(inbound, MessageReceived) or inbound.attachments:
             return inbound
         if event.get("edited"):
             return inbound

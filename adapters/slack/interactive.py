@@ -7,13 +7,13 @@ from typing import Any
 from adapters.slack.account import Account
 from adapters.slack.address import Address, is_ts
 from adapters.slack.text import readable
-from gateway.channels.inbound import ChatType, Mention, Pressed, Said, Sender
+from gateway.channels.inbound import ButtonClicked, ChatType, Mention, MessageReceived, Sender
 from gateway.channels.keys import UserId
 
 
 def parse_slash(
     payload: Mapping[str, Any], account: Account, *, received_at: datetime, umbrella: str, commands: Collection[str]
-) -> Said | None:
+) -> MessageReceived | None:
     """A slash command as its text `/name args`.
 
     `umbrella` (`/tieline`) takes the command as its first word; words that begin with no known command are said to the
@@ -35,7 +35,7 @@ def parse_slash(
     user = str(payload.get("user_id") or "")
     direct = address.is_direct or payload.get("channel_name") == "directmessage"
     name = str(payload.get("channel_name") or "")
-    return Said(
+    return MessageReceived(
         key=account.key(address),
         place=address.place,
         message_id=trigger,
@@ -51,7 +51,7 @@ def parse_slash(
     )
 
 
-def parse_press(payload: Mapping[str, Any], account: Account, *, received_at: datetime) -> Pressed | None:
+def parse_press(payload: Mapping[str, Any], account: Account, *, received_at: datetime) -> ButtonClicked | None:
     """A pressed button, or None for any other interaction (modals, menus, shortcuts)."""
     actions = payload.get("actions") or ()
     if payload.get("type") != "block_actions" or not actions or actions[0].get("type") != "button":
@@ -67,7 +67,7 @@ def parse_press(payload: Mapping[str, Any], account: Account, *, received_at: da
     address = Address(team, channel, thread_ts if thread_ts and thread_ts != ts else None)
     person = payload.get("user") or {}
     user = str(person.get("id") or "")
-    return Pressed(
+    return ButtonClicked(
         key=account.key(address),
         place=address.place,
         message_id=ts,

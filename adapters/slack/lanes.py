@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from adapters.slack.limits import delay_s
 from agent.core.clock import Clock
-from gateway.channels.errors import HouseTrouble
+from gateway.channels.errors import GatewayUnavailable
 
 log = logging.getLogger("tieline.slack")
 
@@ -21,7 +21,7 @@ MOST_PAUSE_S = 5.0  # between two tries of a job that keeps its place
 JOB_S = 600.0  # for one event with its files, or one catch-up reading: what hangs must not keep its place for ever
 
 
-class Lanes:
+class KeyedQueue:
     """A lane per place. `put` waits while `limit` jobs are under way, which holds the socket's reader back.
 
     A job that `holds` its place is done again when the house could not do its part (HouseTrouble), for as long as that
@@ -35,7 +35,7 @@ class Lanes:
         self._room = anyio.Semaphore(limit)
         self._hands = anyio.Semaphore(at_once)
         self._job_s = job_s
-        self._lanes: dict[str, deque[tuple[Job, bool]]] = {}
+        self._queues: dict[str, deque[tuple[Job, bool]]] = {}
         self._group: TaskGroup | None = None
 
     @property
@@ -51,9 +51,9 @@ class Lanes:
                 await anyio.sleep_forever()
         finally:
             self._group = None
-            for _ in range(sum(map(len, self._lanes.values()))):
+            for _ in range(sum(map(len, self._queues.values()))):
                 self._room.release()  # jobs that did not begin; those that did have given back theirs
-            self._lanes.clear()
+            self._queues.clear()
 
     async def room(self) -> None:
         """Wait until something could be put."""
@@ -66,11 +66,11 @@ class Lanes:
         if self._group is None:
             self._room.release()
             raise RuntimeError("the Slack adapter is not running")
-        lane = self._lanes.get(place)
-        if lane is not None:
-            lane.append((job, holds))
+        queue = self._queues.get(place)
+        if queue is not None:
+            queue.append((job, holds))
             return
-        self._lanes[place] = deque([(job, holds)])
+        self._queues[place] = deque([(job, holds)])
         self._group.start_soon(self._work, place)
 
     def beside(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -80,9 +80,9 @@ class Lanes:
         self._group.start_soon(job)
 
     async def _work(self, place: str) -> None:
-        lane = self._lanes[place]
-        while lane:
-            job, holds = lane.popleft()
+        queue = self._queues[place]
+        while queue:
+            job, holds = queue.popleft()
             try:
                 attempt = 0
                 while not await self._done(place, job) and holds:
@@ -91,7 +91,7 @@ class Lanes:
                     attempt += 1
             finally:
                 self._room.release()
-        self._lanes.pop(place, None)
+        self._queues.pop(place, None)
 
     async def _done(self, place: str, job: Job) -> bool:
         """One try; False when the house has to be asked again."""
@@ -99,7 +99,7 @@ class Lanes:
             async with self._hands:
                 with anyio.fail_after(self._job_s):
                     await job()
-        except HouseTrouble as trouble:
+        except GatewayUnavailable as trouble:
             log.warning("an event from Slack is not stored: %s", trouble, extra={"place": place})
             return False
         except Exception:

@@ -9,14 +9,14 @@ import anyio
 from adapters.slack.api import SlackApi
 from adapters.slack.arrival import Arrival
 from adapters.slack.catch_up import CatchUp
-from adapters.slack.lanes import Lanes
+from adapters.slack.lanes import KeyedQueue
 from adapters.slack.limits import delay_s
-from adapters.slack.pulse import Pulse
+from adapters.slack.pulse import HealthMonitor
 from adapters.slack.settings import SlackSettings
 from adapters.slack.socket_mode import Ending, Envelope, SocketLink, connected
 from adapters.slack.webhook import ACKNOWLEDGE_WITHIN_S
-from gateway.channels.adapter import State, Surroundings
-from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, HouseTrouble
+from gateway.channels.adapter import AdapterContext, State
+from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, GatewayUnavailable
 
 log = logging.getLogger("tieline.slack")
 
@@ -29,19 +29,19 @@ class Listening:
     def __init__(
         self,
         settings: SlackSettings,
-        surroundings: Surroundings,
+        adapter_context: AdapterContext,
         *,
         api: SlackApi,
-        lanes: Lanes,
-        pulse: Pulse,
+        queues: KeyedQueue,
+        health_monitor: HealthMonitor,
         catch_up: CatchUp,
     ) -> None:
         self._settings = settings
-        self._surroundings = surroundings
-        self._clock = surroundings.clock
+        self._adapter_context = adapter_context
+        self._clock = adapter_context.clock
         self._api = api
-        self._lanes = lanes
-        self._pulse = pulse
+        self._queues = queues
+        self._health_monitor = health_monitor
         self._catch_up = catch_up
 
     async def run(self) -> None:
@@ -60,13 +60,13 @@ class Listening:
             except (aiohttp.ClientError, OSError) as error:  # a deadline is one of them
                 why = type(error).__name__
             steady = self._clock.monotonic() - began > STEADY_S
-            self._pulse.turn(State.RECONNECTING, f"{why} ({ending})" if why else str(ending))
+            self._health_monitor.turn(State.RECONNECTING, f"{why} ({ending})" if why else str(ending))
             attempt = 0 if steady else attempt + 1
             if ending is Ending.REFRESH and steady:
                 continue
             log.info("slack socket: connecting anew", extra={"why": why, "ending": str(ending), "attempt": attempt})
             if ending is Ending.STUCK:  # until then the account does not hear, and its health says so
-                await self._lanes.room()
+                await self._queues.room()
             jitter = random.random()  # noqa: S311 - spreads reconnects, hides nothing
             await self._clock.sleep(max(wait_s, delay_s(max(attempt - 1, 0), jitter)))
 
@@ -77,13 +77,13 @@ class Listening:
         async with connected(
             self._api.session,
             str(answer["url"]),
-            self._surroundings,
+            self._adapter_context,
             proxy=self._api.proxy,
             ping_every_s=self._settings.ping_every_s,
             idle_refresh_s=self._settings.idle_refresh_s,
         ) as link:
-            self._pulse.turn(State.CONNECTED, _detail(link.connections))
-            self._pulse.sign()
+            self._health_monitor.turn(State.CONNECTED, _detail(link.connections))
+            self._health_monitor.sign()
             if link.connections > 1:
                 # Slack deals events out among all sockets of an app, also to one that nobody reads any more.
                 log.warning(_detail(link.connections))
@@ -92,7 +92,7 @@ class Listening:
             async def handle(envelope: Envelope) -> None:
                 await self._handle(link, envelope)
 
-            ending = await link.listen(handle, self._pulse.sign)
+            ending = await link.listen(handle, self._health_monitor.sign)
             await link.drained()
             return ending
 
@@ -106,8 +106,8 @@ class Listening:
 
         async def job() -> None:
             try:
-                await self._catch_up.take_in(arrival)
-            except HouseTrouble:
+                await self._catch_up.ingest(arrival)
+            except GatewayUnavailable:
                 if link.has_acknowledged(number):
                     await self._catch_up.regret(arrival)
                 raise
@@ -118,8 +118,8 @@ class Listening:
             await link.acknowledge(number)
 
         if not arrival.is_ordered:
-            self._lanes.beside(in_time)
-        await self._lanes.put(arrival.lane, job, holds=arrival.is_ordered)
+            self._queues.beside(in_time)
+        await self._queues.put(arrival.queue, job, holds=arrival.is_ordered)
 
 
 def _detail(connections: int) -> str:

@@ -35,10 +35,10 @@ FENCE = "```"
 
 def mrkdwn(document: Document) -> str:
     """The whole document; a reader of a `Plain` block sees exactly its text."""
-    return "\n\n".join(_block(block) for block in document)
+    return "\n\n".join(_mrkdwn_block(block) for block in document)
 
 
-def _block(block: Block) -> str:
+def _mrkdwn_block(block: Block) -> str:
     match block:
         case Plain(text):
             return escaped(text)
@@ -50,10 +50,10 @@ def _block(block: Block) -> str:
         case CodeBlock(code, _):
             return f"{FENCE}\n{escaped(code)}\n{FENCE}"
         case Quote(blocks):
-            inner = "\n\n".join(_block(one) for one in blocks)
+            inner = "\n\n".join(_mrkdwn_block(one) for one in blocks)
             return "\n".join(f"> {line}".rstrip() for line in inner.split("\n"))
         case List(items, start, tight):
-            lines = [_item(item, start, offset) for offset, item in enumerate(items)]
+            lines = [_mrkdwn_item(item, start, offset) for offset, item in enumerate(items)]
             return ("\n" if tight else "\n\n").join(lines)
         case Table(header, rows, aligns):
             return f"{FENCE}\n{escaped(_aligned([header, *rows], aligns))}\n{FENCE}"
@@ -62,11 +62,11 @@ def _block(block: Block) -> str:
     assert_never(block)
 
 
-def _item(item: Item, start: int | None, offset: int) -> str:
+def _mrkdwn_item(item: Item, start: int | None, offset: int) -> str:
     marker = "•" if start is None else f"{start + offset}."
     if item.checked is not None:
         marker = "☑" if item.checked else "☐"
-    inner = "\n".join(_block(block) for block in item.blocks)
+    inner = "\n".join(_mrkdwn_block(block) for block in item.blocks)
     first, *rest = inner.split("\n")
     if first == FENCE:
         first, rest = "", [first, *rest]
@@ -114,7 +114,7 @@ def _node(node: Inline) -> str:
         case Code(text):
             return f"`{escaped(text)}`" if text and "`" not in text else escaped(text)
         case Link(url, children):
-            return _link(url, _inline(children))
+            return _mrkdwn_link(url, _inline(children))
         case Break():
             return "\n"
     assert_never(node)
@@ -124,7 +124,7 @@ def _marked(mark: str, inner: str) -> str:
     return f"{mark}{inner}{mark}" if inner.strip() else inner
 
 
-def _link(url: str, label: str) -> str:
+def _mrkdwn_link(url: str, label: str) -> str:
     target = escaped(url.strip()).replace("|", "%7C")
     if "://" not in url and not url.startswith(("mailto:", "tel:")):
         return f"{label} ({target})" if target and target != label else label  # Slack links whole addresses only

@@ -15,7 +15,7 @@ from gateway.channels.inbound import (
     Inbound,
     Membership,
     Mention,
-    Said,
+    MessageReceived,
     Sender,
 )
 from gateway.channels.keys import ConversationKey, UserId
@@ -63,7 +63,7 @@ def parse_message(
     joined: Container[str] = (),
     channel: str = "",
     from_history: bool = False,
-) -> Said | None:
+) -> MessageReceived | None:
     """A message as an event or the history has it (there it lacks its `channel`)."""
     ts = str(message.get("ts") or "")
     channel = str(message.get("channel") or channel)
@@ -80,7 +80,7 @@ def parse_message(
         text = "\n".join(readable(str(one.get("fallback") or "")) for one in message.get("attachments") or ()).strip()
     if not text and not attachments and not mentioned and not shared:
         return None
-    return Said(
+    return MessageReceived(
         key=account.key(address),
         place=address.place,
         message_id=ts,

@@ -11,7 +11,7 @@ from adapters.slack.address import Address
 from adapters.slack.api import SlackApi
 from adapters.slack.emoji import emoji_name
 from adapters.slack.refusals import AlreadyDone
-from gateway.channels.adapter import Surroundings
+from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelError, ChannelFatal, ChannelRejected
 
 log = logging.getLogger("tieline.slack")
@@ -26,9 +26,9 @@ MOST = 4096
 class Statuses:
     """The status lines of one account that are showing, so that each is taken back in time (PEERS §3.18)."""
 
-    def __init__(self, api: SlackApi, surroundings: Surroundings) -> None:
+    def __init__(self, api: SlackApi, adapter_context: AdapterContext) -> None:
         self._api = api
-        self._clock = surroundings.clock
+        self._clock = adapter_context.clock
         self._showing: OrderedDict[Address, tuple[str, float]] = OrderedDict()
         self._told: dict[Address, str] = {}  # what lasts until it is cleared
         self._under_way: dict[Address, bool] = {}  # being set, and whether the bot wrote meanwhile

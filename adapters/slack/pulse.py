@@ -1,13 +1,13 @@
 """How an account is doing, as its parts report it and `health` tells it."""
 
-from gateway.channels.adapter import Health, State, Surroundings
+from gateway.channels.adapter import AdapterContext, Health, State
 
 
-class Pulse:
+class HealthMonitor:
     """The account's state and its last sign of life."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._clock = surroundings.clock
+    def __init__(self, adapter_context: AdapterContext) -> None:
+        self._clock = adapter_context.clock
         self._health = Health(state=State.STARTING)
 
     @property

@@ -15,7 +15,7 @@ import aiohttp
 import anyio
 from aiohttp import WSMsgType
 
-from gateway.channels.adapter import Surroundings
+from gateway.channels.adapter import AdapterContext
 
 log = logging.getLogger("tieline.slack")
 
@@ -41,14 +41,14 @@ class SocketLink:
     def __init__(
         self,
         socket: aiohttp.ClientWebSocketResponse,
-        surroundings: Surroundings,
+        adapter_context: AdapterContext,
         *,
         ping_every_s: float,
         idle_refresh_s: float,
     ) -> None:
         self.connections = 1
         self._socket = socket
-        self._clock = surroundings.clock
+        self._clock = adapter_context.clock
         self._ping_every_s = ping_every_s
         self._idle_refresh_s = idle_refresh_s
         self._last_sign = self._last_envelope = self._clock.monotonic()
@@ -185,7 +185,7 @@ class SocketLink:
 async def connected(
     session: aiohttp.ClientSession,
     url: str,
-    surroundings: Surroundings,
+    adapter_context: AdapterContext,
     *,
     proxy: str | None,
     ping_every_s: float,
@@ -202,7 +202,7 @@ async def connected(
     except (aiohttp.ClientError, OSError) as error:
         raise ConnectionError(f"no socket to Slack: {type(error).__name__}") from None
     try:
-        link = SocketLink(socket, surroundings, ping_every_s=ping_every_s, idle_refresh_s=idle_refresh_s)
+        link = SocketLink(socket, adapter_context, ping_every_s=ping_every_s, idle_refresh_s=idle_refresh_s)
         await link.hello()
         yield link
     finally:

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from adapters.slack.signing import refusal
 from agent.core.bodies import BodyTooLarge, whole_body
-from gateway.channels.adapter import Surroundings
+from gateway.channels.adapter import AdapterContext
 
 log = logging.getLogger("tieline.slack")
 
@@ -30,9 +30,9 @@ Handle = Callable[[str, Mapping[str, Any]], Awaitable[None]]
 class SlackWebhook:
     """The routes of one account. All three kinds of request are told apart by their content, so one address will do."""
 
-    def __init__(self, signing_secret: str, surroundings: Surroundings, handle: Handle) -> None:
+    def __init__(self, signing_secret: str, adapter_context: AdapterContext, handle: Handle) -> None:
         self._secret = signing_secret
-        self._clock = surroundings.clock
+        self._clock = adapter_context.clock
         self._handle = handle
 
     def routes(self) -> Sequence[BaseRoute]:

@@ -17,7 +17,7 @@ from adapters.telegram.request import Upload
 from adapters.telegram.settings import TelegramSettings
 from agent.core.clock import Clock
 from gateway.channels.adapter import AdapterStore
-from gateway.channels.errors import ChannelBusy, HouseTrouble
+from gateway.channels.errors import ChannelBusy, GatewayUnavailable
 from gateway.channels.outbound import SentRef
 
 log = logging.getLogger("tieline.telegram")
@@ -102,14 +102,14 @@ class Account:
             until = self.clock.now() + timedelta(seconds=UNKNOWN_FOR_S)
             try:
                 await self._store.put(self._name_of(feature), until.isoformat(), until=until)
-            except HouseTrouble as trouble:
+            except GatewayUnavailable as trouble:
                 log.info("that the server knows no %s is not kept: %s", feature.name, trouble)
 
     async def _recall(self) -> None:
         for feature in (self.rich, self.drafts):
             try:
                 until = await self._store.get(self._name_of(feature))
-            except HouseTrouble as trouble:
+            except GatewayUnavailable as trouble:
                 log.info("whether the server knows %s is to be learnt anew: %s", feature.name, trouble)
                 return
             if until is not None:

@@ -17,13 +17,13 @@ from adapters.telegram.intake import Intake
 from adapters.telegram.parse import Context, moved
 from adapters.telegram.polling import Polling, pause_after, pause_s
 from adapters.telegram.publishing import publish
-from adapters.telegram.pulse import Pulse
+from adapters.telegram.pulse import HealthMonitor
 from adapters.telegram.settings import PUBLIC_API, TelegramSettings
 from adapters.telegram.webhook import PROBE_S, Webhook
 from adapters.telegram.wording import Me
-from gateway.channels.adapter import Admit, Diagnosis, Health, Surroundings
+from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Health
 from gateway.channels.channel import Channel
-from gateway.channels.errors import ChannelFatal, HouseTrouble
+from gateway.channels.errors import ChannelFatal, GatewayUnavailable
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
 
@@ -38,21 +38,21 @@ class TelegramAdapter:
     May be built in a thread without a loop. Raises ChannelFatal for a proxy it cannot use.
     """
 
-    def __init__(self, settings: TelegramSettings, surroundings: Surroundings) -> None:
-        proxy = settings.proxy or surroundings.proxy
+    def __init__(self, settings: TelegramSettings, adapter_context: AdapterContext) -> None:
+        proxy = settings.proxy or adapter_context.proxy
         if proxy is not None and not proxy.startswith(("http://", "https://")):
             shown = proxy.partition("@")[2] or proxy
             raise ChannelFatal(f"Telegram cannot use the proxy {shown!r}; give one like http://host:port")
         self.channel_type = settings.channel_type
         self._settings = settings
-        self._clock = surroundings.clock
+        self._clock = adapter_context.clock
         self._api = Api(settings, proxy)
-        store = surroundings.store(settings.type)
+        store = adapter_context.store(settings.type)
         self._account = Account(settings, self._api, self._clock, store, self._announce_move)
         polls = settings.mode == "polling"
         deaf_after_s = settings.poll_timeout_s + POLL_SLACK_S if polls else 3 * PROBE_S
-        self._pulse = Pulse(self._clock, deaf_after_s)
-        self._webhook = None if polls else Webhook(settings, _webhook_url(settings, surroundings.public_url))
+        self._health_monitor = HealthMonitor(self._clock, deaf_after_s)
+        self._webhook = None if polls else Webhook(settings, _webhook_url(settings, adapter_context.public_url))
         self.routes: Sequence[BaseRoute] = [self._webhook.route] if self._webhook else []
         self._moves, self._moves_in = anyio.create_memory_object_stream[tuple[int, int]](MOVES_WAITING)
         self._me: Me | None = None
@@ -70,17 +70,17 @@ class TelegramAdapter:
                 fatal = error
             tasks.cancel_scope.cancel()
         if fatal is not None:
-            self._pulse.failed(str(fatal))
+            self._health_monitor.failed(str(fatal))
             raise fatal
 
     async def _listen(self, intake: Intake, tasks: TaskGroup) -> None:
         if self._webhook is None:
             timeout_s = self._settings.poll_timeout_s
-            await Polling(self._api, intake, self._pulse, self._clock, timeout_s, tasks=tasks).run()
+            await Polling(self._api, intake, self._health_monitor, self._clock, timeout_s, tasks=tasks).run()
             return
-        self._webhook.open(intake, self._pulse)
+        self._webhook.open(intake, self._health_monitor)
         try:
-            await self._webhook.keep(self._api, self._pulse, self._clock)
+            await self._webhook.keep(self._api, self._health_monitor, self._clock)
         finally:
             self._webhook.close()
 
@@ -91,7 +91,7 @@ class TelegramAdapter:
         return TelegramChannel(self._account, key, int(chat), int(topic) if topic else None)
 
     def health(self) -> Health:
-        return self._pulse.health()
+        return self._health_monitor.health()
 
     async def publish(self, commands: Sequence[CommandSpec]) -> None:
         await publish(self._api, commands)
@@ -112,11 +112,11 @@ class TelegramAdapter:
                 me = await self._api.call("getMe")
             except (InvalidToken, Unknown) as error:
                 refusal = token_refused()
-                self._pulse.failed(str(refusal))
+                self._health_monitor.failed(str(refusal))
                 raise refusal from error
             except TelegramError as error:
                 failures += 1
-                self._pulse.trouble(error.message)
+                self._health_monitor.trouble(error.message)
                 wait_s = pause_after(error, failures)
                 log.warning("cannot sign in", extra={"reason": error.message, "again_in_s": wait_s})
                 await self._clock.sleep(wait_s)
@@ -146,7 +146,7 @@ class TelegramAdapter:
     async def _is_told(self, admit: Admit, old: int, new: int) -> bool:
         try:
             await admit(moved(str(old), str(new), self._context()))
-        except HouseTrouble as error:
+        except GatewayUnavailable as error:
             log.warning("the move of a group is told again: %s", error, extra={"chat": old})
             return False
         return True

@@ -69,7 +69,7 @@ class TelegramChannel:
     async def send(self, message: Outbound) -> SentRef:
         return await self._send(message, not message.is_frame)
 
-    async def whisper(self, message: Outbound, to: UserId | None) -> SentRef:
+    async def send_ephemeral(self, message: Outbound, to: UserId | None) -> SentRef:
         return await self._send(replace(message, silent=True), not message.is_frame)
 
     async def edit(self, sent: SentRef, message: Outbound) -> None:

@@ -9,7 +9,7 @@ import anyio
 from adapters.telegram.parse import Context, parse, place_of
 from adapters.telegram.wording import Json
 from gateway.channels.adapter import Admit
-from gateway.channels.errors import HouseTrouble
+from gateway.channels.errors import GatewayUnavailable
 
 log = logging.getLogger("tieline.telegram")
 
@@ -55,7 +55,7 @@ class Intake:
         try:
             with anyio.fail_after(self._within_s):
                 await self._admit(inbound)
-        except HouseTrouble as error:
+        except GatewayUnavailable as error:
             log.warning("an update will come again: %s", error, extra=where)
             return False
         except TimeoutError:

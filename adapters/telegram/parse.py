@@ -7,7 +7,16 @@ from typing import Any
 
 from adapters.telegram.attachments import attachments_of
 from adapters.telegram.wording import Json, Me, quoted_in, wording_of
-from gateway.channels.inbound import ChatType, Edited, Inbound, Membership, Moved, Pressed, Said, Sender
+from gateway.channels.inbound import (
+    ButtonClicked,
+    ChatType,
+    Edited,
+    Inbound,
+    Membership,
+    MessageReceived,
+    Moved,
+    Sender,
+)
 from gateway.channels.keys import ConversationKey, UserId, place_id
 
 # What is asked of Telegram; everything else it need not send.
@@ -105,7 +114,7 @@ def _sender(message: Json) -> Sender:
     return _person(message.get("from") or chat)
 
 
-def _said(message: Json, event_id: str, context: Context) -> Said | None:
+def _said(message: Json, event_id: str, context: Context) -> MessageReceived | None:
     sender = _sender(message)
     if sender.id == str(context.me.id):
         return None
@@ -115,7 +124,7 @@ def _said(message: Json, event_id: str, context: Context) -> Said | None:
     attachments = attachments_of(message)
     if not wording.text and not attachments and not ("text" in message or "caption" in message):
         return None  # somebody joined, a title changed, and the like
-    return Said(
+    return MessageReceived(
         **_common(message, sender, event_id, context),
         text=wording.text,
         attachments=attachments,
@@ -142,13 +151,13 @@ def _edited(message: Json, event_id: str, context: Context) -> Edited | None:
     )
 
 
-def _pressed(query: Json, event_id: str, context: Context) -> Pressed | None:
+def _pressed(query: Json, event_id: str, context: Context) -> ButtonClicked | None:
     message, action = query.get("message"), query.get("data")
     if not message or not action:
         return None  # an inline message of another chat, or a game
     common = _common(message, _person(query["from"]), event_id, context)
     handle = str(query["id"])
-    return Pressed(**(common | {"interaction": handle}), action=action, interaction_id=handle)
+    return ButtonClicked(**(common | {"interaction": handle}), action=action, interaction_id=handle)
 
 
 def _membership(change: Json, event_id: str, context: Context) -> Membership:

@@ -22,7 +22,7 @@ from adapters.telegram.errors import (
 )
 from adapters.telegram.intake import Intake
 from adapters.telegram.parse import UPDATES
-from adapters.telegram.pulse import Pulse
+from adapters.telegram.pulse import HealthMonitor
 from adapters.telegram.wording import Json
 from agent.core.clock import Clock
 
@@ -91,11 +91,11 @@ class Polling:
     """`tasks` is where updates are stored while the next ones are asked for."""
 
     def __init__(
-        self, api: Api, intake: Intake, pulse: Pulse, clock: Clock, timeout_s: int, *, tasks: TaskGroup
+        self, api: Api, intake: Intake, health_monitor: HealthMonitor, clock: Clock, timeout_s: int, *, tasks: TaskGroup
     ) -> None:
         self._api = api
         self._intake = intake
-        self._pulse = pulse
+        self._health_monitor = health_monitor
         self._clock = clock
         self._timeout_s = timeout_s
         self._tasks = tasks
@@ -125,9 +125,9 @@ class Polling:
                 continue
             failures, proven = 0, not self._failing
             if proven:
-                self._pulse.beat()
+                self._health_monitor.beat()
             else:
-                self._pulse.trouble(UNSTORED)
+                self._health_monitor.trouble(UNSTORED)
             self._begin(updates)
             if self._offset.all_stored:
                 looks = 0
@@ -165,14 +165,14 @@ class Polling:
             case InvalidToken() | Unknown():
                 raise token_refused() from error
             case Conflict() if speaks_of(error, "webhook"):
-                self._pulse.trouble("a webhook is set for this bot (409); it is removed, polling goes on")
+                self._health_monitor.trouble("a webhook is set for this bot (409); it is removed, polling goes on")
                 wait_s = await self._remove_webhook(failures)
             case Conflict():
                 wait_s = pause_s(failures, conflict=True)
-                self._pulse.trouble("another process polls with the same bot token (409); stop one of the two")
+                self._health_monitor.trouble("another process polls with the same bot token (409); stop one of the two")
             case _:
                 wait_s = pause_after(error, failures)
-                self._pulse.trouble(error.message)
+                self._health_monitor.trouble(error.message)
         log.warning("polling interrupted", extra={"reason": error.message, "again_in_s": wait_s})
         await self._clock.sleep(wait_s)
 

@@ -6,7 +6,7 @@ from agent.core.clock import Clock
 from gateway.channels.adapter import Health, State
 
 
-class Pulse:
+class HealthMonitor:
     """`deaf_after_s`: how long after the last sign of life the account counts as deaf."""
 
     def __init__(self, clock: Clock, deaf_after_s: float) -> None:

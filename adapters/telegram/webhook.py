@@ -19,7 +19,7 @@ from adapters.telegram.errors import BadRequest, InvalidToken, TelegramError, Un
 from adapters.telegram.intake import Intake
 from adapters.telegram.parse import UPDATES
 from adapters.telegram.polling import pause_after, pause_s
-from adapters.telegram.pulse import Pulse
+from adapters.telegram.pulse import HealthMonitor
 from adapters.telegram.settings import TelegramSettings
 from agent.core.bodies import BodyTooLarge, whole_body
 from agent.core.clock import Clock
@@ -48,17 +48,17 @@ class Webhook:
     def __init__(self, settings: TelegramSettings, url: str | None) -> None:
         self._secret = secret_of(settings)
         self._intake: Intake | None = None
-        self._pulse: Pulse | None = None
+        self._health_monitor: HealthMonitor | None = None
         self.url = url
         self.route = Route(settings.webhook_path, self._receive, methods=["POST"])
 
-    def open(self, intake: Intake, pulse: Pulse) -> None:
+    def open(self, intake: Intake, health_monitor: HealthMonitor) -> None:
         """From now on updates are taken in."""
-        self._intake, self._pulse = intake, pulse
+        self._intake, self._health_monitor = intake, health_monitor
 
     def close(self) -> None:
         """From now on they are refused, and Telegram keeps them."""
-        self._intake = self._pulse = None
+        self._intake = self._health_monitor = None
 
     async def _receive(self, request: Request) -> Response:
         given = request.headers.get(SECRET_HEADER, "")
@@ -68,16 +68,16 @@ class Webhook:
         if update is None:
             return Response("not an update\n", 400)
         intake = self._intake
-        if intake is None or self._pulse is None:
+        if intake is None or self._health_monitor is None:
             return Response("not listening yet\n", 503)
-        self._pulse.beat()
+        self._health_monitor.beat()
         stored = False
         with anyio.move_on_after(ADMIT_S):
             async with intake.turn(update) as context:
                 stored = await intake.take(update, context)
         return Response(status_code=200) if stored else Response("not stored; send it again\n", 503)
 
-    async def keep(self, api: Api, pulse: Pulse, clock: Clock) -> None:
+    async def keep(self, api: Api, health_monitor: HealthMonitor, clock: Clock) -> None:
         """Set the webhook and look after it, until cancelled. Raises ChannelFatal when it cannot ever work."""
         if self.url is None:
             raise ChannelFatal('mode = "webhook" needs an address: set webhook_url here, or public_url in [web]')
@@ -94,7 +94,9 @@ class Webhook:
                 failures += 1
                 # Also an address that Telegram does not take: its DNS entry may be on its way.
                 refused = isinstance(error, BadRequest)
-                pulse.trouble(f"Telegram does not take {self.url}: {error.message}" if refused else error.message)
+                health_monitor.trouble(
+                    f"Telegram does not take {self.url}: {error.message}" if refused else error.message
+                )
                 wait_s = pause_after(error, failures)
                 log.warning("webhook not in order", extra={"reason": error.message, "again_in_s": wait_s})
                 await clock.sleep(wait_s)
@@ -102,13 +104,13 @@ class Webhook:
             failures = 0
             is_set = info.get("url") == self.url
             if not is_set:
-                pulse.trouble("somebody else has set another webhook; ours is set again")
+                health_monitor.trouble("somebody else has set another webhook; ours is set again")
                 await clock.sleep(pause_s(1))
                 continue
             if complaint := complaint_in(info, clock.now()):
-                pulse.trouble(complaint)
+                health_monitor.trouble(complaint)
             else:
-                pulse.beat()
+                health_monitor.beat()
             await clock.sleep(PROBE_S)
 
     async def _set(self, api: Api) -> None:

@@ -7,11 +7,11 @@ import anyio
 from starlette.routing import BaseRoute
 
 from adapters.web.channel import Shelves, WebChannel
-from adapters.web.rooms import Rooms
+from adapters.web.rooms import ChatSessions
 from adapters.web.routes import Routes
 from adapters.web.settings import WebSettings
-from adapters.web.talk import Talk
-from gateway.channels.adapter import Admit, Diagnosis, Fullness, Health, State, Surroundings
+from adapters.web.talk import ChatHandlers
+from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Fullness, Health, State
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
 
@@ -19,16 +19,16 @@ from gateway.channels.outbound import CommandSpec
 class Web:
     """The adapter. `channel_id` is `<person>:<conversation>`; a page may look at several, several pages at one."""
 
-    def __init__(self, settings: WebSettings, surroundings: Surroundings) -> None:
+    def __init__(self, settings: WebSettings, adapter_context: AdapterContext) -> None:
         self.channel_type = settings.channel_type
-        self._clock = surroundings.clock
-        self._folder = surroundings.home / "web" / "chat" / settings.account
-        self._rooms = Rooms(self._folder, surroundings.clock, settings.history)
+        self._clock = adapter_context.clock
+        self._folder = adapter_context.home / "web" / "chat" / settings.account
+        self._sessions = ChatSessions(self._folder, adapter_context.clock, settings.history)
         self._shelves = Shelves(self._folder, settings.max_files_mb << 20)
-        self._talk = Talk(self.channel_type, self._rooms, surroundings.clock)
-        self._fullness = surroundings.fullness
+        self._talk = ChatHandlers(self.channel_type, self._sessions, adapter_context.clock)
+        self._fullness = adapter_context.fullness
         self.routes: Sequence[BaseRoute] = Routes(
-            self._talk, self._rooms, self._shelves, self._full_in, surroundings.only_demo
+            self._talk, self._sessions, self._shelves, self._full_in, adapter_context.only_demo
         ).all
 
     async def run(self, admit: Admit) -> None:
@@ -39,7 +39,7 @@ class Web:
             self._talk.admit = None
 
     def channel(self, channel_id: str) -> WebChannel:
-        return WebChannel(ConversationKey(self.channel_type, channel_id), self._rooms, self._shelves)
+        return WebChannel(ConversationKey(self.channel_type, channel_id), self._sessions, self._shelves)
 
     def health(self) -> Health:
         state = State.STARTING if self._talk.admit is None else State.CONNECTED
@@ -49,7 +49,7 @@ class Web:
         return self._fullness(ConversationKey(self.channel_type, channel_id))
 
     async def publish(self, commands: Sequence[CommandSpec]) -> None:
-        self._rooms.use_commands(
+        self._sessions.use_commands(
             [{"name": each.name, "description": each.description, "options": each.options} for each in commands]
         )
 
@@ -62,4 +62,4 @@ class Web:
         return [Diagnosis(subject=subject, level="error", finding=finding, fix="check the owner of TIELINE_HOME")]
 
     async def aclose(self) -> None:
-        self._rooms.close()
+        self._sessions.close()

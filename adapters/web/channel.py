@@ -7,9 +7,9 @@ from pathlib import Path
 from anyio import to_thread
 
 from adapters.web.render import blocks_as_html, text_length
-from adapters.web.room import Room
-from adapters.web.rooms import Rooms, split
-from adapters.web.shelf import Shelf
+from adapters.web.room import ChatSession
+from adapters.web.rooms import ChatSessions, split
+from adapters.web.shelf import AttachmentStore
 from adapters.web.shown import Choice, Shown, ShownFile
 from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document
@@ -42,23 +42,23 @@ class WebChannel:
     # What is said here is admitted before the browser is answered: there is nothing to catch up with.
     history: History | None = None
 
-    def __init__(self, key: ConversationKey, rooms: Rooms, shelves: "Shelves") -> None:
+    def __init__(self, key: ConversationKey, sessions: ChatSessions, shelves: "Shelves") -> None:
         self.key = key
-        self._rooms = rooms
+        self._sessions = sessions
         self._shelves = shelves
         self.streams: Streams | None = _Streams(self)
         self.presence: Presence | None = _Presence(self)
         self.files: Files | None = _Files(self)
         self.interactions: Interactions | None = _Interactions(self)
 
-    async def room(self) -> Room:
+    async def session(self) -> ChatSession:
         try:
-            return await self._rooms.open(self.key.channel_id)
+            return await self._sessions.open(self.key.channel_id)
         except OSError as error:
             raise _no_disk(error) from error
 
     @property
-    def shelf(self) -> Shelf:
+    def store(self) -> AttachmentStore:
         return self._shelves.of(split(self.key.channel_id)[0])
 
     async def send(self, message: Outbound) -> SentRef:
@@ -66,19 +66,19 @@ class WebChannel:
 
     async def show(self, message: Outbound, *, draft: str | None) -> SentRef:
         """Show it for good, in the place of a draft if there is one."""
-        room = await self.room()
-        known = room.by_key(message.key)
+        session = await self.session()
+        known = session.by_key(message.key)
         if known is not None:
             if draft is not None:
-                room.drop_draft(draft)
+                session.drop_draft(draft)
             return SentRef(known.id)
         if message.tone == "stopped" and message.answers is not None:
-            stopped = room.stopped_by(message.answers)
+            stopped = session.stopped_by(message.answers)
             if stopped is not None:
-                return await self._mark(room, stopped, draft)
+                return await self._mark(session, stopped, draft)
         files = await self._kept_files(message)
-        shown = room.appear(
-            id=room.new_id("m"),
+        shown = session.appear(
+            id=session.new_id("m"),
             who="bot",
             document=message.document,
             buttons=_choices(message),
@@ -90,46 +90,46 @@ class WebChannel:
             replaces=draft,
         )
         try:
-            await room.keep(shown)
+            await session.keep(shown)
         except OSError as error:
-            room.vanish(shown.id)  # it will be sent again
+            session.vanish(shown.id)  # it will be sent again
             raise _no_disk(error) from error
-        self._rooms.tell_elsewhere(self.key.channel_id, shown)
+        self._sessions.notify_elsewhere(self.key.channel_id, shown)
         return SentRef(shown.id)
 
-    async def _mark(self, room: Room, stopped: Shown, draft: str | None) -> SentRef:
+    async def _mark(self, session: ChatSession, stopped: Shown, draft: str | None) -> SentRef:
         """A sign on what was stopped; a message of its own would tell nothing more."""
         if draft is not None:
-            room.drop_draft(draft)
-        await self._changed(room, replace(stopped, tone="stopped"))
+            session.drop_draft(draft)
+        await self._changed(session, replace(stopped, tone="stopped"))
         return SentRef(stopped.id, MARK)
 
     async def edit(self, sent: SentRef, message: Outbound) -> None:
-        room = await self.room()
-        before = room.get(sent.id)
+        session = await self.session()
+        before = session.get(sent.id)
         if before is None or before.who != "bot":
             raise ChannelRejected(f"message {sent.id} is gone")
         blocks = blocks_as_html(message.document)
         after = replace(before, blocks=blocks, buttons=_choices(message))
         if after == before:
             return
-        await self._changed(room, after if before.private else replace(after, edited=before.blocks != blocks))
+        await self._changed(session, after if before.private else replace(after, edited=before.blocks != blocks))
 
     async def delete(self, sent: SentRef) -> None:
-        room = await self.room()
+        session = await self.session()
         if sent.kind == MARK:  # the message below it is not ours to take away
-            if (marked := room.get(sent.id)) is not None:
-                await self._changed(room, replace(marked, tone=""))
+            if (marked := session.get(sent.id)) is not None:
+                await self._changed(session, replace(marked, tone=""))
             return
         try:
-            await room.take_away(sent.id)
+            await session.take_away(sent.id)
         except OSError as error:
             raise _no_disk(error) from error
 
-    async def whisper(self, message: Outbound, to: UserId | None) -> SentRef:
-        room = await self.room()
-        shown = room.appear(
-            id=room.new_id("w"),
+    async def send_ephemeral(self, message: Outbound, to: UserId | None) -> SentRef:
+        session = await self.session()
+        shown = session.appear(
+            id=session.new_id("w"),
             who="bot",
             document=message.document,
             buttons=_choices(message),
@@ -140,9 +140,9 @@ class WebChannel:
         )
         return SentRef(shown.id, "whisper")
 
-    async def _changed(self, room: Room, shown: Shown) -> None:
+    async def _changed(self, session: ChatSession, shown: Shown) -> None:
         try:
-            await room.change(shown)
+            await session.change(shown)
         except OSError as error:
             raise _no_disk(error) from error
 
@@ -150,7 +150,7 @@ class WebChannel:
         try:
             return tuple(
                 [
-                    await self.shelf.keep(file.path, name=file.name, mime_type=file.mime_type)
+                    await self.store.keep(file.path, name=file.name, mime_type=file.mime_type)
                     for file in message.files
                 ]
             )  # fmt: skip
@@ -167,8 +167,8 @@ class Shelves:
         self._folder = folder
         self._max_total = max_total
 
-    def of(self, person: str) -> Shelf:
-        return Shelf(self._folder / person / "files", self._max_total)
+    def of(self, person: str) -> AttachmentStore:
+        return AttachmentStore(self._folder / person / "files", self._max_total)
 
 
 class _Streams:
@@ -176,17 +176,17 @@ class _Streams:
         self._channel = channel
 
     async def open(self, document: Document, *, reply_to: str | None, to: UserId | None) -> SentRef:
-        draft = (await self._channel.room()).open_draft(document, reply_to)
+        draft = (await self._channel.session()).open_draft(document, reply_to)
         return SentRef(draft.id, "draft")
 
     async def update(self, sent: SentRef, document: Document) -> None:
-        (await self._channel.room()).grow(sent.id, document)
+        (await self._channel.session()).grow(sent.id, document)
 
     async def finish(self, sent: SentRef, message: Outbound) -> SentRef:
         return await self._channel.show(message, draft=sent.id)
 
     async def drop(self, sent: SentRef) -> None:
-        (await self._channel.room()).drop_draft(sent.id)
+        (await self._channel.session()).drop_draft(sent.id)
 
 
 class _Presence:
@@ -194,10 +194,10 @@ class _Presence:
         self._channel = channel
 
     async def typing(self, status: str = "") -> None:
-        (await self._channel.room()).typing(status)
+        (await self._channel.session()).typing(status)
 
     async def react(self, message_id: str, emoji: str, *, on: bool = True) -> None:
-        (await self._channel.room()).react(message_id, emoji, on=on)
+        (await self._channel.session()).react(message_id, emoji, on=on)
 
 
 class _Files:
@@ -205,7 +205,7 @@ class _Files:
         self._channel = channel
 
     async def fetch(self, attachment: Attachment, to: Path, *, limit: int) -> int:
-        found = await self._channel.shelf.find(attachment.handle)
+        found = await self._channel.store.find(attachment.handle)
         if found is None:
             raise ChannelRejected(f"{attachment.name} is no longer there")
         file, path = found
@@ -222,7 +222,7 @@ class _Interactions:
 
     async def acknowledge(self, interaction: str, text: str = "", *, visible: bool = False) -> None:
         if text:
-            (await self._channel.room()).toast(text)
+            (await self._channel.session()).toast(text)
 
 
 def _no_disk(error: OSError) -> ChannelBusy:

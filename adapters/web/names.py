@@ -17,17 +17,17 @@ def read_names(folder: Path) -> Mapping[str, str]:
         found = json.loads((folder / FILE).read_bytes())
     except (FileNotFoundError, ValueError):
         return {}
-    return {str(room): str(title) for room, title in found.items()} if isinstance(found, dict) else {}
+    return {str(session): str(title) for session, title in found.items()} if isinstance(found, dict) else {}
 
 
-def write_name(folder: Path, room: str, title: str) -> None:
+def write_name(folder: Path, session: str, title: str) -> None:
     """Whole or not at all; "" takes the name away. Blocks. Raises OSError."""
     names = dict(read_names(folder))
-    if names.get(room, "") == title:
+    if names.get(session, "") == title:
         return
-    names.pop(room, None)
+    names.pop(session, None)
     if title:
-        names[room] = title
+        names[session] = title
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = folder / f"{FILE}.new"
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from adapters.web.shelf import kind_of
 from adapters.web.shown import ShownFile
 from gateway.channels.adapter import SignedIn
-from gateway.channels.inbound import Attachment, Mention, Pressed, Said, Sender
+from gateway.channels.inbound import Attachment, ButtonClicked, Mention, MessageReceived, Sender
 from gateway.channels.keys import ConversationKey
 
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{8,64}$")]  # made by the page: a repeat of a post has the same
@@ -63,8 +63,8 @@ def said(
     person: SignedIn,
     languages: str | None,
     at: datetime,
-) -> Said:
-    return Said(
+) -> MessageReceived:
+    return MessageReceived(
         key=key,
         place=key.channel_id,
         message_id=posted.id,
@@ -82,12 +82,14 @@ def said(
     )
 
 
-def stop(key: ConversationKey, posted: PostedStop, *, person: SignedIn, languages: str | None, at: datetime) -> Said:
+def stop(
+    key: ConversationKey, posted: PostedStop, *, person: SignedIn, languages: str | None, at: datetime
+) -> MessageReceived:
     """The stop button is the command of that name, without a message on the page.
 
     It carries no interaction: the end of the turn tells that it was stopped, and another answer would be noise.
     """
-    return Said(
+    return MessageReceived(
         key=key,
         place=key.channel_id,
         message_id=posted.id,
@@ -102,8 +104,8 @@ def stop(key: ConversationKey, posted: PostedStop, *, person: SignedIn, language
 
 def pressed(
     key: ConversationKey, posted: PostedPress, *, person: SignedIn, languages: str | None, at: datetime
-) -> Pressed:
-    return Pressed(
+) -> ButtonClicked:
+    return ButtonClicked(
         key=key,
         place=key.channel_id,
         message_id=posted.message,

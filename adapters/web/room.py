@@ -31,7 +31,7 @@ class Draft:
     reply_to: str | None
 
 
-class Room:
+class ChatSession:
     """Made from its journal. Changes are seen at once; what is awaited returns when it is on the disk."""
 
     def __init__(self, id: str, journal: Journal, kept: Sequence[Shown], clock: Clock, keep: int) -> None:

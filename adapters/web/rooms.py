@@ -13,7 +13,7 @@ from anyio import to_thread
 
 from adapters.web.journal import Journal
 from adapters.web.names import read_names, words_of, write_name
-from adapters.web.room import Room
+from adapters.web.room import ChatSession
 from adapters.web.shown import Shown
 from adapters.web.stream import Event
 from agent.core.clock import Clock
@@ -48,10 +48,10 @@ class Entry:
         return {"id": self.id, "title": self.title, "last_at": self.last_at, "last_order": self.last_order}
 
 
-def channel_id(person: str, room: str) -> str:
+def channel_id(person: str, session: str) -> str:
     """`<person>:<room>`; raises ChannelGone for what cannot be one (it names a file)."""
-    split(f"{person}:{room}")
-    return f"{person}:{room}"
+    split(f"{person}:{session}")
+    return f"{person}:{session}"
 
 
 def split(channel_id: str) -> tuple[str, str]:
@@ -62,38 +62,38 @@ def split(channel_id: str) -> tuple[str, str]:
     return match[1], match[2]
 
 
-class Rooms:
+class ChatSessions:
     """One per adapter. A room that nobody looks at is dropped when others need its place."""
 
     def __init__(self, folder: Path, clock: Clock, keep: int) -> None:
         self._folder = folder
         self._clock = clock
         self._keep = keep
-        self._rooms: OrderedDict[str, Room] = OrderedDict()
+        self._sessions: OrderedDict[str, ChatSession] = OrderedDict()
         self._opening = anyio.Lock()
         self._commands: Sequence[Event] = ()
         self._entries: dict[Path, tuple[int, Entry]] = {}  # of conversations not in memory, while unchanged
 
-    async def open(self, channel_id: str) -> Room:
+    async def open(self, channel_id: str) -> ChatSession:
         """The conversation, read from disk if it is not in memory. Raises ChannelGone for an impossible id."""
         person, name = split(channel_id)
-        room = self._rooms.get(channel_id)
-        if room is None:
+        session = self._sessions.get(channel_id)
+        if session is None:
             async with self._opening:
-                room = self._rooms.get(channel_id)
-                if room is None:
+                session = self._sessions.get(channel_id)
+                if session is None:
                     journal = Journal(self._file(person, name), self._keep)
-                    room = Room(name, journal, await journal.read(), self._clock, self._keep)
-                    room.commands = self._commands
-                    self._rooms[channel_id] = room
+                    session = ChatSession(name, journal, await journal.read(), self._clock, self._keep)
+                    session.commands = self._commands
+                    self._sessions[channel_id] = session
                     self._make_place()
-        self._rooms.move_to_end(channel_id)
-        return room
+        self._sessions.move_to_end(channel_id)
+        return session
 
     async def list(self, person: str) -> Sequence[Entry]:
         """A person's conversations, newest first; the first one is always among them."""
         names = await to_thread.run_sync(self._names, person)
-        names |= {split(id)[1] for id in self._rooms if split(id)[0] == person}
+        names |= {split(id)[1] for id in self._sessions if split(id)[0] == person}
         given = await to_thread.run_sync(read_names, self._folder / person)
         entries = [_called(await self._entry(person, name), given) for name in names | {FIRST}]
         return sorted(entries, key=lambda entry: (entry.last_at, entry.id != FIRST), reverse=True)
@@ -115,8 +115,8 @@ class Rooms:
         entries, wanted = await self.list(person), words.casefold().split()
         found = []
         for entry in entries:
-            room = self._rooms.get(f"{person}:{entry.id}")
-            standing = room.standing if room is not None else None
+            session = self._sessions.get(f"{person}:{entry.id}")
+            standing = session.standing if session is not None else None
             journal = Journal(self._file(person, entry.id), self._keep)
             messages = standing if standing is not None else await journal.read()
             holds = await to_thread.run_sync(words_of, entry.title, messages)
@@ -136,45 +136,45 @@ class Rooms:
 
         What the agent has kept of it is not: that is the memory's.
         """
-        room = await self.open(channel_id)
-        if room.is_answering:
+        session = await self.open(channel_id)
+        if session.is_answering:
             raise StillAnswering("an answer is under way here; stop it first")
         person, name = split(channel_id)
         async with self._opening:
-            self._rooms.pop(channel_id, None)
+            self._sessions.pop(channel_id, None)
             self._entries.pop(self._file(person, name), None)
-            await room.remove()
+            await session.remove()
             await to_thread.run_sync(write_name, self._folder / person, name, "")
         self._tell_list(channel_id)
 
     def _tell_list(self, channel_id: str) -> None:
         """Let the person's open pages read the list again."""
         person, name = split(channel_id)
-        for other, room in self._rooms.items():
+        for other, session in self._sessions.items():
             if split(other)[0] == person:
-                room.stream.publish({"type": "elsewhere", "room": name})
+                session.stream.publish({"type": "elsewhere", "room": name})
 
-    def tell_elsewhere(self, channel_id: str, shown: Shown) -> None:
+    def notify_elsewhere(self, channel_id: str, shown: Shown) -> None:
         """Let the person's other open pages know that something came in here."""
         person, name = split(channel_id)
-        for other, room in self._rooms.items():
+        for other, session in self._sessions.items():
             if other != channel_id and split(other)[0] == person:
-                room.stream.publish({"type": "elsewhere", "room": name, "order": shown.order, "at": shown.at})
+                session.stream.publish({"type": "elsewhere", "room": name, "order": shown.order, "at": shown.at})
 
     def use_commands(self, commands: Sequence[Event]) -> None:
         self._commands = commands
-        for room in self._rooms.values():
-            room.use_commands(commands)
+        for session in self._sessions.values():
+            session.use_commands(commands)
 
     def close(self) -> None:
         """Every reader ends."""
-        for room in self._rooms.values():
-            room.stream.close()
+        for session in self._sessions.values():
+            session.stream.close()
 
     async def _entry(self, person: str, name: str) -> Entry:
-        room = self._rooms.get(f"{person}:{name}")
-        if room is not None:
-            return entry_of(name, room.standing)
+        session = self._sessions.get(f"{person}:{name}")
+        if session is not None:
+            return entry_of(name, session.standing)
         path = self._file(person, name)
         changed_at = path.stat().st_mtime_ns if path.exists() else 0
         known = self._entries.get(path)
@@ -184,9 +184,9 @@ class Rooms:
         return known[1]
 
     def _make_place(self) -> None:
-        quiet = [id for id, room in self._rooms.items() if room.is_quiet]
-        for id in quiet[: max(0, len(self._rooms) - IN_MEMORY)]:
-            del self._rooms[id]
+        quiet = [id for id, session in self._sessions.items() if session.is_quiet]
+        for id in quiet[: max(0, len(self._sessions) - IN_MEMORY)]:
+            del self._sessions[id]
 
     def _names(self, person: str) -> set[str]:
         return {path.stem for path in (self._folder / person).glob("*.jsonl")}

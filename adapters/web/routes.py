@@ -19,11 +19,11 @@ from starlette.staticfiles import StaticFiles
 
 from adapters.web.channel import Shelves
 from adapters.web.parse import Posted, PostedName, PostedPress, PostedStop
-from adapters.web.room import Room
-from adapters.web.rooms import Rooms, StillAnswering, TooMany, channel_id
+from adapters.web.room import ChatSession
+from adapters.web.rooms import ChatSessions, StillAnswering, TooMany, channel_id
 from adapters.web.shelf import safe_name
 from adapters.web.shown import file_as_json
-from adapters.web.talk import NotListening, Talk
+from adapters.web.talk import ChatHandlers, NotListening
 from gateway.channels.adapter import Fullness, SignedIn
 from gateway.channels.errors import ChannelGone
 from gateway.channels.inbound import Receipt
@@ -45,8 +45,8 @@ class Routes:
 
     def __init__(
         self,
-        talk: Talk,
-        rooms: Rooms,
+        talk: ChatHandlers,
+        sessions: ChatSessions,
         shelves: Shelves,
         fullness: Callable[[str], Fullness | None],
         only_demo: Callable[[], bool],
@@ -55,7 +55,7 @@ class Routes:
         self._only_demo = only_demo
         self._fullness = fullness
         self._talk = talk
-        self._rooms = rooms
+        self._sessions = sessions
         self._shelves = shelves
 
     @property
@@ -86,7 +86,7 @@ class Routes:
     async def _conversations(self, request: Request) -> Response:
         try:
             person, words = _person(request).id, request.query_params.get("find", "")[:LONGEST_SEARCH]
-            entries = await (self._rooms.find(person, words) if words.strip() else self._rooms.list(person))
+            entries = await (self._sessions.find(person, words) if words.strip() else self._sessions.list(person))
         except OSError as error:
             raise _no_disk(error) from error
         listed = [entry.as_json() for entry in entries]
@@ -94,21 +94,21 @@ class Routes:
 
     async def _new_conversation(self, request: Request) -> Response:
         try:
-            return JSONResponse({"id": await self._rooms.new(_person(request).id)}, status_code=201)
+            return JSONResponse({"id": await self._sessions.new(_person(request).id)}, status_code=201)
         except TooMany as error:
             raise HTTPException(409, str(error)) from error
 
     async def _rename(self, request: Request) -> Response:
         posted = await _body(request, PostedName)
         try:
-            await self._rooms.rename(_channel_id(request), " ".join(posted.title.split()))
+            await self._sessions.rename(_channel_id(request), " ".join(posted.title.split()))
         except OSError as error:
             raise _no_disk(error) from error
         return JSONResponse({})
 
     async def _delete(self, request: Request) -> Response:
         try:
-            await self._rooms.remove(_channel_id(request))
+            await self._sessions.remove(_channel_id(request))
         except StillAnswering as error:
             raise HTTPException(409, str(error)) from error
         except OSError as error:
@@ -116,10 +116,10 @@ class Routes:
         return JSONResponse({})
 
     async def _events(self, request: Request) -> Response:
-        room = await self._room(request)
+        session = await self._session(request)
         after = request.headers.get("last-event-id") or request.query_params.get("after")
         return StreamingResponse(
-            _as_sse(room, after, request.state.is_over),
+            _as_sse(session, after, request.state.is_over),
             media_type="text/event-stream",
             headers={"x-accel-buffering": "no"},
         )
@@ -128,7 +128,7 @@ class Routes:
         before = request.query_params.get("before", "")
         if not before.isdigit():
             raise HTTPException(400, "before must be the order of a message")
-        messages, has_older = (await self._room(request)).older(int(before))
+        messages, has_older = (await self._session(request)).older(int(before))
         return JSONResponse({"messages": messages, "has_older": has_older})
 
     async def _window(self, request: Request) -> Response:
@@ -149,7 +149,7 @@ class Routes:
 
     async def _press(self, request: Request) -> Response:
         posted = await _body(request, PostedPress)
-        shown = (await self._room(request)).get(posted.message)
+        shown = (await self._session(request)).get(posted.message)
         actions = [button.action for row in shown.buttons for button in row] if shown else []
         if posted.action not in actions:
             raise HTTPException(409, "this button is gone")
@@ -166,9 +166,9 @@ class Routes:
     async def _upload(self, request: Request) -> Response:
         name = safe_name(request.query_params.get("name", ""))
         mime_type = request.headers.get("content-type", "").partition(";")[0].strip() or "application/octet-stream"
-        shelf = self._shelves.of(_person(request).id)
+        store = self._shelves.of(_person(request).id)
         try:
-            file = await shelf.take(request.stream(), name=name, mime_type=mime_type)
+            file = await store.take(request.stream(), name=name, mime_type=mime_type)
         except OSError as error:
             log.warning("an upload could not be kept: %s", error)
             raise HTTPException(507, f"the file could not be kept: {error.strerror}") from error
@@ -192,9 +192,9 @@ class Routes:
             },
         )
 
-    async def _room(self, request: Request) -> Room:
+    async def _session(self, request: Request) -> ChatSession:
         try:
-            return await self._rooms.open(_channel_id(request))
+            return await self._sessions.open(_channel_id(request))
         except OSError as error:
             raise _no_disk(error) from error
 
@@ -208,8 +208,8 @@ class Routes:
         return JSONResponse({"outcome": found.outcome, "reason": found.reason})
 
 
-async def _as_sse(room: Room, after: str | None, is_over: Callable[[], bool]) -> AsyncIterator[str]:
-    async for id, event in room.events(after):
+async def _as_sse(session: ChatSession, after: str | None, is_over: Callable[[], bool]) -> AsyncIterator[str]:
+    async for id, event in session.events(after):
         if is_over():  # signed out, perhaps from another copy of the cookie
             return
         if event is None:

@@ -24,7 +24,7 @@ _PICTURES = {
 }
 
 
-class Shelf:
+class AttachmentStore:
     """Files lie under random names beside a note of what they are. Raises OSError when the disk refuses."""
 
     def __init__(self, folder: Path, max_total: int) -> None:

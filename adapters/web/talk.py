@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from adapters.web.parse import Posted, PostedPress, PostedStop, pressed, said, stop
-from adapters.web.room import Room
-from adapters.web.rooms import Rooms
+from adapters.web.room import ChatSession
+from adapters.web.rooms import ChatSessions
 from adapters.web.shown import Shown, ShownFile
 from agent.core.clock import Clock
 from gateway.channels.adapter import Admit, SignedIn
-from gateway.channels.errors import HouseTrouble
+from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import Inbound, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
 
@@ -21,12 +21,12 @@ class NotListening(Exception):
     """The gateway cannot take anything now; the page tries again by itself."""
 
 
-class Talk:
+class ChatHandlers:
     """`admit` is set while the adapter runs."""
 
-    def __init__(self, channel_type: str, rooms: Rooms, clock: Clock) -> None:
+    def __init__(self, channel_type: str, sessions: ChatSessions, clock: Clock) -> None:
         self._channel_type = channel_type
-        self._rooms = rooms
+        self._sessions = sessions
         self._clock = clock
         self.admit: Admit | None = None
 
@@ -34,21 +34,21 @@ class Talk:
         self, channel_id: str, posted: Posted, files: Sequence[ShownFile], person: SignedIn, languages: str | None
     ) -> Receipt:
         """A message. Posting it again changes nothing, also after a restart: its id is the page's."""
-        room = await self._rooms.open(channel_id)
+        session = await self._sessions.open(channel_id)
         key = ConversationKey(self._channel_type, channel_id)
         inbound = said(key, posted, files, person=person, languages=languages, at=self._clock.now())
-        known = room.get(posted.id)
+        known = session.get(posted.id)
         # Shown before it is admitted: the answer may come before `admit` returns, and belongs below it.
-        shown = known or room.appear(id=posted.id, who="person", text=posted.text, files=tuple(files))
+        shown = known or session.appear(id=posted.id, who="person", text=posted.text, files=tuple(files))
         try:
             receipt = await self._admit(inbound)
         except NotListening:
             if known is None:
-                room.vanish(posted.id)
+                session.vanish(posted.id)
             raise
         if known is None:
-            await self._keep(room, _noted(shown, receipt))
-            self._rooms.tell_elsewhere(channel_id, shown)
+            await self._keep(session, _noted(shown, receipt))
+            self._sessions.notify_elsewhere(channel_id, shown)
         return receipt
 
     async def press(
@@ -68,15 +68,15 @@ class Talk:
             raise NotListening("Tieline is starting or stopping")
         try:
             return await self.admit(inbound)
-        except HouseTrouble as error:  # the page keeps the message and posts it again
+        except GatewayUnavailable as error:  # the page keeps the message and posts it again
             raise NotListening("the message could not be stored") from error
 
-    async def _keep(self, room: Room, shown: Shown) -> None:
+    async def _keep(self, session: ChatSession, shown: Shown) -> None:
         """The message is in the inbox already; a journal that cannot be written costs only the view after a restart."""
         try:
             if shown.note:
-                await room.change(shown)
-            await room.keep(shown)
+                await session.change(shown)
+            await session.keep(shown)
         except OSError as error:
             log.warning("the web chat's journal cannot be written: %s", error)
 

@@ -14,7 +14,7 @@ from agent.compaction.deferred import LEAST_AT_ONCE, pairs_to_summarise, summari
 from agent.compaction.draining import oldest
 from agent.compaction.probe import Probed
 from agent.compaction.rungs import leaving_from, spared
-from agent.compaction.state import CompactionState, Load, Options, SessionSummary
+from agent.compaction.state import CompactionState, ContextUsage, Options, SessionSummary
 from agent.compaction.summaries import Brief, structured
 from agent.compaction.window import Entry, Window
 from agent.core.errors import AgentError
@@ -39,7 +39,7 @@ class Ahead:
         self._options = Options()
         self._found: list[Callable[[], None]] = []
 
-    def job(self, load: Load, options: Options) -> Job | None:
+    def job(self, load: ContextUsage, options: Options) -> Job | None:
         """One question to ask after this turn: about tool pairs where enough of them wait, else about the session."""
         self._options = options
         state, window = self._state, self._state.window

@@ -75,11 +75,11 @@ def evicted(blocks: Sequence[Block], scores: Sequence[float | None], need: int) 
     """The blocks of the lowest scores, as many as free `need` raw tokens; None is never taken, ties go oldest first."""
     order = sorted((score, index) for index, score in enumerate(scores) if score is not None)
     taken: list[Cleared] = []
-    freed = 0
+    reclaimed = 0
     for _, index in order:
-        if freed >= need:
+        if reclaimed >= need:
             break
         block = blocks[index]
         taken.append(Cleared(position=block.position, call=block.call, text=EVICTED))
-        freed += block.tokens
+        reclaimed += block.tokens
     return Clearing(results=tuple(taken))

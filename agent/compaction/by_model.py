@@ -11,12 +11,12 @@ from agent.compaction.blocks import evicted
 from agent.compaction.breaker import Breaker
 from agent.compaction.changes import Clearing
 from agent.compaction.cooldown import compacted, exhausted
-from agent.compaction.draining import HARD, HIGH, Rung, boundary
+from agent.compaction.draining import HARD, HIGH, Stage, boundary
 from agent.compaction.excerpts import Excerpt, digest, last_resort
 from agent.compaction.forgetting import retentions
 from agent.compaction.probe import Probed
 from agent.compaction.scrubbing import scrubbed
-from agent.compaction.state import CompactionState, Load, Options
+from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.compaction.summaries import Brief, in_parts, structured
 from agent.compaction.window import Entry
 from agent.core.context_events import (
@@ -26,7 +26,7 @@ from agent.core.context_events import (
     CompactTriggered,
     SummaryProbed,
 )
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.errors import AgentError
 from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId
@@ -40,7 +40,7 @@ CHARS_A_TOKEN = 3  # at least, in nearly all text
 log = logging.getLogger("tieline.compaction")
 
 
-class Compactor:
+class LlmStages:
     """Compacts one conversation's window with the help of its model, or without it when that fails."""
 
     def __init__(
@@ -64,11 +64,11 @@ class Compactor:
 
     async def compact(
         self,
-        load: Load,
+        load: ContextUsage,
         options: Options,
         run: RunId | None,
         *,
-        rung: Rung,
+        stage: Stage,
         keep: str = "",
         hard_limit: int | None = None,
     ) -> CompactComplete | None:
@@ -79,56 +79,56 @@ class Compactor:
         """
         state = self._state
         before = load.tokens(state.window)
-        self._publish(CompactTriggered(conversation=self._conversation, run=run, rung=rung, tokens_before=before))
+        self._publish(CompactTriggered(conversation=self._conversation, run=run, stage=stage, tokens_before=before))
         if hard_limit is not None:
-            rungs.fold(state)
+            rungs.apply_summaries(state)
             self._forget_worst(load, options, load.raw(load.tokens(state.window) - hard_limit))
             if load.tokens(state.window) <= hard_limit:
                 state.cooldown = compacted(options.memory.compaction_cooldown_turns)
-                return self.completed(load, rung, 0, before, mechanical=True, run=run)
-        end = self.end_of_old(options, rung)
+                return self.completed(load, stage, 0, before, mechanical=True, run=run)
+        end = self.end_of_old(options, stage)
         leaving = rungs.leaving_from(state, end)
         if len(leaving) < 2 and options.uses_subgoals:
             # One subgoal holds all there is: its oldest part must do without protection, or nothing could ever leave.
             state.watch.subgoals.release_before(end)
             leaving = rungs.leaving_from(state, end)
-        freed, mechanical = rungs.NOTHING, False
+        reclaimed, mechanical = rungs.NOTHING, False
         if len(leaving) >= 2:
             sealed = None if keep else await self._by_service(end, options, run)
             if sealed is not None:
                 text = sealed.text
             else:
-                text, mechanical = await self._summary(leaving, load, options, run, rung=rung, keep=keep)
-            label = HIGH if rung == "high" else HARD
-            freed = rungs.replace_oldest(
-                state, end, text, label=label, rung=rung, tokens_before=before, mechanical=mechanical, sealed=sealed
+                text, mechanical = await self._summary(leaving, load, options, run, stage=stage, keep=keep)
+            label = HIGH if stage == "high" else HARD
+            reclaimed = rungs.replace_oldest(
+                state, end, text, label=label, stage=stage, tokens_before=before, mechanical=mechanical, sealed=sealed
             )
-            if freed.count:
-                _passed(rung)
+            if reclaimed.count:
+                _passed(stage)
         after = load.tokens(state.window)
-        if not freed.count or (hard_limit is not None and (after >= before or after > hard_limit)):
+        if not reclaimed.count or (hard_limit is not None and (after >= before or after > hard_limit)):
             if hard_limit is not None:
                 self._exhaust(after, run)
-            if not freed.count:
+            if not reclaimed.count:
                 return None
-        elif rung in ("hard", "reactive"):
+        elif stage in ("hard", "reactive"):
             state.cooldown = compacted(options.memory.compaction_cooldown_turns)
         state.flushed = state.warned = False  # another cycle begins
-        return self.completed(load, rung, freed.count, before, mechanical=mechanical, run=run)
+        return self.completed(load, stage, reclaimed.count, before, mechanical=mechanical, run=run)
 
-    def end_of_old(self, options: Options, rung: Rung) -> int:
+    def end_of_old(self, options: Options, stage: Stage) -> int:
         """How many messages of the window the rung takes for old."""
         window = self._state.window
-        tail = HIGH_TAIL if rung == "high" else options.memory.compaction_preserve_tail
+        tail = HIGH_TAIL if stage == "high" else options.memory.compaction_preserve_tail
         return boundary(window, len(window) - tail)
 
     def completed(
-        self, load: Load, rung: Rung, messages: int, before: int, *, mechanical: bool, run: RunId | None
+        self, load: ContextUsage, stage: Stage, messages: int, before: int, *, mechanical: bool, run: RunId | None
     ) -> CompactComplete:
         """Note what was gained and say so (Z-72, Z-74)."""
         after, tally = load.tokens(self._state.window), self._state.tally
         tally.compactions += 1
-        tally.hard += rung == "hard"
+        tally.hard += stage == "hard"
         if after < before:
             tally.tokens_saved += before - after
             tally.last_before, tally.last_after = before, after
@@ -144,7 +144,7 @@ class Compactor:
         done = CompactComplete(
             conversation=self._conversation,
             run=run,
-            rung=rung,
+            stage=stage,
             messages=messages,
             tokens_before=before,
             tokens_after=after,
@@ -154,7 +154,7 @@ class Compactor:
         self._publish(done)
         return done
 
-    def probed(self, summary: Probed, rung: Rung, run: RunId | None) -> None:
+    def probed(self, summary: Probed, stage: Stage, run: RunId | None) -> None:
         """Note what a summary knew when it was asked, and say so."""
         tally = self._state.tally
         tally.asked, tally.answered = tally.asked + summary.asked, tally.answered + summary.answered
@@ -163,7 +163,7 @@ class Compactor:
             event = SummaryProbed(
                 conversation=self._conversation,
                 run=run,
-                rung=rung,
+                stage=stage,
                 asked=summary.asked,
                 answered=summary.answered,
                 put_back=summary.put_back,
@@ -200,7 +200,14 @@ class Compactor:
         return None if summary is None else replace(summary, text=scrubbed(summary.text))
 
     async def _summary(
-        self, leaving: Sequence[Entry], load: Load, options: Options, run: RunId | None, *, rung: Rung, keep: str
+        self,
+        leaving: Sequence[Entry],
+        load: ContextUsage,
+        options: Options,
+        run: RunId | None,
+        *,
+        stage: Stage,
+        keep: str,
     ) -> tuple[str, bool]:
         """The text that stands for the messages, and whether no model wrote it."""
         state, brief = (
@@ -211,7 +218,7 @@ class Compactor:
         if state.breaker.allows(state.turn):
             state.asked_this_turn = True
             try:
-                if rung == "high":
+                if stage == "high":
                     summary = await structured(self._ask, messages, brief)
                 else:
                     # A scale below 1 comes from tools, which are counted high: plain text is not.
@@ -223,7 +230,7 @@ class Compactor:
                 self.failed(run)
             else:
                 state.breaker = Breaker()
-                self.probed(summary, rung, run)
+                self.probed(summary, stage, run)
                 return summary.text, False
         most = min(rungs.MOST_DIGEST, 2 * sum(entry.tokens for entry in leaving))
         written = digest([entry.stored for entry in leaving], most_chars=most)
@@ -231,7 +238,7 @@ class Compactor:
             written = last_resort([entry.stored for entry in leaving])
         return written, True
 
-    def _forget_worst(self, load: Load, options: Options, need: int) -> None:
+    def _forget_worst(self, load: ContextUsage, options: Options, need: int) -> None:
         """Results go by how well they are remembered, the worst first (Z-30)."""
         state = self._state
         blocks = rungs.blocks_of(state, options, load, self._count_text)
@@ -249,14 +256,14 @@ class Compactor:
         state.cooldown = exhausted(state.cooldown, warned=True)
 
 
-def _passed(rung: Rung) -> None:
-    match rung:
+def _passed(stage: Stage) -> None:
+    match stage:
         case "high":
-            passing("rung.high")
+            failpoint("rung.high")
         case "hard":
-            passing("rung.hard")
+            failpoint("rung.hard")
         case _:
-            passing("rung.reactive")
+            failpoint("rung.reactive")
 
 
 def parts_of(messages: Sequence[Message], most_chars: int) -> list[list[Message]]:

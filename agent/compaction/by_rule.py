@@ -6,7 +6,7 @@ from agent.compaction import rungs
 from agent.compaction.blocks import Block
 from agent.compaction.draining import boundary
 from agent.compaction.dumps import Dumps, registry_text, scores_text
-from agent.compaction.state import CompactionState, Load, Options
+from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.core.context_events import (
     MicrocompactRan,
     MidCompactLayer1Ran,
@@ -14,12 +14,12 @@ from agent.core.context_events import (
     SummariesApplied,
     ToolOutputsPruned,
 )
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId
 
 
-class Trimmer:
+class RuleStages:
     """Trims one conversation's window. `run` is the turn it does so in; what it keeps is in `state`."""
 
     def __init__(
@@ -37,63 +37,66 @@ class Trimmer:
         self._count_text = count_text
         self._dumps = dumps
 
-    def clear_stale(self, load: Load, options: Options, run: RunId | None, idle_minutes: float) -> None:
+    def clear_stale(self, load: ContextUsage, options: Options, run: RunId | None, idle_minutes: float) -> None:
         """L0t: after a long silence."""
         self._cleared(rungs.clear_stale(self._state, options, idle_minutes), load, run)
 
-    def microcompact(self, load: Load, options: Options, run: RunId | None) -> None:
+    def microcompact(self, load: ContextUsage, options: Options, run: RunId | None) -> None:
         """L0: old results."""
         self._cleared(rungs.microcompact(self._state, options, rungs.spared(self._state, load)), load, run)
 
-    def fold(self, load: Load, run: RunId | None) -> None:
+    def apply_summaries(self, load: ContextUsage, run: RunId | None) -> None:
         """Deferred summaries take their pairs' places."""
-        freed = rungs.fold(self._state)
-        if freed.count:
-            passing("rung.folded")
+        reclaimed = rungs.apply_summaries(self._state)
+        if reclaimed.count:
+            failpoint("rung.folded")
             self._publish(
                 SummariesApplied(
-                    conversation=self._conversation, run=run, pairs=freed.count, freed=int(freed.raw * load.scale)
+                    conversation=self._conversation,
+                    run=run,
+                    pairs=reclaimed.count,
+                    reclaimed=int(reclaimed.raw * load.scale),
                 )
             )
 
-    async def prune(self, load: Load, options: Options, run: RunId | None, need: int) -> None:
+    async def prune(self, load: ContextUsage, options: Options, run: RunId | None, need: int) -> None:
         """Results go by the strategy's score until `need` raw tokens are freed."""
         state = self._state
         note = self._dump_scores if self._dumps.on else None
-        freed = await rungs.prune(state, options, need, load, self._count_text, note)
+        reclaimed = await rungs.prune(state, options, need, load, self._count_text, note)
         if self._dumps.on and options.uses_subgoals:
             self._dumps.write("subgoal-registry.txt", registry_text(state.watch.subgoals.subgoals))
-        if freed.count:
-            passing("rung.pruned")
-            state.tally.prunes += freed.count
+        if reclaimed.count:
+            failpoint("rung.pruned")
+            state.tally.prunes += reclaimed.count
             self._publish(
                 ToolOutputsPruned(
                     conversation=self._conversation,
                     run=run,
                     strategy=options.memory.compression.pruning_strategy,
-                    pruned=freed.count,
-                    freed=int(freed.raw * load.scale),
+                    pruned=reclaimed.count,
+                    reclaimed=int(reclaimed.raw * load.scale),
                 )
             )
 
-    def mid(self, load: Load, options: Options, run: RunId | None, before: int) -> None:
+    def mid(self, load: ContextUsage, options: Options, run: RunId | None, before: int) -> None:
         """L2 where a summary is ready; L1, which no model writes, only where the operator wants it (level `full`)."""
         ran: type[MidCompactLayer1Ran | MidCompactLayer2Ran]
-        freed, ran = rungs.splice(self._state, before), MidCompactLayer2Ran
-        if not freed.count and options.level == "full":
-            freed, ran = rungs.collapse(self._state, before), MidCompactLayer1Ran
-        if freed.count:
-            passing("rung.mid")
+        reclaimed, ran = rungs.replace_prefix(self._state, before), MidCompactLayer2Ran
+        if not reclaimed.count and options.level == "full":
+            reclaimed, ran = rungs.collapse(self._state, before), MidCompactLayer1Ran
+        if reclaimed.count:
+            failpoint("rung.mid")
             self._publish(
                 ran(
                     conversation=self._conversation,
                     run=run,
-                    messages=freed.count,
-                    freed=int(freed.raw * load.scale),
+                    messages=reclaimed.count,
+                    reclaimed=int(reclaimed.raw * load.scale),
                 )
             )
 
-    def digest(self, load: Load, options: Options, target: int, room: int) -> int:
+    def digest(self, load: ContextUsage, options: Options, target: int, room: int) -> int:
         """What must go goes without a model: the oldest first, then more of it, until the request fits.
 
         How many messages went; whoever calls says so, as after every compaction.
@@ -111,18 +114,18 @@ class Trimmer:
         if load.tokens(window) > room:
             count += rungs.shorten(state, load, target).count
         if count:
-            passing("rung.digest")
+            failpoint("rung.digest")
         return count
 
-    def _cleared(self, freed: rungs.Freed, load: Load, run: RunId | None) -> None:
-        if freed.raw > 0:
-            passing("rung.cleared")
+    def _cleared(self, reclaimed: rungs.Reclaimed, load: ContextUsage, run: RunId | None) -> None:
+        if reclaimed.raw > 0:
+            failpoint("rung.cleared")
             self._publish(
                 MicrocompactRan(
                     conversation=self._conversation,
                     run=run,
-                    cleared=freed.count,
-                    freed=int(freed.raw * load.scale),
+                    cleared=reclaimed.count,
+                    reclaimed=int(reclaimed.raw * load.scale),
                 )
             )
 

@@ -38,7 +38,7 @@ class Clearing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folded:
+class AppliedSummary:
     """A call and its results (`response` is `request` + 1) give way to one message at `request`."""
 
     request: int
@@ -47,10 +47,10 @@ class Folded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fold:
+class AppliedSummaries:
     """Pairs are folded, in ascending order: a position behind k of them moves down by k."""
 
-    pairs: tuple[Folded, ...]
+    pairs: tuple[AppliedSummary, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Replacement:
     message: Message
 
 
-Change = Clearing | Fold | Drain | Replacement
+Change = Clearing | AppliedSummaries | Drain | Replacement
 
 
 def moved(border: int, change: Change) -> int | None:
@@ -85,7 +85,7 @@ def moved(border: int, change: Change) -> int | None:
     match change:
         case Clearing() | Replacement():
             return border
-        case Fold():
+        case AppliedSummaries():
             return border - sum(pair.response < border for pair in change.pairs)
         case Drain():
             if border <= change.start:

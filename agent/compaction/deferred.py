@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from agent.compaction.asking import Ask, Question
-from agent.compaction.changes import Fold, Folded
+from agent.compaction.changes import AppliedSummaries, AppliedSummary
 from agent.compaction.excerpts import bounded, harmless
 from agent.compaction.scrubbing import scrubbed
 from agent.compaction.tiers import Tier, Tiers
@@ -43,14 +43,14 @@ def pairs_to_summarise(window: Window, positions: Sequence[int], tiers: Tiers, *
     return [position for position in worth if _may_fold(window, position, tiers)][:MOST_AT_ONCE]
 
 
-def fold_of(window: Window, positions: Sequence[int], tiers: Tiers, *, end: int) -> Fold:
+def summaries_to_apply(window: Window, positions: Sequence[int], tiers: Tiers, *, end: int) -> AppliedSummaries:
     """Every pair whose summary waits; one that lost its call, is pinned or active stays as it is."""
     pairs = [
-        Folded(request=position - 1, response=position, summary=summary_message(window[position].deferred))
+        AppliedSummary(request=position - 1, response=position, summary=summary_message(window[position].deferred))
         for position in positions
         if position < end and window[position].deferred and _may_fold(window, position, tiers)
     ]
-    return Fold(pairs=tuple(pairs))
+    return AppliedSummaries(pairs=tuple(pairs))
 
 
 def summary_message(summary: str) -> Message:

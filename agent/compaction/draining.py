@@ -14,7 +14,7 @@ HIGH = "[Conversation summary]"
 SESSION = "[Session memory summary]"
 
 KEPT, LEAST_KEPT = 0.15, 6  # the newest messages, which no summary made ahead of time stands for: share and number
-Rung = Literal["mid", "high", "hard", "digest", "reactive"]
+Stage = Literal["mid", "high", "hard", "digest", "reactive"]
 
 
 def boundary(entries: Sequence[Entry], wanted: int) -> int:
@@ -61,7 +61,7 @@ def summary_message(
     text: str,
     *,
     label: str,
-    rung: Rung,
+    stage: Stage,
     count: int,
     tokens_before: int,
     mechanical: bool,
@@ -69,6 +69,8 @@ def summary_message(
 ) -> Message:
     """What stands for the messages that went, with the record of the compaction: seen by the model alone (Z-31)."""
     headed = f"{label.format(count=count)}\n{text}" if label else text
-    record = CompactionPart(summary=text, rung=rung, messages=count, tokens_before=tokens_before, mechanical=mechanical)
+    record = CompactionPart(
+        summary=text, stage=stage, messages=count, tokens_before=tokens_before, mechanical=mechanical
+    )
     summary = SummaryPart(text=headed) if sealed is None else replace(sealed, text=headed)
     return Message(role="user", parts=(summary, record), user_visible=False, agent_visible=True)

@@ -12,15 +12,15 @@ from typing import Protocol
 from agent.compaction import rungs
 from agent.compaction.ahead import Ahead, Job
 from agent.compaction.asking import Ask, WriteSummary
-from agent.compaction.by_model import Compactor
-from agent.compaction.by_rule import Trimmer
+from agent.compaction.by_model import LlmStages
+from agent.compaction.by_rule import RuleStages
 from agent.compaction.cooldown import Cooldown
-from agent.compaction.draining import Rung
+from agent.compaction.draining import Stage
 from agent.compaction.dumps import Dumps
 from agent.compaction.guidelines import Missed
 from agent.compaction.housekeeping import Housekeeping
-from agent.compaction.ladder import Limits, Standing, Step, limits_for, next_step
-from agent.compaction.state import CompactionState, Load, Options
+from agent.compaction.ladder import Limits, PolicyInput, Step, limits_for, next_step
+from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.core.context_events import CompactComplete, LookedUpAgain, MemoryFlushed, ReactiveCompactTriggered
 from agent.core.errors import AgentError
 from agent.core.events import Event
@@ -81,10 +81,10 @@ class Engine:
         self._run: RunId | None = None
         self._working = False
         self._housekeeping = Housekeeping(state=state, ask=ask, count_text=count_text)
-        self._trimmer = Trimmer(
+        self._rule_stages = RuleStages(
             conversation=conversation, state=state, publish=publish, count_text=count_text, dumps=self.dumps
         )
-        self._compactor = Compactor(
+        self._llm_stages = LlmStages(
             conversation=conversation,
             state=state,
             ask=ask,
@@ -96,8 +96,8 @@ class Engine:
         self._ahead = Ahead(
             state=state,
             ask=ask,
-            failed=lambda: self._compactor.failed(self._run),
-            probed=lambda summary: self._compactor.probed(summary, "mid", self._run),
+            failed=lambda: self._llm_stages.failed(self._run),
+            probed=lambda summary: self._llm_stages.probed(summary, "mid", self._run),
         )
 
     def begin_turn(self, run: RunId, options: Options) -> None:
@@ -110,13 +110,13 @@ class Engine:
         """Whether lasting notes may be written in this conversation now."""
         self._may_flush = allowed
 
-    async def before_call(self, load: Load, *, idle_minutes: float = 0.0) -> None:
+    async def before_call(self, load: ContextUsage, *, idle_minutes: float = 0.0) -> None:
         """Make room, as far as the pressure calls for it, before a request is built (W-27, R-48)."""
         state, options = self.state, self.options
         self._learn()
         self._take_found(load)
         if load.first:
-            self._trimmer.clear_stale(load, options, self._run, idle_minutes)
+            self._rule_stages.clear_stale(load, options, self._run, idle_minutes)
         limits = self._limits(load)
         done: set[Step] = set()
         while (step := next_step(load.tokens(state.window), done, limits, self._standing(load))) is not None:
@@ -127,7 +127,7 @@ class Engine:
             await self._take(step, load, limits)
         state.released = False
 
-    async def after_overflow(self, load: Load, below: int | None = None) -> bool:
+    async def after_overflow(self, load: ContextUsage, below: int | None = None) -> bool:
         """The provider found the request too long: compact whatever the thresholds say (R-21). False: nothing gave way.
 
         To half of it; or, where the window has turned out to be that of `load`, to what it has room for, and to no more
@@ -141,18 +141,18 @@ class Engine:
         if options.level == "off":
             return False
         await self._before_compact("reactive")
-        self._trimmer.fold(load, self._run)
-        await self._trimmer.prune(load, options, self._run, load.raw(before - target))
-        self._trimmer.microcompact(load, options, self._run)
+        self._rule_stages.apply_summaries(load, self._run)
+        await self._rule_stages.prune(load, options, self._run, load.raw(before - target))
+        self._rule_stages.microcompact(load, options, self._run)
         if load.tokens(state.window) > target:
             # What was refused whole may be read in part: that which is about to leave.
-            await self._flush_first(load, options, "reactive", upto=self._compactor.end_of_old(options, "reactive"))
-            await self._compactor.compact(load, options, self._run, rung="reactive")
+            await self._flush_first(load, options, "reactive", upto=self._llm_stages.end_of_old(options, "reactive"))
+            await self._llm_stages.compact(load, options, self._run, stage="reactive")
         if load.tokens(state.window) > target:
             self._digest(load, target)
         return load.tokens(state.window) < before
 
-    async def compact_now(self, load: Load, options: Options, keep: str = "") -> CompactComplete | None:
+    async def compact_now(self, load: ContextUsage, options: Options, keep: str = "") -> CompactComplete | None:
         """What /compact asks for, keeping `keep` above all; None: there is nothing to compact."""
         state = self.state
         self.options = options
@@ -161,11 +161,11 @@ class Engine:
         state.cooldown = Cooldown()
         self._take_found(load)
         await self._before_compact("hard")
-        self._trimmer.fold(load, self._run)
+        self._rule_stages.apply_summaries(load, self._run)
         await self._flush_first(load, options, "hard")
-        return await self._compactor.compact(load, options, None, rung="hard", keep=keep)
+        return await self._llm_stages.compact(load, options, None, stage="hard", keep=keep)
 
-    def near_hard(self, load: Load) -> int | None:
+    def near_hard(self, load: ContextUsage) -> int | None:
         """How full the window is, in percent, when the next turn may bring a hard compaction; once in a cycle."""
         state, limits = self.state, self._limits(load)
         tokens = load.tokens(state.window)
@@ -179,7 +179,7 @@ class Engine:
         untold, self.state.exhaustion_untold = self.state.exhaustion_untold, False
         return untold
 
-    def after_turn(self, load: Load) -> None:
+    def after_turn(self, load: ContextUsage) -> None:
         """The turn is over: what may be wanted at the next one is made ready in the background (Z-58).
 
         One question at most, and none after a turn in which a model has compacted: what else is due waits for the
@@ -201,7 +201,7 @@ class Engine:
         self.state.cooldown = Cooldown()
         self.state.breaker = self.state.breaker.half_opened(self.state.turn)
 
-    def _limits(self, load: Load) -> Limits:
+    def _limits(self, load: ContextUsage) -> Limits:
         options = self.options
         return limits_for(
             load.window,
@@ -211,9 +211,9 @@ class Engine:
             flush_threshold=options.flush_threshold,
         )
 
-    def _standing(self, load: Load) -> Standing:
+    def _standing(self, load: ContextUsage) -> PolicyInput:
         state, options = self.state, self.options
-        return Standing(
+        return PolicyInput(
             level=options.level,
             first=load.first,
             may_ask=not state.asked_this_turn and state.own >= 2,
@@ -224,29 +224,29 @@ class Engine:
             clear_from=int(options.microcompact.min_pressure * load.window) if options.clears_first else None,
         )
 
-    def _paying(self, load: Load) -> int:
+    def _paying(self, load: ContextUsage) -> int:
         """Raw tokens that are worth pruning though there is room: a subgoal was completed, and its results may go."""
         return rungs.paying(self.state, self.options, load, self._count_text) if self.state.released else 0
 
-    async def _take(self, step: Step, load: Load, limits: Limits) -> None:
+    async def _take(self, step: Step, load: ContextUsage, limits: Limits) -> None:
         state, options = self.state, self.options
         before = load.tokens(state.window)
         match step:
             case Step.MICROCOMPACT:
-                self._trimmer.microcompact(load, options, self._run)
+                self._rule_stages.microcompact(load, options, self._run)
             case Step.FOLD:
-                self._trimmer.fold(load, self._run)
+                self._rule_stages.apply_summaries(load, self._run)
             case Step.PRUNE:
                 need = max(load.raw(max(0, before - limits.pruned)), self._paying(load))
-                await self._trimmer.prune(load, options, self._run, need)
+                await self._rule_stages.prune(load, options, self._run, need)
             case Step.MID:
-                self._trimmer.mid(load, options, self._run, before)
+                self._rule_stages.mid(load, options, self._run, before)
             case Step.FLUSH:
                 await self._write_notes(before)
             case Step.HIGH:
-                await self._compactor.compact(load, options, self._run, rung="high")
+                await self._llm_stages.compact(load, options, self._run, stage="high")
             case Step.HARD:
-                await self._compactor.compact(load, options, self._run, rung="hard", hard_limit=limits.hard)
+                await self._llm_stages.compact(load, options, self._run, stage="hard", hard_limit=limits.hard)
             case Step.DIGEST:
                 self._digest(load, int(limits.room * DEEPER))
 
@@ -254,9 +254,11 @@ class Engine:
     def _flush_due(self) -> bool:
         return self._flush is not None and self._may_flush and not self.state.flushed
 
-    async def _flush_first(self, load: Load, options: Options, rung: Rung, *, upto: int | None = None) -> None:
+    async def _flush_first(
+        self, load: ContextUsage, options: Options, stage: Stage, *, upto: int | None = None
+    ) -> None:
         """A compaction that no threshold announced is about to ask a model: the look back comes before it (G-21)."""
-        if self._flush_due and self._compactor.end_of_old(options, rung) >= 2:
+        if self._flush_due and self._llm_stages.end_of_old(options, stage) >= 2:
             await self._write_notes(load.tokens(self.state.window), upto)
 
     async def _write_notes(self, tokens: int, upto: int | None = None) -> None:
@@ -269,11 +271,11 @@ class Engine:
             return
         self._publish(MemoryFlushed(conversation=self._conversation, run=self._run, tokens=tokens))
 
-    def _digest(self, load: Load, target: int) -> None:
+    def _digest(self, load: ContextUsage, target: int) -> None:
         before = load.tokens(self.state.window)
-        count = self._trimmer.digest(load, self.options, target, self._limits(load).room)
+        count = self._rule_stages.digest(load, self.options, target, self._limits(load).room)
         if count:
-            self._compactor.completed(load, "digest", count, before, mechanical=True, run=self._run)
+            self._llm_stages.completed(load, "digest", count, before, mechanical=True, run=self._run)
 
     def _learn(self) -> None:
         """What was looked up again since the last look, soon after it had left: later compactions know it.
@@ -306,7 +308,7 @@ class Engine:
 
     # Between turns
 
-    def _subgoal_job(self, load: Load) -> Job | None:
+    def _subgoal_job(self, load: ContextUsage) -> Job | None:
         watch, options = self.state.watch, self.options
         if not options.uses_subgoals:
             return None
@@ -314,7 +316,7 @@ class Engine:
         question = watch.question(self.state.window, load.raw(load.window), provider=provider)
         return None if question is None else partial(watch.run, question, self._ask)
 
-    def _goal_job(self, load: Load) -> Job | None:
+    def _goal_job(self, load: ContextUsage) -> Job | None:
         goal, options = self.state.goal, self.options
         if not options.asks_for_goal:
             return None
@@ -323,7 +325,7 @@ class Engine:
         question = goal.question(self.state.window, soft, provider=provider)
         return None if question is None else partial(goal.run, question, self._ask)
 
-    def _ahead_job(self, load: Load) -> Job | None:
+    def _ahead_job(self, load: ContextUsage) -> Job | None:
         state = self.state
         if load.tokens(state.window) <= AHEAD * self._limits(load).soft or not state.breaker.allows(state.turn):
             return None
@@ -336,7 +338,7 @@ class Engine:
         finally:
             self._working = False
 
-    def _take_found(self, load: Load) -> None:
+    def _take_found(self, load: ContextUsage) -> None:
         """What the background found out counts from here on; nothing is waited for."""
         self._ahead.take()
         if self.options.uses_subgoals:

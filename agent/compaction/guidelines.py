@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from agent.compaction.changes import Change, Clearing, Drain, Fold
+from agent.compaction.changes import AppliedSummaries, Change, Clearing, Drain
 from agent.compaction.excerpts import cut
 from agent.compaction.window import Entry
 from agent.core.messages import ToolResult, ToolUse
@@ -166,7 +166,7 @@ def _results_that_go(change: Change, entries: Sequence[Entry]) -> Iterable[int]:
     match change:
         case Clearing():
             places: Iterable[int] = dict.fromkeys(one.position for one in change.results)
-        case Fold():
+        case AppliedSummaries():
             places = [pair.response for pair in change.pairs]
         case Drain():
             kept = {*change.pinned, *change.active}

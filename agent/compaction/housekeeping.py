@@ -70,7 +70,7 @@ class Housekeeping:
             return
         chosen = [entries[place] for place in stretch]
         try:
-            with anyio.fail_after(consolidation.TIMEOUT_S):
+            with anyio.fail_after(consolidation.CONSOLIDATION_TIMEOUT_S):
                 facts = await consolidation.facts_of(
                     self._ask, [entry.stored for entry in chosen], provider=options.memory.summary_provider
                 )
@@ -107,7 +107,7 @@ class Housekeeping:
         if not cursors:
             return
         try:
-            with anyio.fail_after(sidequest.TIMEOUT_S):
+            with anyio.fail_after(sidequest.SIDEQUEST_TIMEOUT_S):
                 chosen = await sidequest.chosen(self._ask, cursors, settings)
         except (AgentError, TimeoutError) as error:
             log.info("sidequest got no answer: %s", error or "too slow")

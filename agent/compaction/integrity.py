@@ -16,7 +16,7 @@ def orphans_in(window: Window) -> list[int]:
     found = [
         position
         for position in window.results[window.paired :]
-        if not _answers(window[position].message, window[position - 1].message if position else None)
+        if not _answering_calls(window[position].message, window[position - 1].message if position else None)
     ]
     if not found:
         window.paired = len(window.results)
@@ -63,7 +63,7 @@ def answer(window: Window, end: int) -> int:
     return end
 
 
-def _answers(message: Message, before: Message | None) -> bool:
+def _answering_calls(message: Message, before: Message | None) -> bool:
     asked = {use.id for use in before.tool_uses} if before is not None and before.role == "assistant" else set()
     answered = [part.tool_use_id for part in message.tool_results]
     return len(answered) == len(set(answered)) and asked.issuperset(answered)

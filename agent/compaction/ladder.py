@@ -50,7 +50,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class PolicyInput:
     """What a pass must know besides the tokens.
 
     `first`: nothing of this turn was sent yet; after that no rung may ask a model. `may_ask`: no model compacted in
@@ -93,7 +93,7 @@ def limits_for(window: int, room: int, settings: MemorySettings, *, reserve_floo
     )
 
 
-def next_step(tokens: int, done: Collection[Step], limits: Limits, standing: Standing) -> Step | None:
+def next_step(tokens: int, done: Collection[Step], limits: Limits, standing: PolicyInput) -> Step | None:
     """The next rung of this pass, or None: the request can go out, or nothing is left that could make it smaller.
 
     Steps are taken in their order and each once; a rung that asks a model closes the pass for the other one.
@@ -106,7 +106,7 @@ def next_step(tokens: int, done: Collection[Step], limits: Limits, standing: Sta
     return None
 
 
-def _calls(step: Step, tokens: int, done: Collection[Step], limits: Limits, standing: Standing) -> bool:
+def _calls(step: Step, tokens: int, done: Collection[Step], limits: Limits, standing: PolicyInput) -> bool:
     if step is Step.MICROCOMPACT:
         return tokens > limits.soft if standing.clear_from is None else tokens >= standing.clear_from
     if standing.level == "off":
@@ -124,7 +124,7 @@ def _calls(step: Step, tokens: int, done: Collection[Step], limits: Limits, stan
         case Step.HIGH:
             return standing.first and standing.may_ask and limits.high < tokens <= limits.hard
         case Step.HARD:
-            asked = any(rung in done for rung in BY_MODEL)
+            asked = any(stage in done for stage in BY_MODEL)
             return standing.first and standing.may_ask and not asked and standing.hard_ready and tokens > limits.hard
         case _:
             return tokens > limits.room

@@ -12,8 +12,8 @@ import anyio
 
 from agent.compaction.blocks import EVICTED, Block, Scene, blocks_in, evicted
 from agent.compaction.changes import Cleared, Clearing
-from agent.compaction.deferred import fold_of
-from agent.compaction.draining import SESSION, Rung, boundary, drain, gone, oldest, parted, summary_message
+from agent.compaction.deferred import summaries_to_apply
+from agent.compaction.draining import SESSION, Stage, boundary, drain, gone, oldest, parted, summary_message
 from agent.compaction.excerpts import digest, words
 from agent.compaction.integrity import mend
 from agent.compaction.microcompact import (
@@ -24,7 +24,7 @@ from agent.compaction.microcompact import (
     stubbed,
     superseded,
 )
-from agent.compaction.state import CompactionState, Load, Options
+from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.compaction.strategies import QUADRATIC, STRATEGIES, strategy_for
 from agent.compaction.tiers import Tier
 from agent.compaction.window import Entry, Window
@@ -53,17 +53,17 @@ Raw = int  # uncalibrated tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Freed:
+class Reclaimed:
     """What a rung did: how many results, pairs or messages it took, and the raw tokens that freed."""
 
     count: int = 0
     raw: Raw = 0
 
 
-NOTHING = Freed()
+NOTHING = Reclaimed()
 
 
-def spared(state: CompactionState, load: Load) -> frozenset[int]:
+def spared(state: CompactionState, load: ContextUsage) -> frozenset[int]:
     """Where the newest results of those tools stand whose results were looked up again right after a compaction.
 
     They are neither pruned nor cleared nor folded; a summary may take them. 1,500 tokens of them, or the newest one if
@@ -82,7 +82,7 @@ def spared(state: CompactionState, load: Load) -> frozenset[int]:
     return frozenset(found)
 
 
-def microcompact(state: CompactionState, options: Options, kept: Collection[int] = ()) -> Freed:
+def microcompact(state: CompactionState, options: Options, kept: Collection[int] = ()) -> Reclaimed:
     """L0: old results are cleared, but those at `kept`; costs what is new since the last time."""
     settings, window = options.microcompact, state.window
     positions = [position for position in window.results[state.settled :] if position not in kept]
@@ -109,7 +109,7 @@ def _with_stubs(
     )
 
 
-def clear_stale(state: CompactionState, options: Options, idle_minutes: float) -> Freed:
+def clear_stale(state: CompactionState, options: Options, idle_minutes: float) -> Reclaimed:
     """L0t: after a long silence the prompt cache is cold, and what is cheap to get again goes (SPEC §8.3)."""
     settings = options.microcompact
     if not settings.idle_minutes or idle_minutes < settings.idle_minutes:
@@ -126,24 +126,24 @@ def clear_stale(state: CompactionState, options: Options, idle_minutes: float) -
     return _cleared(state, clearing)
 
 
-def fold(state: CompactionState) -> Freed:
+def apply_summaries(state: CompactionState) -> Reclaimed:
     """Deferred summaries take their pairs' places, then orphans are looked for, in this order (Z-79)."""
-    change = fold_of(state.window, state.window.results, state.tiers, end=state.own)
+    change = summaries_to_apply(state.window, state.window.results, state.tiers, end=state.own)
     if not change.pairs:
         return NOTHING
-    freed = state.change(change)
+    reclaimed = state.change(change)
     mend(state.window, state.change, aloud=state.aloud)
-    return Freed(len(change.pairs), freed)
+    return Reclaimed(len(change.pairs), reclaimed)
 
 
 async def prune(
     state: CompactionState,
     options: Options,
     need: Raw,
-    load: Load,
+    load: ContextUsage,
     count: Callable[[str], int],
     note: Callable[[str, Sequence[Block], Sequence[float | None]], None] | None = None,
-) -> Freed:
+) -> Reclaimed:
     """Results go by the strategy's score until `need` raw tokens are freed (H-30); `note` is told the scores."""
     known = options.uses_subgoals and state.watch.known
     strategy = strategy_for(options.memory.compression, subgoals_known=known)
@@ -165,7 +165,9 @@ async def prune(
     return _cleared(state, evicted(blocks, scores, need))
 
 
-def blocks_of(state: CompactionState, options: Options, load: Load, count: Callable[[str], int]) -> tuple[Block, ...]:
+def blocks_of(
+    state: CompactionState, options: Options, load: ContextUsage, count: Callable[[str], int]
+) -> tuple[Block, ...]:
     """What pruning may take: never of the active subgoal, whatever the strategy."""
     protected = min(options.memory.prune_protect_tokens, int(load.window * PROTECTED_SHARE))
     if _weighs_gain(state, options):
@@ -182,7 +184,7 @@ def blocks_of(state: CompactionState, options: Options, load: Load, count: Calla
     )
 
 
-def paying(state: CompactionState, options: Options, load: Load, count: Callable[[str], int]) -> Raw:
+def paying(state: CompactionState, options: Options, load: ContextUsage, count: Callable[[str], int]) -> Raw:
     """Half of what pruning may take, where freeing it pays though there is room; else 0. The better half stays.
 
     Only `subgoal_mig` prunes before it must.
@@ -190,11 +192,11 @@ def paying(state: CompactionState, options: Options, load: Load, count: Callable
     if not _weighs_gain(state, options):
         return 0
     blocks = blocks_of(state, options, load, count)
-    freed = sum(block.tokens for block in blocks) // 2
-    if not blocks or freed < load.raw(int(load.window * LEAST_PRUNED)):
+    reclaimed = sum(block.tokens for block in blocks) // 2
+    if not blocks or reclaimed < load.raw(int(load.window * LEAST_PRUNED)):
         return 0
     behind = sum(entry.tokens for entry in state.window[blocks[0].position :])
-    return freed if freed >= PAYS * behind else 0
+    return reclaimed if reclaimed >= PAYS * behind else 0
 
 
 def _weighs_gain(state: CompactionState, options: Options) -> bool:
@@ -212,7 +214,7 @@ def goal_of(window: Window) -> str:
     return ""
 
 
-def splice(state: CompactionState, tokens_before: int) -> Freed:
+def replace_prefix(state: CompactionState, tokens_before: int) -> Reclaimed:
     """L2: the session's summary, made ahead of time, takes the place of what it covers (R-49, G-19)."""
     summary = state.summary
     if summary is None:
@@ -220,23 +222,23 @@ def splice(state: CompactionState, tokens_before: int) -> Freed:
     state.summary = None
     end = boundary(state.window, min(summary.end, state.own))
     return replace_oldest(
-        state, end, summary.text, label=SESSION, rung="mid", tokens_before=tokens_before, mechanical=False
+        state, end, summary.text, label=SESSION, stage="mid", tokens_before=tokens_before, mechanical=False
     )
 
 
-def collapse(state: CompactionState, tokens_before: int) -> Freed:
+def collapse(state: CompactionState, tokens_before: int) -> Reclaimed:
     """L1: a mechanical digest takes the place of the oldest part."""
     return digest_oldest(state, min(oldest(state.window), boundary(state.window, state.own)), "mid", tokens_before)
 
 
-def digest_oldest(state: CompactionState, end: int, rung: Rung, tokens_before: int) -> Freed:
+def digest_oldest(state: CompactionState, end: int, stage: Stage, tokens_before: int) -> Reclaimed:
     """The oldest `end` messages give way to a digest that no model writes."""
     leaving = leaving_from(state, end)
     if not leaving:
         return NOTHING
     most = min(MOST_DIGEST, 2 * sum(entry.tokens for entry in leaving))  # about half of what they weigh
     text = digest([entry.stored for entry in leaving], most_chars=most)
-    return replace_oldest(state, end, text, label="", rung=rung, tokens_before=tokens_before, mechanical=True)
+    return replace_oldest(state, end, text, label="", stage=stage, tokens_before=tokens_before, mechanical=True)
 
 
 def replace_oldest(
@@ -245,28 +247,28 @@ def replace_oldest(
     text: str,
     *,
     label: str,
-    rung: Rung,
+    stage: Stage,
     tokens_before: int,
     mechanical: bool,
     sealed: SummaryPart | None = None,
-) -> Freed:
+) -> Reclaimed:
     """The oldest `end` messages give way to `text`, then the pinned, then the active ones among them (Z-50, Z-51).
 
     `sealed` is the same text as a service has signed it.
     """
     pinned, active = parted(state.window, end, state.tiers)
     leaving = gone(state.window, end, (*pinned, *active))
-    if len(leaving) < (1 if rung == "digest" else 2):
+    if len(leaving) < (1 if stage == "digest" else 2):
         return NOTHING
     count = len(leaving)
     message = summary_message(
-        text, label=label, rung=rung, count=count, tokens_before=tokens_before, mechanical=mechanical, sealed=sealed
+        text, label=label, stage=stage, count=count, tokens_before=tokens_before, mechanical=mechanical, sealed=sealed
     )
     if state.count(message) >= sum(entry.tokens for entry in leaving):
         return NOTHING  # a summary longer than what it stands for
-    freed = state.change(drain(end, pinned, active, message))
+    reclaimed = state.change(drain(end, pinned, active, message))
     mend(state.window, state.change, aloud=state.aloud)  # Z-78: always, also when there is nothing to find
-    return Freed(count, freed)
+    return Reclaimed(count, reclaimed)
 
 
 def leaving_from(state: CompactionState, end: int) -> list[Entry]:
@@ -275,7 +277,7 @@ def leaving_from(state: CompactionState, end: int) -> list[Entry]:
     return gone(state.window, end, (*pinned, *active))
 
 
-def shorten(state: CompactionState, load: Load, target: int) -> Freed:
+def shorten(state: CompactionState, load: ContextUsage, target: int) -> Reclaimed:
     """Even the newest results are cut, the longest first, until the request has `target` scaled tokens at most."""
     results = sorted(
         (
@@ -293,11 +295,11 @@ def shorten(state: CompactionState, load: Load, target: int) -> Freed:
             break
         kept = max(LEAST_CUT // 2, size - load.raw(over) * CHARS_A_TOKEN)
         text = f"{content[: kept // 2]}\n{CUT.format(count=size - kept)}\n{content[size - kept // 2 :]}"
-        freed = _cleared(state, Clearing(results=(Cleared(position=position, call=call, text=text),)))
-        count, raw = count + freed.count, raw + freed.raw
-    return Freed(count, raw)
+        reclaimed = _cleared(state, Clearing(results=(Cleared(position=position, call=call, text=text),)))
+        count, raw = count + reclaimed.count, raw + reclaimed.raw
+    return Reclaimed(count, raw)
 
 
-def _cleared(state: CompactionState, clearing: Clearing) -> Freed:
+def _cleared(state: CompactionState, clearing: Clearing) -> Reclaimed:
     count = len(clearing.results) + len(clearing.calls)
-    return Freed(count, state.change(clearing)) if count else NOTHING
+    return Reclaimed(count, state.change(clearing)) if count else NOTHING

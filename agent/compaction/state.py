@@ -46,7 +46,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class ContextUsage:
     """What a request weighs besides the window. `fixed` in raw tokens, `scale` calibrates them; `room` is scaled.
 
     `first`: nothing of this turn was sent yet.
@@ -187,7 +187,7 @@ class CompactionState:
         results = len(self.window.results)
         learnt = self.guidelines.after(change, self.window)
         self.guidelines = learnt.faded() if isinstance(change, Drain) and learnt.kept else learnt
-        freed = self.window.apply(change)
+        reclaimed = self.window.apply(change)
         self.watch.subgoals.follow(change)  # also while another strategy counts: it may be switched back (Z-44)
         if len(self.window.results) != results:
             self.settled = 0
@@ -197,4 +197,4 @@ class CompactionState:
             if self.summary_written is self.summary and followed is not None:
                 self.summary_written = followed  # it still ends with the same message
             self.summary = followed
-        return freed
+        return reclaimed

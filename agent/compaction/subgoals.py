@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
-from agent.compaction.changes import Change, Clearing, Drain, Fold, Replacement
+from agent.compaction.changes import AppliedSummaries, Change, Clearing, Drain, Replacement
 from agent.compaction.tiers import Tier
 
 State = Literal["active", "completed"]
@@ -177,7 +177,7 @@ def moves(change: Change) -> Callable[[int], int | None]:
     match change:
         case Clearing() | Replacement():
             return lambda position: position
-        case Fold():
+        case AppliedSummaries():
             return _after_fold(change)
         case Drain():
             return _after_drain(change)
@@ -185,8 +185,8 @@ def moves(change: Change) -> Callable[[int], int | None]:
             assert_never(change)
 
 
-def _after_fold(fold: Fold) -> Callable[[int], int | None]:
-    responses = [pair.response for pair in fold.pairs]
+def _after_fold(apply_summaries: AppliedSummaries) -> Callable[[int], int | None]:
+    responses = [pair.response for pair in apply_summaries.pairs]
     # A response moves onto its request, where the summary stands, and everything behind down by one with it.
     return lambda position: position - bisect_right(responses, position)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never, overload
 
-from agent.compaction.changes import Change, Cleared, Clearing, Drain, Fold, Replacement, Stubbed
+from agent.compaction.changes import AppliedSummaries, Change, Cleared, Clearing, Drain, Replacement, Stubbed
 from agent.core.messages import Message, ToolResult, ToolUse
 
 CountMessage = Callable[[Message], int]
@@ -133,8 +133,8 @@ class Window(Sequence[Entry]):
             case Clearing():
                 self._clear(change.results)
                 self._stub(change.calls)
-            case Fold():
-                self._fold(change)
+            case AppliedSummaries():
+                self._apply_summaries(change)
                 self._index()
             case Drain():
                 self._drain(change)
@@ -203,8 +203,8 @@ class Window(Sequence[Entry]):
             self._show(stubbed.position, replace(entry.message, parts=parts))
             self.unwritten.cleared[entry.key, stubbed.call] = json.dumps(stubbed.arguments, ensure_ascii=False)
 
-    def _fold(self, fold: Fold) -> None:
-        for pair in reversed(fold.pairs):  # from the highest position down: the others stay where they are
+    def _apply_summaries(self, apply_summaries: AppliedSummaries) -> None:
+        for pair in reversed(apply_summaries.pairs):  # from the highest position down: the others stay where they are
             for entry in self._entries[pair.request : pair.response + 1]:
                 self._hide(entry)
             self._entries[pair.request : pair.response + 1] = [self._insert(pair.summary)]

@@ -12,7 +12,7 @@ class MicrocompactRan(Event):
 
     name: ClassVar[str] = "microcompact_ran"
     cleared: int
-    freed: int
+    reclaimed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class SummariesApplied(Event):
 
     name: ClassVar[str] = "deferred_summaries_applied"
     pairs: int
-    freed: int
+    reclaimed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class ToolOutputsPruned(Event):
     name: ClassVar[str] = "tool_outputs_pruned"
     strategy: str
     pruned: int
-    freed: int
+    reclaimed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class MidCompactLayer1Ran(Event):
 
     name: ClassVar[str] = "mid_compact_layer1_ran"
     messages: int
-    freed: int
+    reclaimed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class MidCompactLayer2Ran(Event):
 
     name: ClassVar[str] = "mid_compact_layer2_ran"
     messages: int
-    freed: int
+    reclaimed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class CompactTriggered(Event):
     """A rung that replaces messages by a summary is about to run; listeners cannot hold it up (W-26)."""
 
     name: ClassVar[str] = "compact_triggered"
-    rung: str
+    stage: str
     tokens_before: int
 
 
@@ -127,7 +127,7 @@ class CompactComplete(Event):
     """`rung` is high, hard, digest or reactive; `mechanical`: no model wrote the summary. Scaled tokens."""
 
     name: ClassVar[str] = "compact_complete"
-    rung: str
+    stage: str
     messages: int
     tokens_before: int
     tokens_after: int
@@ -143,7 +143,7 @@ class SummaryProbed(Event):
     """
 
     name: ClassVar[str] = "summary_probed"
-    rung: str
+    stage: str
     asked: int
     answered: int
     put_back: int

@@ -95,4 +95,4 @@ def bound(environment: Mapping[str, str]) -> Callable[[Point], None]:
     return Armed(Path(file), _die) if file else _nothing
 
 
-passing: Callable[[Point], None] = bound(os.environ)  # bound once, at import: a pass costs one empty call
+failpoint: Callable[[Point], None] = bound(os.environ)  # bound once, at import: a pass costs one empty call

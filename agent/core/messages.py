@@ -101,7 +101,7 @@ class CompactionPart:
     """The record of a compaction beside the summary it made: never sent, never removed (Z-31). Tokens are scaled."""
 
     summary: str
-    rung: str
+    stage: str
     messages: int  # how many gave way
     tokens_before: int
     mechanical: bool = False  # no model wrote it

@@ -39,7 +39,7 @@ Tone = Literal["", "stopped", "problem"]  # what a notice tells of an answer: it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Say:
+class OutgoingMessage:
     """One thing to say, in Markdown, of any length: delivery splits, renders and paces it.
 
     `reply_to` is the platform's id of the message answered, where the answer shows it; `answers` is that id in any chat

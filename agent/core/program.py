@@ -13,19 +13,19 @@ DEFAULT_HOME = "~/.tieline"
 _COMMAND = re.compile(r"(?m)(^|`)tieline ((?:run|console|sign-in|init|doctor|restore|pair|inbox|outbox|dead)\b[^`\n]*)")
 
 
-def program_as_typed(*, to_strangers: bool = False) -> str:
+def program_as_typed(*, to_unpaired: bool = False) -> str:
     """Its name, its path from the working directory, or all of its path; strangers are not told where it lies."""
     script = Path(sys.executable).with_name(NAME)
-    return spelled(script, found=shutil.which(NAME), here=Path.cwd(), to_strangers=to_strangers)
+    return spelled(script, found=shutil.which(NAME), here=Path.cwd(), to_unpaired=to_unpaired)
 
 
-def spelled(script: Path, *, found: str | None, here: Path, to_strangers: bool = False) -> str:
+def spelled(script: Path, *, found: str | None, here: Path, to_unpaired: bool = False) -> str:
     """How `script` is typed in the directory `here`, where a shell takes its bare name for `found` (None: nothing)."""
     if not script.exists() or (found is not None and os.path.samefile(found, script)):
         return NAME
     if script.is_relative_to(here) and here != here.parent:  # a service is started in the root directory
         return str(script.relative_to(here))
-    return NAME if to_strangers else shlex.quote(str(script))
+    return NAME if to_unpaired else shlex.quote(str(script))
 
 
 def home_as_typed(home: Path) -> str:
@@ -33,9 +33,9 @@ def home_as_typed(home: Path) -> str:
     return "" if home == Path(DEFAULT_HOME).expanduser() else f" --home {shlex.quote(str(home))}"
 
 
-def as_typed(text: str, options: str = "", *, to_strangers: bool = False) -> str:
+def as_typed(text: str, options: str = "", *, to_unpaired: bool = False) -> str:
     """`text`, its commands (in backticks, or at the beginning of a line) as they can be typed here."""
-    return with_program(program_as_typed(to_strangers=to_strangers), text, options)
+    return with_program(program_as_typed(to_unpaired=to_unpaired), text, options)
 
 
 def with_program(program: str, text: str, options: str = "") -> str:

@@ -110,7 +110,7 @@ class ProviderSwitched(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderStoodIn(Event):
+class ProviderFailedOver(Event):
     """The chosen provider cannot answer, or has no budget left; another one does until it can."""
 
     name: ClassVar[str] = "provider_stood_in"

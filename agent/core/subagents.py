@@ -13,7 +13,7 @@ TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
+class SubagentTask:
     """One piece of work, told in full: who does it knows nothing of the conversation but `context`.
 
     `tools` are the only ones it may call, of those the conversation has; None: all of them. `context` is told beside
@@ -42,7 +42,7 @@ class Finding:
 class Subagents(Protocol):
     """Runs errands of one conversation, each with a history of its own."""
 
-    async def run(self, errand: Errand, *, request: str, cancel: CancelToken) -> Finding:
+    async def run(self, subagent_task: SubagentTask, *, request: str, cancel: CancelToken) -> Finding:
         """Run it to its end. `request` is the id its calls are audited and logged under: `<parent>-sub`.
 
         Every end of the work is a Finding, also a stop by `cancel` (within a second), the time limit and a used-up

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 SIGHT = 300  # characters of a sentence that are looked at on either side of a phrase
-LONGEST = 64_000  # characters of an answer; of a longer one nobody says that it claims anything
+LONGEST_CLAIM = 64_000  # characters of an answer; of a longer one nobody says that it claims anything
 
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _QUOTED_LINE = re.compile(r"\s*>")
@@ -44,7 +44,7 @@ _NOT_AFTER = re.compile(
 
 def claims(text: str, completion: re.Pattern[str] | None) -> bool:
     """Whether one of the phrases is said, and meant."""
-    if completion is None or len(text) > LONGEST:
+    if completion is None or len(text) > LONGEST_CLAIM:
         return False
     if completion.search(text.translate(_BARE)) is None:  # as in nearly every answer
         return False

@@ -20,7 +20,7 @@ from agent.goals.telling import Buttoned, ending
 from agent.sessions import runs
 from agent.storage import conversation_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 
 log = logging.getLogger("tieline.goals")
 
@@ -35,7 +35,7 @@ class GoalRefused(Permanent):
         self.values = values
 
 
-class Goals:
+class GoalService:
     """One for the process. `settings` are asked each time, `wake` is told that a conversation has work."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Goals:
                 return known
             before = store.active(conn, conversation)
             if before is not None:
-                self._put_down(conn, before, "paused", Reason(key="goal_why_replaced"), at)
+                self._pause(conn, before, "paused", Reason(key="goal_why_replaced"), at)
             if auto is not None:
                 self._check_room(conn)
             added = store.add(
@@ -94,7 +94,7 @@ class Goals:
             )
             assert added is not None
             if auto is not None:
-                ticks.put_off(conn, added, after_s=0.0, at=at)
+                ticks.schedule_wake_up(conn, added, after_s=0.0, at=at)
             return added
 
         goal = await self._database.write(work)
@@ -126,7 +126,7 @@ class Goals:
                 self._check_move(goal, "active")
                 before = store.active(conn, conversation)
                 if before is not None:
-                    self._put_down(conn, before, "paused", Reason(key="goal_why_replaced"), at)
+                    self._pause(conn, before, "paused", Reason(key="goal_why_replaced"), at)
             kept = goal.limits
             goal = replace(
                 goal,
@@ -147,7 +147,7 @@ class Goals:
                 most = self._most(turns if turns is not None else min(last.most, self._cap) if last else None)
                 goal = replace(goal, auto=Auto(most=most, round=last.round + 1 if last else 1))
                 store.save(conn, goal, at)
-                ticks.put_off(conn, goal, after_s=0.0, at=at)
+                ticks.schedule_wake_up(conn, goal, after_s=0.0, at=at)
             else:
                 store.save(conn, goal, at)
             return goal
@@ -180,7 +180,7 @@ class Goals:
             conversation_rows.lock_row(conn, goal.conversation)
             ended = rested(goal, "paused", "failed", Reason(key="goal_why_broken"))
             store.save(conn, ended, at)
-            ticks.call_off(conn, goal)
+            ticks.cancel_wake_ups(conn, goal)
             self._tell(conn, ended, "abandoned", phrases, buttons, at)
             return ended
 
@@ -200,9 +200,9 @@ class Goals:
         """The newest 50."""
         return await self._database.read(lambda conn: store.all_of(conn, conversation))
 
-    async def fleet(self, conversation: ConversationId | None) -> tuple[Goal, ...]:
+    async def subagent_registry(self, conversation: ConversationId | None) -> tuple[Goal, ...]:
         """Those that are or were worked on by themselves, of one conversation or (None) of all (Z-129)."""
-        return await self._database.read(lambda conn: store.fleet(conn, conversation))
+        return await self._database.read(lambda conn: store.subagent_registry(conn, conversation))
 
     # -- at the start
 
@@ -218,7 +218,7 @@ class Goals:
             for goal in left:
                 orphan = rested(goal, "paused", "orphaned", Reason(key="goal_why_restart"))
                 store.save(conn, orphan, at)
-                for inbox_id in ticks.call_off(conn, goal, begun=True):
+                for inbox_id in ticks.cancel_wake_ups(conn, goal, begun=True):
                     runs.end_run(conn, inbox_id, "cancelled", at)
                 self._tell(conn, orphan, "orphan", phrases, buttons, at)
             return len(left)
@@ -254,14 +254,14 @@ class Goals:
             conversation_rows.lock_row(conn, conversation)
             goal = self._pick(conn, conversation, id, "active", "paused")
             self._check_move(goal, status)
-            return self._put_down(conn, goal, status, why, at)
+            return self._pause(conn, goal, status, why, at)
 
         return await self._database.write(work)
 
-    def _put_down(self, conn: Connection, goal: Goal, status: Status, why: Reason | None, at: int) -> Goal:
+    def _pause(self, conn: Connection, goal: Goal, status: Status, why: Reason | None, at: int) -> Goal:
         ended = rested(goal, status, "achieved" if status == "completed" else "aborted", why)
         store.save(conn, ended, at)
-        ticks.call_off(conn, goal)
+        ticks.cancel_wake_ups(conn, goal)
         return ended
 
     def _tell(self, conn: Connection, goal: Goal, what: str, phrases: Phrases, buttons: Buttoned, at: int) -> None:
@@ -293,4 +293,4 @@ class Goals:
         raise GoalRefused("goal_no_move", id=goal.id, status=goal.status)
 
     def _at(self) -> int:
-        return to_us(self._clock.now())
+        return to_timestamp(self._clock.now())

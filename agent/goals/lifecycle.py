@@ -13,7 +13,7 @@ from agent.goals.claims import claims
 
 State = Literal["idle", "active", "completed"]
 
-LONGEST = 2_000  # characters of a goal (SPEC §10.2)
+LONGEST_GOAL = 2_000  # characters of a goal (SPEC §10.2)
 UNLIKE = 0.2  # below this share of common words a new request is another goal (SPEC §10.1)
 
 _WORD = re.compile(r"\w+")
@@ -52,11 +52,11 @@ def after_message(goal: SessionGoal, words: str) -> SessionGoal:
     if len(_WORD.findall(said)) < 2:
         return goal
     if goal.state != "active":
-        return SessionGoal(state="active", text=said[:LONGEST])
+        return SessionGoal(state="active", text=said[:LONGEST_GOAL])
     if _GOES_ON.match(said):
-        return replace(goal, text=f"{goal.text}\n{said}"[:LONGEST])
+        return replace(goal, text=f"{goal.text}\n{said}"[:LONGEST_GOAL])
     if is_request(said) and similarity(said, goal.text) < UNLIKE:
-        return SessionGoal(state="active", text=said[:LONGEST])
+        return SessionGoal(state="active", text=said[:LONGEST_GOAL])
     return goal
 
 

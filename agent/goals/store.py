@@ -18,8 +18,8 @@ from agent.inbox import AccessRole, ChatType
 from agent.storage.conflicts import or_ignore, or_update
 from agent.storage.goal_tables import goal as goal_table
 from agent.storage.goal_tables import session_goal
-from agent.storage.hot import Hot
-from agent.storage.moments import from_us, to_us
+from agent.storage.hot import CompiledStatement
+from agent.storage.moments import from_timestamp, to_timestamp
 
 MOST_LISTED = 50  # SPEC §10.2
 
@@ -36,7 +36,7 @@ _CONV = goal_table.c.conv == bindparam("conversation")
 _ADD = or_ignore(insert(goal_table)).returning(goal_table)
 _BY_ORIGIN = select(goal_table).where(goal_table.c.origin == bindparam("name"))
 _ACTIVE = select(goal_table).where(_CONV, _IS_ACTIVE)
-_ACTIVE_ID = Hot(select(goal_table.c.id).where(_CONV, _IS_ACTIVE))
+_ACTIVE_ID = CompiledStatement(select(goal_table.c.id).where(_CONV, _IS_ACTIVE))
 _ONE = select(goal_table).where(goal_table.c.id == bindparam("row"))
 _LIST = select(goal_table).where(_CONV).order_by(goal_table.c.id.desc()).limit(MOST_LISTED)
 _LIVE = goal_table.c.auto_state.in_(sorted(LIVE))
@@ -152,7 +152,7 @@ def count_running(conn: Connection) -> int:
     return int(conn.execute(_COUNT_RUNNING).scalar_one())
 
 
-def fleet(conn: Connection, conversation: ConversationId | None) -> tuple[Goal, ...]:
+def subagent_registry(conn: Connection, conversation: ConversationId | None) -> tuple[Goal, ...]:
     """Those that are or were worked on by themselves, of one conversation or (None) of all; running ones first."""
     if conversation is None:
         return _goals(conn.execute(_FLEET))
@@ -161,7 +161,7 @@ def fleet(conn: Connection, conversation: ConversationId | None) -> tuple[Goal, 
 
 def save(conn: Connection, goal: Goal, at: int) -> None:
     """Write what changed; `goal.updated_at` says which state the change was made from. Raises GoalChanged."""
-    seen, auto = to_us(goal.updated_at), goal.auto
+    seen, auto = to_timestamp(goal.updated_at), goal.auto
     values: dict[str, Any] = {
         "status": goal.status,
         "why": _REASON.dump_json(goal.why).decode() if goal.why is not None else None,
@@ -206,6 +206,6 @@ def _goal(row: Any) -> Goal:
         limits=Limits(turns=row.max_turns, tokens=row.max_tokens, usd=row.max_usd),
         used=Used(turns=row.turns, tokens=int(row.tokens), usd=float(row.usd), unpriced=int(row.unpriced)),
         auto=_AUTO.validate_json(row.auto) if row.auto else None,
-        created_at=from_us(row.created_at),
-        updated_at=from_us(row.updated_at),
+        created_at=from_timestamp(row.created_at),
+        updated_at=from_timestamp(row.updated_at),
     )

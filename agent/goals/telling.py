@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from agent.core.money import money
-from agent.core.outbox import Button, Say
+from agent.core.outbox import Button, OutgoingMessage
 from agent.core.phrases import Phrases
 from agent.goals.stored import Goal, Reason
 from agent.goals.ticks import short
@@ -47,10 +47,10 @@ def why_of(reason: Reason | None, phrases: Phrases, language: str) -> str:
     return phrases(reason.key, language, **reason.values) if reason is not None else "–"
 
 
-def ending(goal: Goal, phrases: Phrases, buttons: Buttoned, *, answer: bool) -> tuple[Say, ...]:
+def ending(goal: Goal, phrases: Phrases, buttons: Buttoned, *, answer: bool) -> tuple[OutgoingMessage, ...]:
     """What is said when it is over: the last answer of work by itself, then how it came out and what can be done."""
     auto, language = goal.auto, goal.owner.language
-    says = [Say(text=auto.said, kind="reply")] if answer and auto is not None and auto.said.strip() else []
+    says = [OutgoingMessage(text=auto.said, kind="reply")] if answer and auto is not None and auto.said.strip() else []
     key = "goal_over_reached" if goal.status == "completed" else "goal_over_paused"
     lines = [phrases(key, language, goal=short(goal.text), id=goal.id)]
     if goal.status == "completed":
@@ -59,4 +59,4 @@ def ending(goal: Goal, phrases: Phrases, buttons: Buttoned, *, answer: bool) -> 
         lines.append(why_of(goal.why, phrases, language))
     lines.append(progress(goal, phrases))
     offered = buttons("go_on", goal) if goal.status == "paused" else ()
-    return (*says, Say(text="\n".join(lines), kind="notice", buttons=offered, verbatim=True))
+    return (*says, OutgoingMessage(text="\n".join(lines), kind="notice", buttons=offered, verbatim=True))

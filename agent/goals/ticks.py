@@ -8,13 +8,13 @@ from sqlalchemy import Connection
 from agent.goals.stored import Goal
 from agent.inbox import Incoming, WakeUp
 from agent.storage import inbox_rows
-from agent.storage.moments import from_us
+from agent.storage.moments import from_timestamp
 from agent.storage.payloads import encode_incoming
 
 SHOWN = 80  # characters of a goal where it is only named
 
 
-def put_off(conn: Connection, goal: Goal, *, after_s: float, at: int) -> None:
+def schedule_wake_up(conn: Connection, goal: Goal, *, after_s: float, at: int) -> None:
     """Wake the goal's conversation `after_s` from `at` (UTC microseconds) on: behind everything that people say."""
     auto, owner = goal.auto, goal.owner
     assert auto is not None
@@ -26,7 +26,7 @@ def put_off(conn: Connection, goal: Goal, *, after_s: float, at: int) -> None:
         role=owner.role,
         chat_type=owner.chat_type,
         wake_up=WakeUp(goal=goal.id, round=auto.round, tick=auto.ticks),
-        received_at=from_us(at),
+        received_at=from_timestamp(at),
     )
     inbox_rows.admit(
         conn,
@@ -39,7 +39,7 @@ def put_off(conn: Connection, goal: Goal, *, after_s: float, at: int) -> None:
     )
 
 
-def call_off(conn: Connection, goal: Goal, *, begun: bool = False) -> tuple[int, ...]:
+def cancel_wake_ups(conn: Connection, goal: Goal, *, begun: bool = False) -> tuple[int, ...]:
     """End the wake-ups of the goal that wait; those whose turn was `begun` too, where its process is dead."""
     note = f"goal {goal.id} rests"
     return tuple(inbox_rows.withdraw(conn, goal.conversation, prefix=_prefix(goal), note=note, begun=begun))

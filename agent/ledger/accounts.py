@@ -40,7 +40,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class AccountBalance:
     """How a limit stands: what it is with all approvals, and what was spent of it. USD and tokens."""
 
     limit: Limit
@@ -127,7 +127,7 @@ class Accounts:
         found.warned = False
         return found.approvals
 
-    def newly_near(self, rules: Rules, hold: Hold) -> Iterator[Standing]:
+    def newly_near(self, rules: Rules, hold: Hold) -> Iterator[AccountBalance]:
         """The limits that came near since this was asked last; each once in its period, and after each approval."""
         for applied in rules.applying(hold.names, hold.periods):
             found = self._sum(applied.account)
@@ -142,7 +142,7 @@ class Accounts:
         for standing in self.everything(rules, at):
             self._sum(standing.account).warned = standing.share >= rules.spending.warn_at
 
-    def find(self, rules: Rules, account: Account, at: datetime) -> Standing | None:
+    def find(self, rules: Rules, account: Account, at: datetime) -> AccountBalance | None:
         """How the limit of that account stands; None when none holds for it."""
         found = self._sums.get(account)
         own = found is None or found.pays_itself or not found.holds_others
@@ -152,11 +152,11 @@ class Accounts:
                 return self._standing(applied)
         return None
 
-    def standings(self, rules: Rules, names: Names, at: datetime) -> Sequence[Standing]:
+    def standings(self, rules: Rules, names: Names, at: datetime) -> Sequence[AccountBalance]:
         """The limits that a call by these names would come under now."""
         return [self._standing(applied) for applied in rules.applying(names, self.periods(at))]
 
-    def everything(self, rules: Rules, at: datetime) -> Sequence[Standing]:
+    def everything(self, rules: Rules, at: datetime) -> Sequence[AccountBalance]:
         """Every account of which a limit holds and something was spent, the fullest first; the gateway's always."""
         gateway = [Account("gateway", "", period) for period in self.periods(at).values()]
         known = dict.fromkeys((*gateway, *self._sums))
@@ -212,9 +212,9 @@ class Accounts:
                     gathered.append(found)
         return gathered
 
-    def _standing(self, applied: Applied) -> Standing:
+    def _standing(self, applied: Applied) -> AccountBalance:
         limit, found = applied.limit, self._sums.get(applied.account) or Sum()
-        return Standing(
+        return AccountBalance(
             limit=limit,
             account=applied.account,
             usd=None if limit.usd is None else limit.usd + found.more_usd,

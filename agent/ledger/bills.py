@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +14,7 @@ class Entry:
 
     call: str
     at: int
-    bill: Bill
+    attribution: CostAttribution
     provider: str
     model: str
     prompt: int = 0

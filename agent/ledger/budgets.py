@@ -11,14 +11,14 @@ from agent.core.events import EventBus
 from agent.core.ids import ConversationId
 from agent.core.provider_events import BudgetReached
 from agent.ledger import rows
-from agent.ledger.accounts import Accounts, Hold, Standing
+from agent.ledger.accounts import AccountBalance, Accounts, Hold
 from agent.ledger.bills import Entry
-from agent.ledger.purses import Purses
+from agent.ledger.purses import SpendingCaps
 from agent.ledger.rows import Approval
 from agent.ledger.spending import Account, Names, OverBudget, Rules, Scope, Span, Spending
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 
 Places = Callable[[ConversationId], Sequence[str]]
 
@@ -52,7 +52,7 @@ class Budgets:
         self._places = places
         self._rules_now = Rules.of(spending())
         self._accounts = Accounts()
-        self.purses = Purses()
+        self.spending_caps = SpendingCaps()
 
     async def load(self) -> None:
         """Take up what earlier processes spent and approved. Before any call."""
@@ -61,23 +61,27 @@ class Budgets:
         periods = self._accounts.periods(now)
 
         def read(conn: Connection) -> tuple[Sequence[rows.SpentBefore], Sequence[Approval]]:
-            spent = rows.spent(conn, month=to_us(day.replace(day=1)), day=to_us(day))
+            spent = rows.spent(conn, month=to_timestamp(day.replace(day=1)), day=to_timestamp(day))
             return spent, rows.approvals(conn, periods.values())
 
         spent, approvals = await self._database.read(read)
         for one in spent:
             spans: Mapping[Span, str] = periods if one.today else {"month": periods["month"]}
-            names = self._names(one.bill, one.provider)
+            names = self._names(one.attribution, one.provider)
             self._accounts.spent(names, spans, usd=one.usd, tokens=one.tokens, unpriced=one.unpriced)
         for approval in approvals:
             self._accounts.approve(approval.account, usd=approval.usd, tokens=approval.tokens)
         self._accounts.take_warnings_as_said(self._rules(), now)
 
-    def hold(self, bill: Bill, provider: str, model: str, *, usd: float | None, tokens: int) -> Hold:
+    def hold(self, attribution: CostAttribution, provider: str, model: str, *, usd: float | None, tokens: int) -> Hold:
         """Set aside what a call may take. Raises OverBudget, which the house is told, Unpriced or PurseEmpty."""
-        names, now, purse = self._names(bill, provider), self._clock.now(), self.purses.find(bill.goal)
-        if purse is not None and bill.unattended:
-            purse.check(usd=usd, tokens=tokens)
+        names, now, spending_cap = (
+            self._names(attribution, provider),
+            self._clock.now(),
+            self.spending_caps.find(attribution.goal),
+        )
+        if spending_cap is not None and attribution.unattended:
+            spending_cap.check(usd=usd, tokens=tokens)
         try:
             hold = self._accounts.hold(
                 self._rules(), names, now, usd=usd, tokens=tokens, provider=provider, model=model
@@ -85,35 +89,35 @@ class Budgets:
         except OverBudget as error:
             standing = self._accounts.find(self._rules(), error.applied.account, now)
             if standing is not None:
-                self._tell(bill, standing, hard=True)
+                self._tell(attribution, standing, hard=True)
             raise
-        if purse is None:
+        if spending_cap is None:
             return hold
-        purse.sum.held_usd += hold.usd
-        purse.sum.held_tokens += tokens
-        return replace(hold, sums=(*hold.sums, purse.sum))
+        spending_cap.sum.held_usd += hold.usd
+        spending_cap.sum.held_tokens += tokens
+        return replace(hold, sums=(*hold.sums, spending_cap.sum))
 
     def settle(self, hold: Hold, entry: Entry) -> None:
         """The call came to this; the house is told of what comes near."""
         self._accounts.settle(hold, usd=entry.cost_usd, tokens=entry.tokens)
         for standing in self._accounts.newly_near(self._rules(), hold):
-            self._tell(entry.bill, standing, hard=False)
+            self._tell(entry.attribution, standing, hard=False)
 
     def release(self, hold: Hold) -> None:
         """The call took nothing."""
         self._accounts.release(hold)
 
-    def standings(self, bill: Bill, provider: str) -> Sequence[Standing]:
+    def standings(self, attribution: CostAttribution, provider: str) -> Sequence[AccountBalance]:
         """The limits that such a call would come under now."""
-        return self._accounts.standings(self._rules(), self._names(bill, provider), self._clock.now())
+        return self._accounts.standings(self._rules(), self._names(attribution, provider), self._clock.now())
 
-    def all_standings(self) -> Sequence[Standing]:
+    def all_standings(self) -> Sequence[AccountBalance]:
         """Every limit under which something was spent in its present day or month, the fullest first."""
         return self._accounts.everything(self._rules(), self._clock.now())
 
     async def approve(
         self, account: Account, *, by: str, usd: float | None = None, after: int | None = None
-    ) -> Standing:
+    ) -> AccountBalance:
         """Let the account spend more in its period: `usd`, else the share of its limit that `[spending] more` says.
 
         That much more from where it stands: what was spent beyond the limit (which may have been lowered, or set later)
@@ -140,7 +144,7 @@ class Budgets:
             tokens=over_tokens
             + int((limit.tokens or 0) * (share if usd is None or not limit.usd else usd / limit.usd)),
             by=by,
-            at=to_us(now),
+            at=to_timestamp(now),
         )
         if not await self._database.write(lambda conn: rows.approve(conn, approval)):
             raise AlreadyDecided("somebody else was quicker")
@@ -155,23 +159,23 @@ class Budgets:
             self._rules_now = Rules.of(spending)
         return self._rules_now
 
-    def _names(self, bill: Bill, provider: str) -> Names:
+    def _names(self, attribution: CostAttribution, provider: str) -> Names:
         names: dict[Scope, Sequence[str]] = {
             "gateway": ("",),
             "provider": (provider,),
-            "channel": self._places(bill.conversation),
+            "channel": self._places(attribution.conversation),
         }
-        for scope, name in (("person", bill.person), ("job", bill.job), ("goal", bill.goal)):
+        for scope, name in (("person", attribution.person), ("job", attribution.job), ("goal", attribution.goal)):
             if name:
                 names[scope] = (name,)  # type: ignore[index]
         return names
 
-    def _tell(self, bill: Bill, standing: Standing, *, hard: bool) -> None:
+    def _tell(self, attribution: CostAttribution, standing: AccountBalance, *, hard: bool) -> None:
         account = standing.account
         self._bus.publish(
             BudgetReached(
-                conversation=bill.conversation,
-                run=bill.run,
+                conversation=attribution.conversation,
+                run=attribution.run,
                 scope=account.scope,
                 payer=account.name,
                 period=account.period,

@@ -23,11 +23,11 @@ from agent.ledger.bills import Entry
 from agent.ledger.budgets import Budgets, Places
 from agent.ledger.journal import Journal
 from agent.ledger.spending import Spending
-from agent.providers.metering import Bill, Spent
+from agent.providers.metering import CostAttribution, Spent
 from agent.providers.provider import Prices, Provider, Request
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 
 OUTPUT_EXPECTED = 4096  # tokens set aside for an answer that nothing bounds
 WRITTEN_WITHIN_S = 5.0  # what no turn's commit has taken along by then is written by itself
@@ -104,16 +104,18 @@ class Ledger:
 
     # -- the way of a call
 
-    async def reserve(self, bill: Bill, provider: Provider, request: Request, input_tokens: int) -> "Reserved":
+    async def reserve(
+        self, attribution: CostAttribution, provider: Provider, request: Request, input_tokens: int
+    ) -> "Reserved":
         """As the meter promises. Raises OverBudget or Unpriced."""
         output = request.max_tokens or provider.max_tokens or OUTPUT_EXPECTED
-        return self.set_aside(
-            bill, provider.name, provider.model, tokens=input_tokens + output, prompt=input_tokens,
+        return self.quarantined(
+            attribution, provider.name, provider.model, tokens=input_tokens + output, prompt=input_tokens,
             usd=_most(input_tokens, output, provider.prices), least_usd=_most(input_tokens, 0, provider.prices),
         )  # fmt: skip
 
-    def set_aside(
-        self, bill: Bill, provider: str, model: str, *, tokens: int, prompt: int, usd: float | None,
+    def quarantined(
+        self, attribution: CostAttribution, provider: str, model: str, *, tokens: int, prompt: int, usd: float | None,
         least_usd: float | None,
     ) -> "Reserved":  # fmt: skip
         """Set aside what a call may take: at most `tokens` and `usd` (None: price unknown).
@@ -121,9 +123,10 @@ class Ledger:
         `prompt` and `least_usd` are what it is entered with if nothing more is ever heard of it. Raises OverBudget or
         Unpriced, and then nothing may be called.
         """
-        hold = self.budgets.hold(bill, provider, model, usd=usd, tokens=tokens)
+        hold = self.budgets.hold(attribution, provider, model, usd=usd, tokens=tokens)
         entry = Entry(
-            call=self._new_id(), at=to_us(self._clock.now()), bill=bill, provider=provider, model=model,
+            call=self._new_id(), at=to_timestamp(self._clock.now()), attribution=attribution, provider=provider,
+            model=model,
             prompt=prompt, cost_usd=least_usd, estimated=True,
         )  # fmt: skip
         self._open[entry.call] = entry
@@ -133,16 +136,16 @@ class Ledger:
     def enter(self, entry: Entry, hold: Hold) -> None:
         """The call has ended and came to this."""
         del self._open[entry.call]
-        of_work = self._ended.setdefault(entry.bill.inbox_id, {})
+        of_work = self._ended.setdefault(entry.attribution.inbox_id, {})
         of_work[entry.call] = _Ended(entry, self._clock.monotonic())
         self._anything.set()
         self._journal.end(entry)
         self.budgets.settle(hold, entry)
         self._bus.publish(
             CallBilled(
-                conversation=entry.bill.conversation,
-                run=entry.bill.run,
-                purpose=entry.bill.purpose,
+                conversation=entry.attribution.conversation,
+                run=entry.attribution.run,
+                purpose=entry.attribution.purpose,
                 provider=entry.provider,
                 model=entry.model,
                 prompt=entry.prompt,
@@ -169,9 +172,9 @@ class Ledger:
     def written(self, entries: Iterable[Entry]) -> None:
         """They are in the database."""
         for entry in entries:
-            of_work = self._ended.get(entry.bill.inbox_id, {})
+            of_work = self._ended.get(entry.attribution.inbox_id, {})
             if of_work.pop(entry.call, None) is not None and not of_work:
-                del self._ended[entry.bill.inbox_id]
+                del self._ended[entry.attribution.inbox_id]
         if not self._ended and self._anything.is_set():  # one that is waited for stays
             self._anything = anyio.Event()
         if self._journal.is_long:

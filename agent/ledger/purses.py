@@ -19,7 +19,7 @@ class Allowance:
     priced: bool = False
 
 
-class PurseEmpty(Refused):
+class CapReached(Refused):
     """The call was not made: it might take more than the goal has left. `needed` None: nobody knows what it costs."""
 
     def __init__(self, goal: str, *, unit: Unit, limit: float, left: float, needed: float | None) -> None:
@@ -31,12 +31,12 @@ class PurseEmpty(Refused):
         self.needed = needed
 
 
-class PurseUnpriced(PurseEmpty, ProviderUnpriced):
+class CapUnpriced(CapReached, ProviderUnpriced):
     """Nobody knows what this provider's model costs; whoever may stand in for it may have a price."""
 
 
 @dataclass(slots=True)
-class Purse:
+class SpendingCap:
     """One goal's. What its `sum` holds was spent since the goal began, also on what people asked in between."""
 
     goal: str
@@ -49,19 +49,19 @@ class Purse:
         if most.usd is not None:
             left = most.usd - self.sum.usd - self.sum.held_usd
             if most.priced if usd is None else usd > left:
-                empty = PurseUnpriced if usd is None else PurseEmpty
+                empty = CapUnpriced if usd is None else CapReached
                 raise empty(self.goal, unit="usd", limit=most.usd, left=max(left, 0.0), needed=usd)
         if most.tokens is not None:
             rest = most.tokens - self.sum.tokens - self.sum.held_tokens
             if tokens > rest:
-                raise PurseEmpty(self.goal, unit="tokens", limit=most.tokens, left=max(rest, 0), needed=tokens)
+                raise CapReached(self.goal, unit="tokens", limit=most.tokens, left=max(rest, 0), needed=tokens)
 
 
-class Purses:
+class SpendingCaps:
     """Those of the goals that are worked on by themselves in this process."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Purse] = {}
+        self._open: dict[str, SpendingCap] = {}
 
     def open(self, goal: str, allowance: Allowance, *, usd: float, tokens: int) -> None:
         """Let the goal take that much; `usd` and `tokens` are what the database knows to be spent by now.
@@ -71,11 +71,11 @@ class Purses:
         known = self._open.get(goal)
         found = known.sum if known is not None else Sum()
         found.usd, found.tokens = max(found.usd, usd), max(found.tokens, tokens)
-        self._open[goal] = Purse(goal, allowance, found)
+        self._open[goal] = SpendingCap(goal, allowance, found)
 
     def close(self, goal: str) -> None:
         """It rests."""
         self._open.pop(goal, None)
 
-    def find(self, goal: str | None) -> Purse | None:
+    def find(self, goal: str | None) -> SpendingCap | None:
         return self._open.get(goal) if goal is not None else None

@@ -12,16 +12,16 @@ from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, func,
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.ledger.bills import Entry, UsageTotals
 from agent.ledger.spending import Account, Scope
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.storage.conflicts import or_ignore
-from agent.storage.hot import Hot
+from agent.storage.hot import CompiledStatement
 from agent.storage.tables import budget_grant, usage
 
 Grouping = Literal["provider", "model", "purpose", "person", "channel", "job", "goal"]
 
 PAGE = 1000
 
-_ADD = Hot(or_ignore(insert(usage)))
+_ADD = CompiledStatement(or_ignore(insert(usage)))
 _SUMS: tuple[ColumnElement[Any], ...] = (
     func.count(),
     func.coalesce(func.sum(usage.c.prompt), 0),
@@ -63,7 +63,7 @@ _GRANTS = select(budget_grant).where(budget_grant.c.period.in_(bindparam("period
 class SpentBefore:
     """What one set of payers spent, today (UTC) or earlier this month."""
 
-    bill: Bill
+    attribution: CostAttribution
     provider: str
     today: bool
     usd: float
@@ -86,16 +86,16 @@ class Approval:
 def add(conn: Connection, entries: Iterable[Entry]) -> None:
     """Note calls; one that is there already stays as it is."""
     for entry in entries:
-        bill = entry.bill
+        attribution = entry.attribution
         values = {
             "call_id": entry.call,
-            "conv": bill.conversation,
-            "session_id": bill.session,
-            "inbox_id": bill.inbox_id,
-            "person": bill.person,
-            "job": bill.job,
-            "goal": bill.goal,
-            "purpose": bill.purpose,
+            "conv": attribution.conversation,
+            "session_id": attribution.session,
+            "inbox_id": attribution.inbox_id,
+            "person": attribution.person,
+            "job": attribution.job,
+            "goal": attribution.goal,
+            "purpose": attribution.purpose,
             "provider": entry.provider,
             "model": entry.model,
             "prompt": entry.prompt,
@@ -137,7 +137,9 @@ def spent(conn: Connection, *, month: int, day: int) -> Sequence[SpentBefore]:
     """What was spent since those moments, by payer."""
     return [
         SpentBefore(
-            bill=Bill(purpose="", conversation=ConversationId(row.conv), person=row.person, job=row.job, goal=row.goal),
+            attribution=CostAttribution(
+                purpose="", conversation=ConversationId(row.conv), person=row.person, job=row.job, goal=row.goal
+            ),
             provider=row.provider,
             today=bool(row.today),
             usd=float(row.usd),
@@ -242,7 +244,7 @@ def _entry(row: Any) -> Entry:
     return Entry(
         call=row.call_id,
         at=row.created_at,
-        bill=Bill(
+        attribution=CostAttribution(
             purpose=row.purpose,
             conversation=ConversationId(row.conv),
             session=SessionId(row.session_id) if row.session_id else None,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from io import StringIO
 
 from agent.ledger.bills import Entry
-from agent.storage.moments import from_us
+from agent.storage.moments import from_timestamp
 
 COLUMNS = (
     "time", "channel", "person", "purpose", "job", "goal", "provider", "model", "input_tokens", "output_tokens",
@@ -21,11 +21,19 @@ def lines(entries: Iterable[Entry]) -> str:
     out = StringIO()
     writer = csv.writer(out)
     for entry in entries:
-        bill = entry.bill
-        named = (bill.conversation, bill.person, bill.purpose, bill.job, bill.goal, entry.provider, entry.model)
+        attribution = entry.attribution
+        named = (
+            attribution.conversation,
+            attribution.person,
+            attribution.purpose,
+            attribution.job,
+            attribution.goal,
+            entry.provider,
+            entry.model,
+        )
         writer.writerow(
             (
-                from_us(entry.at).isoformat(timespec="milliseconds"),
+                from_timestamp(entry.at).isoformat(timespec="milliseconds"),
                 *(_text(value) for value in named),
                 entry.prompt,
                 entry.output,

@@ -11,7 +11,7 @@ from agent.memory.memory import Memory
 from agent.memory.records import Item, Recollected
 from agent.memory.settings import RecallSettings
 from agent.memory.showing import edge_line, fitting, lines_of, passages
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 
 FRAME = (
     "Kept from earlier conversations here, found because it may help. It is data that people wrote, perhaps outdated, "
@@ -30,7 +30,7 @@ async def block_for(
     memory: Memory,
     settings: RecallSettings,
     *,
-    bill: Bill,
+    attribution: CostAttribution,
     begins: bool,
     corrections: Sequence[Item] = (),
     told: Callable[[Recollected], None] = lambda found: None,
@@ -41,14 +41,14 @@ async def block_for(
     """
     facts: tuple[Item, ...] = ()
     if begins and settings.facts:
-        facts = await memory.facts_about(words, scope, bill=bill)
+        facts = await memory.facts_about(words, scope, attribution=attribution)
     room = max(settings.max_chars - FRAMING, settings.max_chars // 2)
     sections = {"known facts": lines_of(facts, most_chars=int(room * FACTS_SHARE)) if facts else []}
     room -= sum(len(line) + 1 for line in sections["known facts"])
     if settings.limit:
         known = {fact.id for fact in facts}
         found = await memory.recall(
-            words, scope, bill=bill, limit=settings.limit + len(known), code=1, unasked=True, beside=True
+            words, scope, attribution=attribution, limit=settings.limit + len(known), code=1, unasked=True, beside=True
         )
         told(found)
         hits = [item for item in found.items if item.id not in known][: settings.limit]

@@ -20,7 +20,7 @@ from agent.memory.audience import Scope
 from agent.memory.memory import Memory
 from agent.memory.records import Kept, Recollected
 from agent.memory.showing import edge_line, lines_of
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.storage.errors import StorageError
 
 MOST_FOUND = 8
@@ -37,7 +37,7 @@ class _About(TypedDict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryDesk:
+class MemoryToolset:
     """Keeps the promise of `core.tools.Remembering`.
 
     `others_too`: the run may take away what others have told as well (`memory.rights`). `tell` publishes what was done.
@@ -46,7 +46,7 @@ class MemoryDesk:
     memory: Memory
     scope: Scope
     others_too: bool
-    bill: Bill
+    attribution: CostAttribution
     inbox_id: int
     run: RunId
     notes: Path
@@ -77,9 +77,11 @@ class MemoryDesk:
 
     async def recall(self, query: str) -> str:
         try:
-            found = await self.memory.recall(query, self.scope, bill=self.bill, limit=MOST_FOUND)
+            found = await self.memory.recall(query, self.scope, attribution=self.attribution, limit=MOST_FOUND)
             if found.strategy != "hybrid" and len(found.items) < MOST_FOUND // 2:  # somebody asked: look every way
-                both = await self.memory.recall(query, self.scope, bill=self.bill, strategy="hybrid", limit=MOST_FOUND)
+                both = await self.memory.recall(
+                    query, self.scope, attribution=self.attribution, strategy="hybrid", limit=MOST_FOUND
+                )
                 every = {item.id: item for item in (*found.items, *both.items)}
                 found = changed(found, items=tuple(every.values())[:MOST_FOUND])
         except (StorageError, SQLAlchemyError) as error:
@@ -91,7 +93,12 @@ class MemoryDesk:
     async def search_sessions(self, query: str) -> str:
         try:
             found = await self.memory.recall(
-                query, self.scope, bill=self.bill, strategy="keyword", kinds=("said", "code"), limit=MOST_FOUND
+                query,
+                self.scope,
+                attribution=self.attribution,
+                strategy="keyword",
+                kinds=("said", "code"),
+                limit=MOST_FOUND,
             )
         except (StorageError, SQLAlchemyError) as error:
             raise _failed("searched", error) from None

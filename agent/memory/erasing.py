@@ -19,7 +19,7 @@ from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.target import Erased, Target
 from agent.storage.fence import wait_for_writers
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 
 LARGEST = 20_000_000  # bytes of a file that is searched for words
 Names = Sequence[str]
@@ -40,7 +40,7 @@ async def forget(
     In steps, with others let in between; cut off, it can be done again from the beginning. Raises StorageError; files
     that stay are logged, and told of in what it gives.
     """
-    at = to_us(clock.now())
+    at = to_timestamp(clock.now())
     await memory.misses.flush()  # what waits to be written would come after
     places = await memory.database.read(lambda conn: gathering.places(conn, target))
     with memory.forgotten.going_on(places):

@@ -21,7 +21,7 @@ from agent.memory.uses import UseLog
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.memory_tables import memory, memory_use, relation
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 
 GOES = ("said", "code")
 TICK_S = 30.0  # so often uses are written, and it is looked whether a sweep is due
@@ -89,7 +89,7 @@ class Sweep:
     async def _shorten(self, audience: Audience, excess: int) -> int:
         gone = 0
         while gone < excess:
-            now = to_us(self._clock.now())
+            now = to_timestamp(self._clock.now())
             ids = await self._database.read(partial(_worst, audience=audience, most=min(BATCH, excess - gone), now=now))
             removed = await self._database.write(partial(rows.remove, ids=ids)) if ids else 0
             if not removed:

@@ -23,11 +23,11 @@ from agent.core.messages import (
     ToolResult,
     ToolUse,
 )
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.memory import rows
 from agent.memory.records import Item
 from agent.memory.target import PAGE, Erased, Target, chunks
-from agent.storage.payloads import decode_parts, decode_say
+from agent.storage.payloads import decode_outgoing, decode_parts
 from agent.storage.tables import outbox
 from agent.storage.transcript_tables import cleared_result, message, passage, session
 
@@ -78,14 +78,14 @@ def gathered(conn: Connection, target: Target) -> Meant:
     hits: list[tuple[int, int | None, str]] = []
     texts: list[str] = []
     for row in _messages(conn, looked_at):
-        by_the_house = row.inbox_id is None  # a summary, which may tell of anything
-        if theirs is not None and row.inbox_id not in theirs and not by_the_house:
+        by_the_gateway = row.inbox_id is None  # a summary, which may tell of anything
+        if theirs is not None and row.inbox_id not in theirs and not by_the_gateway:
             continue
         if target.words:
             wanted = any(target.holds(text) for part in parts_of(row) for text in texts_of(part))
             wanted = wanted or row.id in derived or target.holds(row.deferred or "")
         elif target.item is not None:
-            wanted = row.inbox_id in sources or (by_the_house and row.session_id in told_in)
+            wanted = row.inbox_id in sources or (by_the_gateway and row.session_id in told_in)
         else:
             wanted = True
         if wanted:
@@ -118,13 +118,13 @@ def files(conn: Connection, target: Target, meant: Meant) -> tuple[list[str], li
         ended = outbox.c.status.in_(("sent", "dead", "dropped"))
         sent = select(outbox.c.payload, outbox.c.inbox_id, outbox.c.created_at).where(outbox.c.conv.in_(some), ended)
         for row in conn.execute(sent):
-            said = decode_say(row.payload)
+            said = decode_outgoing(row.payload)
             went = is_said(target, meant.runs, row.inbox_id, said) or is_within(meant, row.created_at)
             (gone if went else others).extend(one.path for one in said.files)
     return gone, others if target.words else []
 
 
-def is_said(target: Target, runs: Collection[int], run: int | None, said: Say) -> bool:
+def is_said(target: Target, runs: Collection[int], run: int | None, said: OutgoingMessage) -> bool:
     """Whether something that was sent is meant."""
     meant = run in runs or target.holds(said.text) or any(target.holds(file.name) for file in said.files)
     return meant or (target.everything and target.only_by is None)

@@ -28,9 +28,9 @@ from agent.memory.ranking import (
     with_common,
 )
 from agent.memory.records import Item, Kind, Source
-from agent.storage.hot import Hot
+from agent.storage.hot import CompiledStatement
 from agent.storage.memory_tables import POSTGRES_WORDS, memory, memory_session, memory_unindexed
-from agent.storage.moments import from_us
+from agent.storage.moments import from_timestamp
 from agent.storage.transcript_tables import message as message_table
 
 MOST_HOLDERS = 400  # of one word of a question, the newest; so a question costs no more in a long history
@@ -48,9 +48,9 @@ _TAKE = (
     "INSERT INTO memory_session (session, audience, first, last) VALUES (:session, :audience, :begin, :end)"
     " ON CONFLICT (session) DO UPDATE SET {} RETURNING no, first, last"
 )
-_TAKE_AFTER = Hot(text(_TAKE.format("last = memory_session.last + :many")))
-_TAKE_BEFORE = Hot(text(_TAKE.format("first = memory_session.first - :many")))
-_SESSION = Hot(select(memory_session.c.no).where(memory_session.c.session == bindparam("session")))
+_TAKE_AFTER = CompiledStatement(text(_TAKE.format("last = memory_session.last + :many")))
+_TAKE_BEFORE = CompiledStatement(text(_TAKE.format("first = memory_session.first - :many")))
+_SESSION = CompiledStatement(select(memory_session.c.no).where(memory_session.c.session == bindparam("session")))
 # What people took back, and what the model sees in its window anyway, is not found.
 _OPEN_TO_ALL = (
     " AND (message.id IS NULL OR (message.user_visible AND NOT (message.session_id = :session"
@@ -58,9 +58,9 @@ _OPEN_TO_ALL = (
 )
 _COLUMNS = ", ".join(f"memory.{column.name}" for column in memory.columns)
 _THINGS = "SELECT SUM(last - first + 1) FROM memory_session WHERE audience IN {}"
-_SQLITE_THINGS = Hot(text(_THINGS.format("(SELECT value FROM json_each(:audiences))")))
+_SQLITE_THINGS = CompiledStatement(text(_THINGS.format("(SELECT value FROM json_each(:audiences))")))
 _POSTGRES_THINGS = text(_THINGS.format(":audiences")).bindparams(bindparam("audiences", expanding=True))
-_HOLDERS = Hot(
+_HOLDERS = CompiledStatement(
     text(
         "SELECT rowid FROM memory_fts WHERE memory_fts MATCH :query AND rowid >= :low AND rowid < :high"
         " ORDER BY rowid DESC LIMIT :most"
@@ -75,14 +75,14 @@ _IN_SLOTS = (
     f"SELECT {_COLUMNS} FROM memory LEFT JOIN message ON message.id = memory.message_id"  # noqa: S608 - our own names
     f" WHERE memory.slot IN {{}} AND memory.audience IN {{}}{_OPEN_TO_ALL}"
 )
-_SQLITE_IN_SLOTS = Hot(
+_SQLITE_IN_SLOTS = CompiledStatement(
     text(_IN_SLOTS.format("(SELECT value FROM json_each(:slots))", "(SELECT value FROM json_each(:audiences))"))
 )
 _POSTGRES_IN_SLOTS = text(_IN_SLOTS.format(":slots", ":audiences")).bindparams(
     bindparam("slots", expanding=True), bindparam("audiences", expanding=True)
 )
 _SPEAKERS = "SELECT DISTINCT speaker FROM memory WHERE slot IN {} AND audience IN {}"
-_SQLITE_SPEAKERS = Hot(
+_SQLITE_SPEAKERS = CompiledStatement(
     text(_SPEAKERS.format("(SELECT value FROM json_each(:slots))", "(SELECT value FROM json_each(:audiences))"))
 )
 _POSTGRES_SPEAKERS = text(_SPEAKERS.format(":slots", ":audiences")).bindparams(
@@ -286,7 +286,7 @@ def item_of(row: Any, score: float = 0.0, sure: float = 0.0) -> Item:
         session=row.session_id,
         message_id=row.message_id,
         inbox_id=row.inbox_id,
-        at=from_us(row.created_at),
+        at=from_timestamp(row.created_at),
         slot=row.slot,
         score=score,
         sure=sure,

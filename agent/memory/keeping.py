@@ -1,7 +1,7 @@
 """What of a message is worth keeping: its words in pieces, its code apart, nothing of greetings. Pure."""
 
 from agent.memory.records import LONGEST_SAID, Kept
-from agent.memory.words import code_in, is_about_something, pieces, without_code
+from agent.memory.words import code_in, is_about_something, text_pieces, without_code
 
 
 def kept_of(
@@ -14,7 +14,7 @@ def kept_of(
     inbox_id: int | None,
 ) -> tuple[Kept, ...]:
     """The things to keep of one message; `person` None: the agent said it."""
-    said = [piece for piece in pieces(without_code(text), LONGEST_SAID) if is_about_something(piece)]
+    said = [piece for piece in text_pieces(without_code(text), LONGEST_SAID) if is_about_something(piece)]
     code = [block[:LONGEST_SAID] for block in code_in(text)]
     return tuple(
         Kept(

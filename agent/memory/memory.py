@@ -31,10 +31,10 @@ from agent.memory.settings import EvictionSettings, GraphSettings, RecallSetting
 from agent.memory.uses import UseLog
 from agent.memory.vectors import Vectors
 from agent.memory.words import coverage, telling
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 
 CANDIDATES = 40  # of each way, before they are made into one order
 ENOUGH_WORDS = 0.33  # of what a question is about must stand in a fact or code that is shown unasked
@@ -127,7 +127,7 @@ class Memory:
         """
         if not telling(fact.text):
             return None
-        at = to_us(self._clock.now())
+        at = to_timestamp(self._clock.now())
 
         def work(conn: Connection) -> int:
             replaced = rows.fact(conn, scope.own, replaces) if replaces is not None else None
@@ -165,7 +165,7 @@ class Memory:
         query: str,
         scope: Scope,
         *,
-        bill: Bill,
+        attribution: CostAttribution,
         strategy: Strategy | None = None,
         kinds: Sequence[Kind] = EVERYTHING,
         limit: int,
@@ -190,7 +190,7 @@ class Memory:
             edges = await self._edges(query, words, scope)
         similar: dict[int, Item] = {}
         if chosen != "keyword" and vectors is not None:
-            similar = await self._by_meaning(query, scope, kinds, bill, vectors, unasked=unasked)
+            similar = await self._by_meaning(query, scope, kinds, attribution, vectors, unasked=unasked)
         # What was chosen by the question alone gets the words' say too: vectors found less without (docs/memory.md).
         only_vectors = chosen == "semantic" and (strategy or self.settings.recall.strategy) == "semantic"
         wanted = () if only_vectors and similar else kinds  # where vectors find nothing, words are better than that
@@ -216,7 +216,7 @@ class Memory:
             self.uses.note((*items, *blocks))
         return Recollected(strategy=chosen, items=items, around=around, code=tuple(blocks), edges=edges)
 
-    async def facts_about(self, query: str, scope: Scope, *, bill: Bill) -> tuple[Item, ...]:
+    async def facts_about(self, query: str, scope: Scope, *, attribution: CostAttribution) -> tuple[Item, ...]:
         """Durable facts that a new session's first words are about, at most as many as configured (W-10).
 
         Each of the audiences in sight in turn, the nearest first.
@@ -226,20 +226,24 @@ class Memory:
         for audience in scope.visible:
             narrow = replace(scope, visible=(audience,))
             given = await self.recall(
-                query, narrow, bill=bill, strategy="hybrid", kinds=("fact",), limit=most, unasked=True
+                query, narrow, attribution=attribution, strategy="hybrid", kinds=("fact",), limit=most, unasked=True
             )
             for item in given.items:
                 found.setdefault(item.text.casefold(), item)
         return tuple(found.values())[:most]
 
-    async def facts_like(self, query: str, scope: Scope, *, bill: Bill, least: float) -> tuple[Item, ...]:
+    async def facts_like(
+        self, query: str, scope: Scope, *, attribution: CostAttribution, least: float
+    ) -> tuple[Item, ...]:
         """Facts that are at least so similar to the words (0..1), the nearest first: by vectors and by shared words."""
         words = telling(query)
         facts, _, _ = await self._by_words(self.lexicon.terms(query), scope, ("fact",), (), most=CANDIDATES)
         found = {item.id: replace(item, score=coverage(words, item.text)) for item in facts}
         vectors = self.vectors if self.vectors is not None and await self.vectors.is_on() else None
         if vectors is not None:
-            for id, item in (await self._by_meaning(query, scope, ("fact",), bill, vectors, unasked=False)).items():
+            for id, item in (
+                await self._by_meaning(query, scope, ("fact",), attribution, vectors, unasked=False)
+            ).items():
                 found[id] = max(item, found.get(id, item), key=lambda one: one.score)
         near = [item for item in found.values() if item.score >= least]
         return tuple(sorted(near, key=lambda item: (-item.score, -item.id)))
@@ -281,14 +285,21 @@ class Memory:
         return await self.database.read(look) if terms and (kinds or others) else ((), (), ())
 
     async def _by_meaning(
-        self, query: str, scope: Scope, kinds: Sequence[Kind], bill: Bill, vectors: Vectors, *, unasked: bool
+        self,
+        query: str,
+        scope: Scope,
+        kinds: Sequence[Kind],
+        attribution: CostAttribution,
+        vectors: Vectors,
+        *,
+        unasked: bool,
     ) -> dict[int, Item]:
         """By vectors, best first; {} and a miss where they fail or find nothing (Z-135, Z-136)."""
         # Half of a turn's time is left for the words: a model that is still being loaded must not cost them.
         within_s = min(self.settings.semantic.timeout_s, self.settings.recall.timeout_s / 2 if unasked else math.inf)
         try:
             with anyio.fail_after(within_s):
-                found = await vectors.search(query, scope, bill=bill, most=CANDIDATES, sure=unasked)
+                found = await vectors.search(query, scope, attribution=attribution, most=CANDIDATES, sure=unasked)
                 ids = [id for id, _ in found]
                 items = await self.database.read(lambda conn: rows.by_ids(conn, scope, ids)) if ids else {}
         except (AgentError, StorageError, SQLAlchemyError, TimeoutError, OSError) as error:

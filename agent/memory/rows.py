@@ -14,7 +14,7 @@ from agent.memory.records import Item, Kept, Kind
 from agent.memory.target import PAGE, chunks
 from agent.memory.words import signed_words_of
 from agent.storage.conflicts import or_ignore, or_update
-from agent.storage.hot import Hot
+from agent.storage.hot import CompiledStatement
 from agent.storage.memory_tables import (
     entity,
     memory,
@@ -25,7 +25,7 @@ from agent.storage.memory_tables import (
 )
 from agent.storage.transcript_tables import message as message_table
 
-_KEEP = Hot(or_ignore(insert(memory)))
+_KEEP = CompiledStatement(or_ignore(insert(memory)))
 _KEEP_FACT = or_update(insert(memory), key=("dedup",), columns=("confidence", "created_at")).returning(memory.c.id)
 _PLACE = select(memory_place).where(memory_place.c.conv == bindparam("conversation"))
 _SET_OFF = or_update(insert(memory_place), key=("conv",), columns=("off",))

@@ -15,7 +15,7 @@ from agent.memory.target import FORGOTTEN, Target, chunks
 from agent.storage.goal_tables import goal, plan, session_goal, task
 from agent.storage.learning_tables import feedback
 from agent.storage.memory_tables import skill_outcomes
-from agent.storage.payloads import decode_incoming, decode_say, encode_incoming, encode_say
+from agent.storage.payloads import decode_incoming, decode_outgoing, encode_incoming, encode_outgoing
 from agent.storage.tables import approval, approval_rule, inbox, outbox, tool_call, turn
 from agent.storage.transcript_tables import session
 
@@ -136,10 +136,10 @@ def _sent(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) ->
     ended = outbox.c.status.in_(("sent", "dead", "dropped"))
     columns = (outbox.c.id, outbox.c.payload, outbox.c.inbox_id, outbox.c.created_at)
     for row in conn.execute(select(*columns).where(outbox.c.id.in_(ids), ended)).all():
-        said = decode_say(row.payload)
+        said = decode_outgoing(row.payload)
         if is_said(target, meant.runs, row.inbox_id, said) or is_within(meant, row.created_at):
             left = replace(said, text=FORGOTTEN, buttons=(), files=())
-            conn.execute(update(outbox).where(outbox.c.id == row.id).values(payload=encode_say(left)))
+            conn.execute(update(outbox).where(outbox.c.id == row.id).values(payload=encode_outgoing(left)))
 
 
 def _checkpoints(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:

@@ -15,7 +15,7 @@ from agent.storage.conflicts import or_ignore
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.memory_tables import memory, memory_use
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 
 MOST_WAITING = 4_096  # things; more are not counted until these are written
 
@@ -42,7 +42,7 @@ class UseLog:
         waiting, self._waiting = self._waiting, Counter()
         if not waiting:
             return
-        at = to_us(self._clock.now())
+        at = to_timestamp(self._clock.now())
         try:
             await self._database.write(lambda conn: _add(conn, waiting, at))
         except (StorageError, SQLAlchemyError) as error:

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 from agent.core.errors import Transient
 from agent.memory import pgvector
 from agent.memory.audience import Audience, Scope
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.storage.conflicts import or_update
 from agent.storage.database import Database
 from agent.storage.memory_tables import memory, memory_vector
@@ -67,7 +67,7 @@ class Embedder(Protocol):
     least: float
     sure: float
 
-    async def embed(self, texts: Sequence[str], *, as_query: bool, bill: Bill) -> Sequence[bytes]:
+    async def embed(self, texts: Sequence[str], *, as_query: bool, attribution: CostAttribution) -> Sequence[bytes]:
         """32-bit floats of length 1, one for each text. Raises an AgentError, NoVectors where nothing else fits."""
 
 
@@ -106,7 +106,7 @@ class Vectors:
             return True
 
     async def search(
-        self, query: str, scope: Scope, *, bill: Bill, most: int, sure: bool = False
+        self, query: str, scope: Scope, *, attribution: CostAttribution, most: int, sure: bool = False
     ) -> list[tuple[int, float]]:
         """The things nearest in meaning, as (id, similarity), nearest first; only those that may, or `sure`ly, fit.
 
@@ -115,7 +115,7 @@ class Vectors:
         embedder = await self._embedder()
         if embedder is None:
             raise NoVectors("nobody makes vectors")
-        wanted = await self._wanted(embedder, query, bill)
+        wanted = await self._wanted(embedder, query, attribution)
         chosen = self._least()
         least = (embedder.sure if sure else embedder.least) if chosen is None else chosen
         found: list[tuple[int, float]] = []
@@ -137,7 +137,9 @@ class Vectors:
         found.sort(key=lambda pair: (-pair[1], -pair[0]))
         return found[:most]
 
-    async def surely_near(self, query: str, texts: Mapping[str, str], *, bill: Bill) -> dict[str, float]:
+    async def surely_near(
+        self, query: str, texts: Mapping[str, str], *, attribution: CostAttribution
+    ) -> dict[str, float]:
         """Which of a few texts, by key, are surely about the query's matter, and how near they are.
 
         Their vectors are kept as long as the texts stay the same; all of them are looked at. Raises as `search` does.
@@ -150,13 +152,13 @@ class Vectors:
         missing = [key[1] for key in wanted_ones if key not in kept]
         for begin in range(0, len(missing), AT_ONCE):
             some = missing[begin : begin + AT_ONCE]
-            numbers = await embedder.embed([text[:LONGEST] for text in some], as_query=False, bill=bill)
+            numbers = await embedder.embed([text[:LONGEST] for text in some], as_query=False, attribution=attribution)
             made = {(embedder.name, text): vector for text, vector in zip(some, numbers, strict=True)}
             kept |= made
             self._few |= made  # at once: who has no time for all of them goes on from here the next time
         if missing:
             self._few = kept
-        wanted = await self._wanted(embedder, query, bill)
+        wanted = await self._wanted(embedder, query, attribution)
         keys = list(texts)
         numbers_of = b"".join(kept[embedder.name, texts[key]] for key in keys)
         places = list(range(len(keys)))
@@ -165,15 +167,15 @@ class Vectors:
         near = await anyio.to_thread.run_sync(nearest, wanted, places, numbers_of, least, len(keys))
         return {keys[place]: score for place, score in near}
 
-    async def _wanted(self, embedder: Embedder, query: str, bill: Bill) -> bytes:
+    async def _wanted(self, embedder: Embedder, query: str, attribution: CostAttribution) -> bytes:
         """The vector of a query; several ask for the same one within a turn."""
         words, asked = query[:LONGEST], self._asked
         if asked is None or asked[:2] != (embedder.name, words):
-            (vector,) = await embedder.embed([words], as_query=True, bill=bill)
+            (vector,) = await embedder.embed([words], as_query=True, attribution=attribution)
             self._asked = asked = (embedder.name, words, vector)
         return asked[2]
 
-    async def catch_up(self, audience: Audience, bill: Bill) -> int:
+    async def catch_up(self, audience: Audience, attribution: CostAttribution) -> int:
         """Make the vectors that are missing; returns how many. Raises as `search` does."""
         embedder = await self._embedder()
         if embedder is None:
@@ -185,7 +187,9 @@ class Vectors:
                 if await self._compared_there():
                     await self._taken_in(audience, name)
                 return made
-            numbers = await embedder.embed([text[:LONGEST] for _, text in waiting], as_query=False, bill=bill)
+            numbers = await embedder.embed(
+                [text[:LONGEST] for _, text in waiting], as_query=False, attribution=attribution
+            )
             found = [
                 {"memory_id": id, "audience": audience, "model": name, "vector": vector}
                 for (id, _), vector in zip(waiting, numbers, strict=True)

@@ -82,7 +82,7 @@ def without_code(text: str) -> str:
     return _FENCE.sub(lambda fence: fence[0] if fence[1] is None else "…", text)
 
 
-def pieces(text: str, longest: int) -> tuple[str, ...]:
+def text_pieces(text: str, longest: int) -> tuple[str, ...]:
     """The text in pieces of at most so many characters, cut at the end of a line, a sentence or a word."""
     found = []
     text, at = text.strip(), 0

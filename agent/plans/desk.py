@@ -19,10 +19,10 @@ from agent.plans import store, wakes
 from agent.plans.admission import NotAdmitted, admit
 from agent.plans.graph import aborted, resumed, tried_again
 from agent.plans.settings import PlanSettings
-from agent.plans.stored import AT_WORK, GATE, OPEN, Plan, Status, put_down
+from agent.plans.stored import AT_WORK, GATE, OPEN, Plan, Status, paused
 from agent.storage import conversation_rows, inbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class PlanRefused(Permanent):
 
 
 @dataclass(slots=True)
-class Plans:
+class PlanService:
     """One for the process. `settings` are asked each time, `wake` is told that a conversation has work, `changed` which
     plan's message should show something else, `redact` takes secrets out of goals."""
 
@@ -48,7 +48,7 @@ class Plans:
     changed: Callable[[int], None] = lambda id: None
     redact: Callable[[str], str] = lambda text: text
     closing: bool = False  # the process is about to end: nobody waits here any more
-    _bells: dict[int, anyio.Event] = field(default_factory=dict)
+    _wake_events: dict[int, anyio.Event] = field(default_factory=dict)
     _asked: dict[ConversationId, int] = field(default_factory=dict)  # the plan that a turn there waits for a word about
 
     # -- asking for one
@@ -90,7 +90,7 @@ class Plans:
             )
             assert added is not None
             if not origin.startswith(GATE):  # the turn that made it asks the planner itself
-                wakes.put_off(conn, added, at=at)
+                wakes.schedule_wake_up(conn, added, at=at)
             return added
 
         plan = await self.database.write(work)
@@ -157,7 +157,7 @@ class Plans:
                 return None
             if plan.status == "drafting" and plan.origin.startswith(GATE):
                 return None  # the turn that makes it is what is stopped
-            return self._saved(conn, put_down(plan, Reason(key="plan_why_stopped", values={"who": by})))
+            return self._saved(conn, paused(plan, Reason(key="plan_why_stopped", values={"who": by})))
 
         looked = await self.database.read(lambda conn: store.open_in(conn, conversation))
         if looked is None or looked.status not in AT_WORK:
@@ -174,27 +174,29 @@ class Plans:
         try:
             with anyio.move_on_after(within_s):
                 while True:
-                    bell = self._bells[plan.id] = anyio.Event()  # before the look: what changes after it rings
+                    wake_event = self._wake_events[plan.id] = (
+                        anyio.Event()
+                    )  # before the look: what changes after it rings
                     now, others = await self.database.read(partial(_looked_at, id=plan.id))
                     if now.status != "proposed" or others or self.closing:
                         return now
-                    await bell.wait()
+                    await wake_event.wait()
         finally:
-            self._bells.pop(plan.id, None)
+            self._wake_events.pop(plan.id, None)
             self._asked.pop(plan.conversation, None)
         now, _ = await self.database.read(partial(_looked_at, id=plan.id))
         return now
 
     def heard(self, conversation: ConversationId) -> None:
         """A person has written there: whoever waits for a word about a plan looks."""
-        if (bell := self._bells.get(self._asked.get(conversation, 0))) is not None:
-            bell.set()
+        if (wake_event := self._wake_events.get(self._asked.get(conversation, 0))) is not None:
+            wake_event.set()
 
     def close(self) -> None:
         """Let everybody who waits go; what they wait for stays open for the next process."""
         self.closing = True
-        for bell in self._bells.values():
-            bell.set()
+        for wake_event in self._wake_events.values():
+            wake_event.set()
 
     # -- looking
 
@@ -213,8 +215,8 @@ class Plans:
 
     def tell(self, id: int) -> None:
         """It has changed: whoever waits for it looks, and its message follows."""
-        if (bell := self._bells.get(id)) is not None:
-            bell.set()
+        if (wake_event := self._wake_events.get(id)) is not None:
+            wake_event.set()
         self.changed(id)
 
     # -- inside
@@ -235,7 +237,7 @@ class Plans:
             plan = move(conn, self._pick(conn, conversation, id, wanted), at)
             started = replace(plan, ticks=plan.ticks + 1)
             store.save(conn, started, at)
-            wakes.put_off(conn, started, at=at)
+            wakes.schedule_wake_up(conn, started, at=at)
             return started
 
         plan = await self._change(conversation, work)
@@ -253,7 +255,7 @@ class Plans:
     def _saved(self, conn: Connection, plan: Plan) -> Plan:
         """Put down: nothing wakes it any more."""
         store.save(conn, plan, self._at())
-        wakes.call_off(conn, plan)
+        wakes.cancel_wake_ups(conn, plan)
         return plan
 
     def _pick(
@@ -277,7 +279,7 @@ class Plans:
         return found
 
     def _at(self) -> int:
-        return to_us(self.clock.now())
+        return to_timestamp(self.clock.now())
 
 
 def _looked_at(conn: Connection, id: int) -> tuple[Plan, bool]:

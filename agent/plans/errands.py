@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agent.compaction.asking import Ask, Question
 from agent.core.framing import defused
-from agent.core.subagents import Errand
+from agent.core.subagents import SubagentTask
 from agent.goals.ticks import short
 from agent.plans.graph import Task, Tasks, task_of
 from agent.plans.settings import PlanSettings
@@ -15,7 +15,7 @@ RESULT_CHARS = 48_000  # of all results that are put together; each task has its
 LONGEST_WHY = 500
 CUT = "\n[… cut]"
 
-SYSTEM = """\
+RESULTS_SYSTEM = """\
 A plan was carried out by several workers. You put their results together into one answer for the person who set the \
 goal: complete, without repetition, in the language of the goal. Say plainly what was left out or failed. Do not \
 mention workers or tasks unless it helps.
@@ -29,10 +29,10 @@ AGAIN = (
 )
 TRIED = "An earlier attempt failed, and what it did before may be there already. It said: {why}"
 
-_CLOSES = re.compile(r"<(?=\s*+(?:/\s*+)?(?:goal|result)\b)", re.IGNORECASE)
+_CLOSES_RESULT = re.compile(r"<(?=\s*+(?:/\s*+)?(?:goal|result)\b)", re.IGNORECASE)
 
 
-def errand_for(task: Task, tasks: Tasks, goal: str, settings: PlanSettings) -> Errand:
+def subagent_task_for(task: Task, tasks: Tasks, goal: str, settings: PlanSettings) -> SubagentTask:
     """What a sub-agent is sent to do, with the results it needs: 16,384 characters of them in all.
 
     `task` is as it was before this run.
@@ -42,7 +42,7 @@ def errand_for(task: Task, tasks: Tasks, goal: str, settings: PlanSettings) -> E
         lines += ["", TRIED.format(why=short(task.result, LONGEST_WHY))]
     elif task.attempts:
         lines += ["", AGAIN]
-    return Errand(
+    return SubagentTask(
         text="\n".join(lines),
         timeout_s=settings.task_timeout_secs,
         context=needed(task, tasks, most=settings.dependency_context_chars),
@@ -60,7 +60,7 @@ async def put_together(goal: str, tasks: Tasks, ask: Ask, settings: PlanSettings
     """One answer out of all results. Raises what `ask` does."""
     question = Question(
         purpose="plan",
-        system=SYSTEM,
+        system=RESULTS_SYSTEM,
         text=results_for(goal, tasks),
         max_tokens=settings.answer_tokens,
         timeout_s=settings.model_timeout_secs,
@@ -71,12 +71,12 @@ async def put_together(goal: str, tasks: Tasks, ask: Ask, settings: PlanSettings
 
 def results_for(goal: str, tasks: Tasks) -> str:
     """All results, each within its share of the room."""
-    texts = _fitted([_CLOSES.sub("&lt;", task.result) for task in tasks], most=RESULT_CHARS)
+    texts = _fitted([_CLOSES_RESULT.sub("&lt;", task.result) for task in tasks], most=RESULT_CHARS)
     blocks = [
         f'<result task="{task.id}" title="{_attribute(task.title)}" state="{task.state}">\n{text}\n</result>'
         for task, text in zip(tasks, texts, strict=True)
     ]
-    head = f"<goal>\n{_CLOSES.sub('&lt;', goal)}\n</goal>"
+    head = f"<goal>\n{_CLOSES_RESULT.sub('&lt;', goal)}\n</goal>"
     return "\n\n".join([head, *blocks, "Put the results together."])
 
 

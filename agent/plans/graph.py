@@ -136,7 +136,7 @@ def left_out(tasks: Tasks) -> Tasks:
     return _each(tasks, lambda task: task.id in gone and task.state not in OVER, state="skipped")
 
 
-def gave_way(tasks: Tasks, id: int, cost: float | None) -> Tasks:
+def preempted(tasks: Tasks, id: int, cost: float | None) -> Tasks:
     """Its run was cut off for a person's sake; it runs again afterwards, and is told so."""
     return tuple(
         replace(task, state="pending", cut_off=task.cut_off + 1, cost=_sum(task.cost, cost))

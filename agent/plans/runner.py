@@ -12,9 +12,9 @@ from anyio.abc import TaskGroup
 
 from agent.core.cancel import CancelToken
 from agent.core.groups import first_error
-from agent.core.subagents import Errand, Finding, Subagents
-from agent.plans.errands import errand_for
-from agent.plans.graph import Task, begun, failed, finished, gave_way, may_be_cut_off, task_of
+from agent.core.subagents import Finding, Subagents, SubagentTask
+from agent.plans.errands import subagent_task_for
+from agent.plans.graph import Task, begun, failed, finished, may_be_cut_off, preempted, task_of
 from agent.plans.settings import PlanSettings
 from agent.plans.stored import Plan
 
@@ -38,7 +38,7 @@ class Runner:
     cancel: CancelToken
     change: Change
     shown: Callable[[Plan], None]
-    gives_way: anyio.Event
+    preemptible: anyio.Event
     _active: dict[int, CancelToken] = field(default_factory=dict)
     _changed: anyio.Event = field(default_factory=anyio.Event)
 
@@ -68,15 +68,15 @@ class Runner:
 
     async def _begin(self, group: TaskGroup) -> Plan | None:
         """Start what may start. Running ones that the plan has given up are let go."""
-        errands: dict[int, Errand] = {}
+        subagent_tasks: dict[int, SubagentTask] = {}
 
         def move(plan: Plan) -> Plan:
             tasks, ids = begun(plan.tasks, most=self.settings.max_parallel)
             for id in ids:
-                errands[id] = errand_for(task_of(plan.tasks, id), plan.tasks, plan.goal, self.settings)
+                subagent_tasks[id] = subagent_task_for(task_of(plan.tasks, id), plan.tasks, plan.goal, self.settings)
             return replace(plan, tasks=tasks)
 
-        if self.gives_way.is_set():
+        if self.preemptible.is_set():
             plan = await self.change(lambda plan: plan, False)
         else:
             plan = await self.change(move, True)
@@ -88,14 +88,14 @@ class Runner:
         for task in plan.tasks:
             if task.id in self._active and task.state != "running":
                 self._active[task.id].fire(NOT_WANTED)
-            elif task.id in errands and task.state == "running":
+            elif task.id in subagent_tasks and task.state == "running":
                 token = self._active[task.id] = CancelToken()
-                group.start_soon(self._one, task, errands[task.id], token)
+                group.start_soon(self._one, task, subagent_tasks[task.id], token)
         return plan
 
-    async def _one(self, task: Task, errand: Errand, token: CancelToken) -> None:
+    async def _one(self, task: Task, subagent_task: SubagentTask, token: CancelToken) -> None:
         """Have it run, and write what became of it."""
-        finding = await self.subagents.run(errand, request=f"{self.request}:{task.id}-sub", cancel=token)
+        finding = await self.subagents.run(subagent_task, request=f"{self.request}:{task.id}-sub", cancel=token)
         if not self.cancel.fired:
             await self.change(lambda plan: _after(plan, task.id, finding, token, self.settings), False)
         del self._active[task.id]
@@ -113,7 +113,7 @@ class Runner:
 
     async def _watch_people(self) -> None:
         """Let what runs go on for a while, then cut off what may be cut off; the rest is waited for."""
-        await self.gives_way.wait()
+        await self.preemptible.wait()
         await anyio.sleep(self.settings.give_way_secs)
         plan = await self.change(lambda plan: plan, False)
         for task in plan.tasks if plan is not None else ():
@@ -129,7 +129,7 @@ def _after(plan: Plan, id: int, finding: Finding, token: CancelToken, settings: 
     if not finding.is_error:
         tasks = finished(plan.tasks, id, finding.text, finding.cost)
     elif token.fired and token.reason == GAVE_WAY:
-        tasks = gave_way(plan.tasks, id, finding.cost)
+        tasks = preempted(plan.tasks, id, finding.cost)
     else:
         tasks = failed(
             plan.tasks,

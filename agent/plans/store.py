@@ -17,7 +17,7 @@ from agent.plans.stored import GATE, Estimate, Plan, Status
 from agent.storage.conflicts import or_ignore
 from agent.storage.goal_tables import PLAN_IS_OPEN
 from agent.storage.goal_tables import plan as table
-from agent.storage.moments import from_us
+from agent.storage.moments import from_timestamp
 from agent.storage.payloads import dump
 
 MOST_LISTED = 50
@@ -163,6 +163,6 @@ def _plan(row: Any) -> Plan:
         why=_REASON.validate_json(row.why) if row.why else None,
         decided_by=row.decided_by,
         ticks=row.ticks,
-        created_at=from_us(row.created_at),
-        updated_at=from_us(row.updated_at),
+        created_at=from_timestamp(row.created_at),
+        updated_at=from_timestamp(row.updated_at),
     )

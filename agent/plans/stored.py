@@ -52,7 +52,7 @@ class Plan:
         return self.status in OPEN
 
 
-def put_down(plan: Plan, why: Reason) -> Plan:
+def paused(plan: Plan, why: Reason) -> Plan:
     """Nobody works on it any more: one that was being made ends, one that ran waits for a person's word."""
     if plan.status == "drafting":
         return replace(plan, status="failed", why=why)

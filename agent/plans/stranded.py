@@ -11,23 +11,23 @@ from sqlalchemy import Connection
 from agent.core.phrases import Phrases
 from agent.goals.stored import Reason
 from agent.plans import store, wakes
-from agent.plans.desk import Plans
-from agent.plans.stored import AT_WORK, GATE, Plan, put_down
+from agent.plans.desk import PlanService
+from agent.plans.stored import AT_WORK, GATE, Plan, paused
 from agent.plans.telling import Buttoned, ending
 from agent.sessions import runs
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 
 log = logging.getLogger("tieline.plans")
 
 
-async def reconcile(plans: Plans, phrases: Phrases, buttons: Buttoned) -> int:
+async def reconcile(plans: PlanService, phrases: Phrases, buttons: Buttoned) -> int:
     """Put down what an earlier process was carrying out, and tell each owner once: nothing runs twice unseen.
 
     Call it once, before any agent runs, as the sole owner. Plans that were being made are made again; what the gate
     offered ends where its message is not taken up again.
     """
-    at, settings = to_us(plans.clock.now()), plans.settings()
+    at, settings = to_timestamp(plans.clock.now()), plans.settings()
     live = settings.enabled and settings.workflow.mode == "live"
 
     def work(conn: Connection) -> int:
@@ -36,9 +36,9 @@ async def reconcile(plans: Plans, phrases: Phrases, buttons: Buttoned) -> int:
                 store.save(conn, _expired(plan), at)
         left = store.running(conn)
         for plan in left:
-            rests = put_down(plan, Reason(key="plan_why_restart"))
+            rests = paused(plan, Reason(key="plan_why_restart"))
             store.save(conn, rests, at)
-            for inbox_id in wakes.call_off(conn, plan, begun=True):
+            for inbox_id in wakes.cancel_wake_ups(conn, plan, begun=True):
                 runs.end_run(conn, inbox_id, "cancelled", at)
             _say(conn, rests, "restart", phrases, buttons, at)
         return len(left)
@@ -49,35 +49,35 @@ async def reconcile(plans: Plans, phrases: Phrases, buttons: Buttoned) -> int:
     return count
 
 
-async def abandon(plans: Plans, id: int, phrases: Phrases, buttons: Buttoned) -> Plan | None:
+async def abandon(plans: PlanService, id: int, phrases: Phrases, buttons: Buttoned) -> Plan | None:
     """Its wake-up was given up as a dead letter: nothing would ever wake it again, so it is put down and told."""
 
     def work(conn: Connection) -> Plan | None:
         plan = _locked(conn, id)
         if plan is None or plan.status not in AT_WORK:
             return None
-        rests, at = put_down(plan, Reason(key="plan_why_broken")), to_us(plans.clock.now())
+        rests, at = paused(plan, Reason(key="plan_why_broken")), to_timestamp(plans.clock.now())
         store.save(conn, rests, at)
-        wakes.call_off(conn, rests)
+        wakes.cancel_wake_ups(conn, rests)
         _say(conn, rests, "abandoned", phrases, buttons, at)
         return rests
 
     return await plans.database.write(work)
 
 
-async def expire(plans: Plans, id: int) -> None:
+async def expire(plans: PlanService, id: int) -> None:
     """Nobody has decided in time, or nobody is asked any more."""
 
     def work(conn: Connection) -> None:
         plan = _locked(conn, id)
         if plan is not None and plan.status in ("proposed", "drafting"):
-            store.save(conn, _expired(plan), to_us(plans.clock.now()))
+            store.save(conn, _expired(plan), to_timestamp(plans.clock.now()))
 
     await plans.database.write(work)
     plans.tell(id)
 
 
-async def withdraw(plans: Plans, inbox_id: int) -> None:
+async def withdraw(plans: PlanService, inbox_id: int) -> None:
     """The message that the gate made a plan of was given up: nobody waits for a word about it any more."""
     offered = await plans.database.read(lambda conn: store.by_origin(conn, f"{GATE}{inbox_id}"))
     if offered is not None:

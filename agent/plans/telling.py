@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from agent.core.money import money
-from agent.core.outbox import Button, Say
+from agent.core.outbox import Button, OutgoingMessage
 from agent.core.phrases import Phrases
 from agent.goals.ticks import short
 from agent.plans.graph import Task, cost_of
@@ -32,7 +32,7 @@ def no_buttons(_: Offer, __: Plan) -> Buttons:
     return ()
 
 
-def proposal(plan: Plan, phrases: Phrases, buttons: Buttoned) -> Say:
+def proposal(plan: Plan, phrases: Phrases, buttons: Buttoned) -> OutgoingMessage:
     """What a person reads before they confirm: tasks, what needs what, what it may cost."""
     language, estimate = plan.owner.language, plan.estimate
     head = "plan_offered" if plan.origin.startswith(GATE) else "plan_proposed"
@@ -47,7 +47,7 @@ def proposal(plan: Plan, phrases: Phrases, buttons: Buttoned) -> Say:
         lines.append(phrases("plan_estimate", language, **values))
     if plan.owner.chat_type != "direct":
         lines.append(phrases("plan_who", language, who=plan.owner.display or plan.owner.person))
-    return Say(
+    return OutgoingMessage(
         text="\n".join(lines),
         kind="notice",
         buttons=buttons("confirm", plan),
@@ -68,16 +68,18 @@ def view(plan: Plan, phrases: Phrases, language: str | None = None) -> str:
     return "\n".join(lines)
 
 
-def ending(plan: Plan, phrases: Phrases, buttons: Buttoned, language: str | None = None) -> Say:
+def ending(plan: Plan, phrases: Phrases, buttons: Buttoned, language: str | None = None) -> OutgoingMessage:
     """What is said when it rests or is over, with what can be done about it."""
     language = language or plan.owner.language
     text = view(plan, phrases, language)
     if plan.status in ("waiting", "interrupted"):
         hint = phrases("plan_go_on_by_text", language, id=plan.id)
-        return Say(text=text, kind="notice", buttons=buttons("go_on", plan), without_buttons=hint, verbatim=True)
+        return OutgoingMessage(
+            text=text, kind="notice", buttons=buttons("go_on", plan), without_buttons=hint, verbatim=True
+        )
     if plan.status == "failed" and plan.tasks:
         text += "\n" + phrases("plan_retry_by_text", language, id=plan.id)
-    return Say(text=text, kind="notice", verbatim=True)
+    return OutgoingMessage(text=text, kind="notice", verbatim=True)
 
 
 def took(plan: Plan) -> str:

@@ -10,7 +10,7 @@ from agent.goals.ticks import short
 from agent.inbox import Incoming, PlanStep
 from agent.plans.stored import Plan
 from agent.storage import inbox_rows
-from agent.storage.moments import from_us
+from agent.storage.moments import from_timestamp
 from agent.storage.payloads import encode_incoming
 from agent.storage.tables import inbox
 
@@ -24,7 +24,7 @@ _OTHERS = select(
 )
 
 
-def put_off(conn: Connection, plan: Plan, *, at: int) -> None:
+def schedule_wake_up(conn: Connection, plan: Plan, *, at: int) -> None:
     """Wake the plan's conversation, behind everything that people say. `plan.ticks` is the number of this wake-up."""
     owner = plan.owner
     incoming = Incoming(
@@ -35,7 +35,7 @@ def put_off(conn: Connection, plan: Plan, *, at: int) -> None:
         role=owner.role,
         chat_type=owner.chat_type,
         plan=PlanStep(plan=plan.id, tick=plan.ticks),
-        received_at=from_us(at),
+        received_at=from_timestamp(at),
     )
     inbox_rows.admit(
         conn,
@@ -48,7 +48,7 @@ def put_off(conn: Connection, plan: Plan, *, at: int) -> None:
     )
 
 
-def call_off(conn: Connection, plan: Plan, *, begun: bool = False) -> tuple[int, ...]:
+def cancel_wake_ups(conn: Connection, plan: Plan, *, begun: bool = False) -> tuple[int, ...]:
     """End its wake-ups that wait; those that were `begun` too, where their process is dead."""
     note = f"plan {plan.id} rests"
     return tuple(inbox_rows.withdraw(conn, plan.conversation, prefix=_prefix(plan), note=note, begun=begun))

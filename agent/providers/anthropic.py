@@ -32,7 +32,7 @@ from agent.providers.failures import (
     retry_after,
     without_markup,
 )
-from agent.providers.opening import Surroundings
+from agent.providers.opening import ProviderDeps
 from agent.providers.prices import DEFAULT_WINDOW, Card
 from agent.providers.provider import CacheTier, Chunk, Request
 from agent.providers.replies import joined_text
@@ -60,11 +60,11 @@ class AnthropicProvider:
     family = "anthropic"
     is_warm = True
 
-    def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
+    def __init__(self, settings: ProviderSettings, card: Card, deps: ProviderDeps) -> None:
         self.name = settings.name
-        self._home = surroundings.home
-        self._models = surroundings.models
-        self._clock = surroundings.clock
+        self._home = deps.home
+        self._models = deps.models
+        self._clock = deps.clock
         self._encoder = Encoder(self.family, self.name)
         self._client = _client(settings)
         self._become(settings, card)

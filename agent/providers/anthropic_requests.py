@@ -22,10 +22,10 @@ from agent.core.messages import (
 from agent.providers.alternating import Alternation
 from agent.providers.attachments import IMAGES, NOTHING, Bytes, as_base64, as_text, first_holding, named
 from agent.providers.json_bytes import dumps
-from agent.providers.newest import carrier, loop_start
+from agent.providers.newest import loop_start, reminder_target
 from agent.providers.provider import CacheTier, Request, ToolSchema
 from agent.providers.schema_bytes import SchemaBytes
-from agent.providers.sealed import SealedHistories, laid_out
+from agent.providers.sealed import EncodedPrefixCache, laid_out
 from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique, wire_name
 
 # Five minutes are the default; some servers of the same form know no other.
@@ -59,7 +59,7 @@ class Encoder:
         self._gives_back = True
         self._kept: WeakKeyDictionary[Message, Encoded] = WeakKeyDictionary()
         self._schemas = SchemaBytes(_tools)
-        self._sealed = SealedHistories(self._for_good)
+        self._sealed = EncodedPrefixCache(self._for_good)
         self._turns = Alternation(results_apart=False)
 
     def body(
@@ -113,11 +113,11 @@ class Encoder:
         """From now on they are text: the service does not take back what it has sealed."""
         self._gives_back = False
         self._kept.clear()
-        self._sealed = SealedHistories(self._for_good)
+        self._sealed = EncodedPrefixCache(self._for_good)
 
     def _messages(self, request: Request, marker: Block, files: Bytes) -> list[bytes]:
         # The last message before the newest words bears a marker: what stands before it is sealed.
-        end = first_holding(request.messages, files, max(0, carrier(request.messages) - 2))
+        end = first_holding(request.messages, files, max(0, reminder_target(request.messages) - 2))
         sealed = self._sealed.of(request.owner, request.messages, end) if request.owner is not None else None
         if sealed and sealed.has_calls and not request.tools.specs:
             sealed = None
@@ -133,7 +133,7 @@ class Encoder:
             ]
         renamed = unique([encoded.ids for encoded in wire])
         bodies = [encoded.body for encoded in wire]
-        carries = carrier(messages)
+        carries = reminder_target(messages)
         marked = _marked(bodies, carries) if marker else frozenset()
         for position, message in enumerate(messages):
             carried = request.reminder if position == carries else ""

@@ -16,7 +16,7 @@ import anyio
 from agent.core.clock import Clock
 from agent.core.errors import AgentError, NoProviders, ProviderBarred, ProviderBusy, ProviderRefused, ProviderUnpriced
 from agent.providers.circuits import PATIENCE_S, Circuit, State, choose, others_let
-from agent.providers.metering import Bill, Counting, End, Meter, Unmetered, read_of, spent_by
+from agent.providers.metering import CostAttribution, Counting, End, Meter, Unmetered, read_of, spent_by
 from agent.providers.opening import LazyProvider
 from agent.providers.provider import Provider, Request, TextWithdrawn
 from agent.providers.replies import Accumulator, Reply
@@ -56,7 +56,7 @@ class Call:
 
     route: Callable[[], Sequence[Provider]]
     prepare: Callable[[Provider], Attempt]
-    bill: Bill
+    attribution: CostAttribution
     counting: Counting
     silence_s: float
     stream_s: float
@@ -166,12 +166,12 @@ class Models:
                 tries.give_up(_key(provider), outcome)
                 if len(route) == 1:
                     raise _verdict(tries, _key(whole[0]))
-                log.warning("%s; asking another provider", outcome, extra={"run": call.bill.run})
+                log.warning("%s; asking another provider", outcome, extra={"run": call.attribution.run})
                 watcher.void()
                 watcher.passes(provider, outcome)
             else:
                 watcher.void()
-                log.warning("%s; trying again in %.1f s", outcome, delay, extra={"run": call.bill.run})
+                log.warning("%s; trying again in %.1f s", outcome, delay, extra={"run": call.attribution.run})
                 watcher.waits(provider, outcome, tries.failures, delay)
                 await self._clock.sleep(delay)
 
@@ -218,7 +218,7 @@ class Models:
             await _warmed(provider)
         attempt = call.prepare(provider)
         tokens = call.counting.scaled(attempt.raw_tokens)
-        reservation = await self._meter.reserve(call.bill, provider, attempt.request, tokens)
+        reservation = await self._meter.reserve(call.attribution, provider, attempt.request, tokens)
         end: End = "cut"  # also by a stop: the request is out
         try:
             watcher.begins(provider)
@@ -269,7 +269,7 @@ class Models:
                 raise ProviderBusy(f"{provider.name}: nothing came for {call.silence_s:g} s", sent=True)
             raise ProviderBusy(f"{provider.name}: the stream ended without its closing event", sent=True)
         for what in taker.unknown:
-            log.warning("unknown piece of a stream left out: %s", what, extra={"run": call.bill.run})  # G-34
+            log.warning("unknown piece of a stream left out: %s", what, extra={"run": call.attribution.run})  # G-34
         return Answered(
             reply=taker.reply(),
             provider=provider,

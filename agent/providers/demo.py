@@ -10,7 +10,7 @@ from typing import Self
 from agent.core.messages import Message
 from agent.core.program import as_typed
 from agent.providers.demo_replies import Call, Conversation, Words, reply_to
-from agent.providers.opening import Surroundings
+from agent.providers.opening import ProviderDeps
 from agent.providers.prices import DEFAULT_WINDOW, Card
 from agent.providers.provider import (
     Chunk,
@@ -45,13 +45,13 @@ class DemoProvider:
     output_ceiling: int | None = None
     is_warm = True
 
-    def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
+    def __init__(self, settings: ProviderSettings, card: Card, deps: ProviderDeps) -> None:
         self.name = settings.name
         self.model = settings.model or MODEL
         self.context_window = settings.context_window or DEFAULT_WINDOW
         self.prices = settings.prices or FREE
         self.takes: frozenset[str] = frozenset()
-        self._clock = surroundings.clock
+        self._clock = deps.clock
 
     def for_model(self, settings: ProviderSettings, card: Card) -> Self:
         """There is only one; it goes by any name."""
@@ -70,7 +70,7 @@ class DemoProvider:
             messages=request.messages, tools={spec.name: spec for spec in request.tools.specs}, model=self.model
         )
         reply = reply_to(asked)
-        reply = replace(reply, text=as_typed(reply.text, to_strangers=True))
+        reply = replace(reply, text=as_typed(reply.text, to_unpaired=True))
         spent = len(request.system.stable) + len(request.system.volatile) + len(request.reminder)
         spent += sum(map(_size, request.messages)) + sum(
             len(spec.name) + len(spec.description) + len(json.dumps(dict(spec.schema))) for spec in request.tools.specs

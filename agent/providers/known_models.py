@@ -16,7 +16,7 @@ from agent.core.clock import Clock, SystemClock
 from agent.core.model_facts import ModelFacts, merged
 from agent.providers.endpoints import without_login
 from agent.providers.settings import ProviderSettings
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 
 LEAST_WINDOW = 2_048  # tokens; no window is found to be smaller than this by what failed
 # Tokens for the shipped instructions and tools, for an answer and for a few messages. In less a chat goes on, and
@@ -35,7 +35,7 @@ Source = Literal["configured", "listed", "told", "learned", "assumed"]
 log = logging.getLogger("tieline.providers")
 
 
-class Told(Protocol):
+class LearnedWindow(Protocol):
     """`agent.providers.window_discovery.Told`, which comes with an HTTP client."""
 
     @property
@@ -50,7 +50,7 @@ class Answer(Protocol):
     @property
     def reached(self) -> bool: ...
     @property
-    def told(self) -> Told | None: ...
+    def told(self) -> LearnedWindow | None: ...
 
 
 class Store(Protocol):
@@ -135,7 +135,7 @@ class KnownModel:
         self.facts = after_refusal(self.facts, tokens, self._owner.now())
         self._owner.changed(self)
 
-    def told(self, told: Told) -> None:
+    def told(self, told: LearnedWindow) -> None:
         """Its server told the window."""
         self.facts = after_telling(self.facts, told.tokens, told.by, self._owner.now())
         self._owner.changed(self)
@@ -185,7 +185,7 @@ class KnownModels:
         self._something = anyio.Event()
 
     def now(self) -> int:
-        return to_us(self._clock.now())
+        return to_timestamp(self._clock.now())
 
     @property
     def is_unwritten(self) -> bool:

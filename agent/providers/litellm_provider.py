@@ -17,7 +17,7 @@ from agent.providers.attachments import IMAGES, TEXTS, load, wanted
 from agent.providers.failures import Answer, busy, classify, clean, refused, retry_after
 from agent.providers.litellm_stream import SignedReading, plain
 from agent.providers.openai_requests import Dialect, Encoder, conceded, differing, speaking
-from agent.providers.opening import Surroundings
+from agent.providers.opening import ProviderDeps
 from agent.providers.prices import DEFAULT_WINDOW, Card
 from agent.providers.provider import Chunk, Request
 from agent.providers.settings import ProviderSettings
@@ -37,11 +37,11 @@ class LitellmProvider:
     family = "litellm"
     output_ceiling: int | None = None  # every vendor has a limit of its own
 
-    def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
+    def __init__(self, settings: ProviderSettings, card: Card, deps: ProviderDeps) -> None:
         self.name = settings.name
-        self._home = surroundings.home
-        self._models = surroundings.models
-        self._clock = surroundings.clock
+        self._home = deps.home
+        self._models = deps.models
+        self._clock = deps.clock
         self._encoder = Encoder(self.family, signed=True)
         self._litellm = _library()
         # litellm's errors descend from openai's; below them lies httpx.

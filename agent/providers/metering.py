@@ -14,7 +14,7 @@ from agent.providers.replies import Reply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
+class CostAttribution:
     """To whom a call is charged, and what it is for.
 
     `purpose` is one word: "turn" for the answer itself, else the work behind it, such as "compaction", "judge" or
@@ -65,7 +65,9 @@ class Reservation(Protocol):
 class Meter(Protocol):
     """Lets calls pass, or not."""
 
-    async def reserve(self, bill: Bill, provider: Provider, request: Request, input_tokens: int) -> Reservation:
+    async def reserve(
+        self, attribution: CostAttribution, provider: Provider, request: Request, input_tokens: int
+    ) -> Reservation:
         """Set aside what the attempt may cost at most. `input_tokens` is the calibrated estimate of the request.
 
         Raises Refused when it exceeds what is left: then no call is made, and no other provider is asked unless it is a
@@ -84,7 +86,9 @@ class Counting(Protocol):
 class Unmetered:
     """Lets everything pass and notes nothing."""
 
-    async def reserve(self, bill: Bill, provider: Provider, request: Request, input_tokens: int) -> Reservation:
+    async def reserve(
+        self, attribution: CostAttribution, provider: Provider, request: Request, input_tokens: int
+    ) -> Reservation:
         return self
 
     def settle(self, spent: Spent) -> None:

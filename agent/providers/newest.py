@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from agent.core.messages import FilePart, Message, ToolResult
 
 
-def carrier(messages: Sequence[Message]) -> int:
+def reminder_target(messages: Sequence[Message]) -> int:
     """The position of the message that takes the reminder: the newest with a person's own words, else the last.
 
     It stays the same one through a whole tool loop, so that the prefix a provider has cached stays valid.

@@ -30,7 +30,7 @@ from agent.providers.failures import (
 )
 from agent.providers.openai_requests import Dialect, Encoder, conceded, dialect_for, differing, speaking
 from agent.providers.openai_stream import Reading
-from agent.providers.opening import Surroundings
+from agent.providers.opening import ProviderDeps
 from agent.providers.prices import DEFAULT_WINDOW, Card
 from agent.providers.provider import Chunk, Request, Spared
 from agent.providers.replies import joined_text
@@ -54,10 +54,10 @@ class OpenAIProvider:
     family = "openai"
     output_ceiling: int | None = None  # the server limits what it is not told to
 
-    def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
+    def __init__(self, settings: ProviderSettings, card: Card, deps: ProviderDeps) -> None:
         self.name = settings.name
-        self._home = surroundings.home
-        self._models = surroundings.models
+        self._home = deps.home
+        self._models = deps.models
         self._connections = _Connections(settings)
         self._encoder = Encoder(self.family)
         self._become(settings, card)

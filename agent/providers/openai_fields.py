@@ -29,7 +29,7 @@ class Opaque:
         )
 
 
-NOTHING = Opaque("")
+NO_FIELDS = Opaque("")
 
 
 def is_reasoning(part: Part, family: str) -> bool:
@@ -49,7 +49,7 @@ def opaque_of(message: Message, family: str, origin: str) -> Opaque:
                 continue
             if isinstance(read, dict) and origin and read.get("origin") == origin:
                 return Opaque(origin, read.get("calls") or {}, read.get("details") or ())
-    return NOTHING
+    return NO_FIELDS
 
 
 def joined_details(pieces: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -22,12 +22,12 @@ from agent.providers.alternating import COMPLAINT, Alternation
 from agent.providers.attachments import IMAGES, NOTHING, TEXTS, Bytes, as_base64, as_text, first_holding, named
 from agent.providers.concessions import Rewritten, SystemFirst, in_words, with_content, with_short_ids
 from agent.providers.json_bytes import dumps
-from agent.providers.newest import carrier, loop_start
+from agent.providers.newest import loop_start, reminder_target
 from agent.providers.openai_fields import DETAILS, REASONING_FIELDS, Opaque, is_reasoning, opaque_of
-from agent.providers.openai_fields import NOTHING as NOT_OPAQUE
+from agent.providers.openai_fields import NO_FIELDS as NOT_OPAQUE
 from agent.providers.provider import Request, SystemPrompt, ToolSchema
 from agent.providers.schema_bytes import SchemaBytes
-from agent.providers.sealed import SealedHistories, laid_out
+from agent.providers.sealed import EncodedPrefixCache, laid_out
 from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique, wire_name
 
 AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
@@ -138,7 +138,7 @@ class Encoder:
         self._signed = signed
         self._kept: WeakKeyDictionary[Message, Encoded] = WeakKeyDictionary()
         self._schemas = SchemaBytes(_tools)
-        self._sealed = SealedHistories(self._for_good)
+        self._sealed = EncodedPrefixCache(self._for_good)
         self._turns = Alternation(results_apart=True)
         self._told = Rewritten(in_words)
         self._worded = Rewritten(with_content)
@@ -193,7 +193,7 @@ class Encoder:
         return replace(request, messages=messages, system=system, tools=tools)
 
     def _messages(self, request: Request, files: Bytes, origin: str) -> list[bytes]:
-        carries, in_loop = carrier(request.messages), loop_start(request.messages)
+        carries, in_loop = reminder_target(request.messages), loop_start(request.messages)
         end = first_holding(request.messages, files, min(carries, in_loop))
         sealed = self._sealed.of(request.owner, request.messages, end) if request.owner is not None else None
         messages = request.messages[end:] if sealed else request.messages

@@ -48,7 +48,7 @@ class Opened(Provider, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ProviderDeps:
     """What every provider is lent: the data directory, where attachments lie, the time, and what is known of models."""
 
     home: Path
@@ -65,19 +65,17 @@ class LazyProvider:
     Opening happens at the first call or in `warm_up`, whichever comes first, and never on the event loop.
     """
 
-    def __init__(
-        self, settings: ProviderSettings, surroundings: Surroundings, parent: LazyProvider | None = None
-    ) -> None:
+    def __init__(self, settings: ProviderSettings, deps: ProviderDeps, parent: LazyProvider | None = None) -> None:
         self.name = settings.name
         self.family: str = settings.type
         self.model = settings.model or settings.type  # the demo has no model to name
-        self.known = surroundings.models.of(settings)
+        self.known = deps.models.of(settings)
         self.prices = settings.prices
         self.takes = frozenset(settings.takes or ())
         self.max_tokens = settings.max_tokens
         self.output_ceiling: int | None = None
         self.settings = settings
-        self._surroundings = surroundings
+        self._deps = deps
         self._parent = parent
         self._opened: Opened | None = None
         self._opening = anyio.Lock()
@@ -136,7 +134,7 @@ class LazyProvider:
 
     async def ask_window(self) -> None:
         """Ask its server now; what it tells holds from then on."""
-        await self._surroundings.models.ask(self)
+        await self._deps.models.ask(self)
 
     async def finds_too_long(self, error: AgentError, tokens: int) -> bool:
         """Whether a request of about `tokens` failed by its length, as far as can be told; the window is smaller then.
@@ -148,7 +146,7 @@ class LazyProvider:
         certain = isinstance(error, ContextTooLong)
         if not self.doubts_window or not (certain or may_be_too_long(error)):
             return certain
-        known, models = self.known, self._surroundings.models
+        known, models = self.known, self._deps.models
         answer = await models.ask(self)
         told = told_exactly(known.facts) if answer.told is not None else None
         if told is not None and tokens > told * 0.9:
@@ -208,8 +206,8 @@ class LazyProvider:
                 self._opened = opened
                 log.info("provider opened", extra={"provider": self.name, "model": self.model})
                 if self.asks_window:
-                    self._surroundings.models.expect(self)
-                self._surroundings.models.window_is(self)
+                    self._deps.models.expect(self)
+                self._deps.models.window_is(self)
             return self._opened
 
     def _load(self, parent: Opened | None) -> tuple[Opened, Card]:
@@ -219,7 +217,7 @@ class LazyProvider:
             return parent.for_model(settings, card), card
         module, _, name = MODULES[settings.type].partition(":")
         try:
-            made: Opened = getattr(importlib.import_module(module), name)(settings, card, self._surroundings)
+            made: Opened = getattr(importlib.import_module(module), name)(settings, card, self._deps)
         except ImportError as error:
             raise ProviderRefused(
                 f"{self.name}: the library of type {settings.type!r} cannot be loaded ({error}); install tieline again",

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import anyio
 
 from agent.core.errors import AgentError, Permanent
-from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 
 LOOK_AGAIN_S = 5.0  # whether a provider that was taken out is still called
@@ -31,7 +31,7 @@ class Registry:
     def __init__(
         self,
         settings: Sequence[ProviderSettings],
-        surroundings: Surroundings,
+        deps: ProviderDeps,
         *,
         failover: Sequence[str] = (),
         aliases: Mapping[str, str] = NO_ALIASES,
@@ -41,7 +41,7 @@ class Registry:
 
         `routing` names the provider for each tier of need.
         """
-        self._surroundings = surroundings
+        self._deps = deps
         self._providers: dict[str, LazyProvider] = {}
         self._models: dict[tuple[str, str], LazyProvider] = {}
         self._expected: deque[LazyProvider] = deque()
@@ -71,7 +71,7 @@ class Registry:
             if known is not None and known.settings == one:
                 self._providers[one.name.casefold()] = before.pop(one.name.casefold())
             else:
-                self._providers[one.name.casefold()] = LazyProvider(one, self._surroundings)
+                self._providers[one.name.casefold()] = LazyProvider(one, self._deps)
         self._models = {key: provider for key, provider in self._models.items() if key[0] not in before}
         marked = [one for one in settings if one.default]
         self._default = self._providers[(marked or settings)[0].name.casefold()]
@@ -127,7 +127,7 @@ class Registry:
         if found is None:
             # Window, prices and types were configured for the configured model; this one has its own.
             settings = replace(base.settings, model=model, context_window=None, prices=None, takes=None)
-            found = LazyProvider(settings, self._surroundings, parent=base)
+            found = LazyProvider(settings, self._deps, parent=base)
             if len(self._models) >= KEPT_MODELS:
                 del self._models[next(iter(self._models))]
             self._models[key] = found

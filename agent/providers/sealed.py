@@ -18,7 +18,7 @@ Encode = Callable[[Message], tuple[bytes, Ids | None]]
 
 
 @dataclass(slots=True)
-class Sealed:
+class EncodedPrefix:
     """`pieces` hold `messages`, each one or more of them; `uses` are the ids of their tool calls.
 
     `has_calls`: calls or results are among them.
@@ -41,19 +41,19 @@ def laid_out(head: Sequence[bytes], messages: Sequence[bytes]) -> bytes:
     return b"".join(parts)
 
 
-class SealedHistories:
+class EncodedPrefixCache:
     """By owner: whatever object lives as long as its conversation does."""
 
     def __init__(self, encode: Encode) -> None:
         self._encode = encode
-        self._kept: WeakKeyDictionary[object, Sealed] = WeakKeyDictionary()
+        self._kept: WeakKeyDictionary[object, EncodedPrefix] = WeakKeyDictionary()
 
-    def of(self, owner: object, messages: Sequence[Message], end: int) -> Sealed | None:
+    def of(self, owner: object, messages: Sequence[Message], end: int) -> EncodedPrefix | None:
         """The first `end` messages; None where two of their calls have one id, which the whole request must mend."""
         kept = self._kept.get(owner)
         wanted = tuple(messages[:end])
         if kept is None or wanted[: len(kept.messages)] != kept.messages:  # messages are compared by identity
-            kept = Sealed()
+            kept = EncodedPrefix()
         for message in wanted[len(kept.messages) :]:
             body, ids = self._encode(message)
             kept.has_calls = kept.has_calls or ids is not None

@@ -41,7 +41,7 @@ NESTED = ("meta", "top_provider")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ServerWindow:
     """A window in tokens, and where it is told. `exact` False: the model could hold it, its server may keep less."""
 
     tokens: int
@@ -50,18 +50,18 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerAnswer:
     """`reached`: the server answers, be it only that it does not know such an address."""
 
     reached: bool
-    told: Told | None = None
+    told: ServerWindow | None = None
 
 
-async def ask(settings: ProviderSettings) -> Answer:
+async def ask(settings: ProviderSettings) -> ServerAnswer:
     """What the server of that model tells; never raises. Where no address is configured, nobody is asked."""
     if not settings.base_url or settings.type == "demo":
-        return Answer(reached=False)
-    server, found = _Server(settings), list[Told]()
+        return ServerAnswer(reached=False)
+    server, found = _Server(settings), list[ServerWindow]()
     with anyio.move_on_after(ALL_WITHIN_S):
         async with server:
             for place in (server.models, server.props, server.ollama, server.lm_studio):
@@ -70,7 +70,7 @@ async def ask(settings: ProviderSettings) -> Answer:
                     if told.exact:
                         break
     exact = next((told for told in found if told.exact), None)
-    return Answer(server.reached, exact or min(found, key=lambda told: told.tokens, default=None))
+    return ServerAnswer(server.reached, exact or min(found, key=lambda told: told.tokens, default=None))
 
 
 async def listed(settings: ProviderSettings) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ class _Server:
         with anyio.CancelScope(shield=True):
             await self._session.close()
 
-    async def models(self) -> Told | None:
+    async def models(self) -> ServerWindow | None:
         """Nearly every server has a list of models; some tell the window there."""
         return in_list(await self._read("GET", f"{self._api}/models"), self._model, "/v1/models")
 
@@ -119,21 +119,21 @@ class _Server:
         )
         return tuple(name for name in names if isinstance(name, str) and is_model_name(name))
 
-    async def props(self) -> Told | None:
+    async def props(self) -> ServerWindow | None:
         """llama.cpp, for the model that is loaded: to be asked is no reason to load another."""
         query = {"model": self._model, "autoload": "false"}
         settings = _part(await self._read("GET", f"{self._root}/props", query=query), "default_generation_settings")
         tokens = tokens_in(settings.get("n_ctx"))
-        return Told(tokens, "/props n_ctx", exact=True) if tokens else None
+        return ServerWindow(tokens, "/props n_ctx", exact=True) if tokens else None
 
-    async def ollama(self) -> Told | None:
+    async def ollama(self) -> ServerWindow | None:
         """What its Modelfile sets holds; else what is loaded now, which may be the server's own default."""
         name = self._model.rpartition("/")[2] if self._settings.type == "litellm" else self._model
         shown = await self._read("POST", f"{self._root}/api/show", body={"model": name})
         if not isinstance(shown, dict):
             return None
         if tokens := _num_ctx(shown.get("parameters")):
-            return Told(tokens, "/api/show num_ctx", exact=True)
+            return ServerWindow(tokens, "/api/show num_ctx", exact=True)
         if (
             told := in_list(await self._read("GET", f"{self._root}/api/ps"), name, "/api/ps", one_alone=False)
         ) is not None:
@@ -143,9 +143,9 @@ class _Server:
             (tokens for key, value in sizes if str(key).endswith(".context_length") and (tokens := tokens_in(value))),
             None,
         )
-        return Told(most, "/api/show model_info", exact=False) if most else None
+        return ServerWindow(most, "/api/show model_info", exact=False) if most else None
 
-    async def lm_studio(self) -> Told | None:
+    async def lm_studio(self) -> ServerWindow | None:
         """Its own list tells what is loaded."""
         return in_list(await self._read("GET", f"{self._root}/api/v0/models"), self._model, "/api/v0/models")
 
@@ -166,7 +166,7 @@ class _Server:
             return None
 
 
-def in_list(body: Any, model: str, place: str, *, one_alone: bool = True) -> Told | None:
+def in_list(body: Any, model: str, place: str, *, one_alone: bool = True) -> ServerWindow | None:
     """What a list of models tells of `model`; of a server's only one, whatever it is called, if `one_alone`. Pure."""
     entries = _entries(body)
     entry = next((entry for entry in entries if _is_named(entry, model)), None)
@@ -179,7 +179,7 @@ def in_list(body: Any, model: str, place: str, *, one_alone: bool = True) -> Tol
         told = [(tokens, name) for part in parts for name in names if (tokens := tokens_in(part.get(name)))]
         if told:
             tokens, name = min(told)
-            return Told(tokens, f"{place} {name}", exact=exact)
+            return ServerWindow(tokens, f"{place} {name}", exact=exact)
     return None
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from agent.core.messages import Message, Part, Role, TextPart
-from agent.storage.moments import from_us
+from agent.storage.moments import from_timestamp
 from agent.storage.payloads import decode_parts
 
 ROLES = frozenset({"user", "assistant", "system"})
@@ -27,7 +27,7 @@ def read_message(row: Any) -> Message | None:
     return Message(
         role=cast(Role, row.role),
         parts=parts,
-        created_at=from_us(row.created_at),
+        created_at=from_timestamp(row.created_at),
         id=row.id,
         agent_visible=row.agent_visible,
         user_visible=row.user_visible,

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, func, insert, literal_column, sele
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import ToolResult
 from agent.storage.conflicts import or_ignore
-from agent.storage.hot import Hot
+from agent.storage.hot import CompiledStatement
 from agent.storage.payloads import decode_parts, encode_parts
 from agent.storage.tables import turn
 from agent.storage.transcript_tables import message
@@ -18,20 +18,20 @@ from agent.storage.transcript_tables import message
 RunState = Literal["running", "done", "failed", "cancelled", "waiting"]
 
 _BY_INBOX = turn.c.inbox_id == bindparam("inbox")
-_OPEN = Hot(or_ignore(insert(turn)))
-_IS_THERE = Hot(select(turn.c.id).where(_BY_INBOX))
+_OPEN = CompiledStatement(or_ignore(insert(turn)))
+_IS_THERE = CompiledStatement(select(turn.c.id).where(_BY_INBOX))
 _FIND = select(turn).where(_BY_INBOX)
 _LAST = select(turn).where(turn.c.conv == bindparam("conversation")).order_by(turn.c.id.desc()).limit(1)
 _TAKE_OVER = update(turn).where(_BY_INBOX).values(run_id=bindparam("run"), epoch=bindparam("by"))
 _CHECKPOINT = update(turn).where(_BY_INBOX).values(checkpoint=bindparam("written"))
-_END = Hot(
+_END = CompiledStatement(
     update(turn)
     .where(_BY_INBOX, turn.c.state == "running")
     .values(state=bindparam("end_state"), checkpoint=bindparam("kept"), ended_at=bindparam("at"))
 )
 _ABANDON = update(turn).where(_BY_INBOX, turn.c.state == "running").values(state="failed", ended_at=bindparam("at"))
 _REVIVE = update(turn).where(_BY_INBOX, turn.c.state == "failed").values(state="running", ended_at=None)
-_WAITING = Hot(
+_WAITING = CompiledStatement(
     select(turn.c.id)
     .where(turn.c.session_id == bindparam("session"), turn.c.state == literal_column("'waiting'"))
     .order_by(turn.c.id.desc())
@@ -172,7 +172,7 @@ def revive(conn: Connection, inbox_id: int) -> None:
     conn.execute(_REVIVE, {"inbox": inbox_id})
 
 
-def take_up(conn: Connection, session: SessionId, inbox_id: int) -> Loop | None:
+def recover(conn: Connection, session: SessionId, inbox_id: int) -> Loop | None:
     """Let the run of that inbox row go on where the session's last question was asked; None where nothing waits.
 
     The one that asked is done with this.

@@ -15,8 +15,8 @@ from agent.core.messages import Message
 from agent.sessions.reading import read_message
 from agent.sessions.records import History, Place, Session, SessionStatus, Stored
 from agent.storage.conflicts import or_ignore
-from agent.storage.hot import Hot
-from agent.storage.moments import from_us, to_us
+from agent.storage.hot import CompiledStatement
+from agent.storage.moments import from_timestamp, to_timestamp
 from agent.storage.payloads import encode_parts
 from agent.storage.tables import conversation as conversation_table
 from agent.storage.transcript_tables import message as message_table
@@ -33,7 +33,7 @@ _SET_CURRENT = update(conversation_table).where(_KEY).values(session_id=bindpara
 _OPEN = or_ignore(insert(session_table))
 _ONE = select(session_table).where(session_table.c.id == bindparam("session"))
 _STATE = update(session_table).where(session_table.c.id == bindparam("session")).values(state=bindparam("new_state"))
-_STATE_OF = Hot(select(session_table.c.state).where(session_table.c.id == bindparam("session")))
+_STATE_OF = CompiledStatement(select(session_table.c.state).where(session_table.c.id == bindparam("session")))
 _PLACE = select(session_table.c.cwd, session_table.c.env).where(session_table.c.id == bindparam("session"))
 _PUT_PLACE = (
     update(session_table)
@@ -46,7 +46,7 @@ _LIST = (
     .order_by(session_table.c.updated_at.desc(), session_table.c.id)
     .limit(bindparam("most"))
 )
-_GROW = Hot(
+_GROW = CompiledStatement(
     update(session_table)
     .where(session_table.c.id == bindparam("session"))
     .values(
@@ -58,7 +58,7 @@ _GROW = Hot(
         updated_at=bindparam("at"),
     )
 )
-_APPEND = Hot(or_ignore(insert(message_table)).returning(message_table.c.id))
+_APPEND = CompiledStatement(or_ignore(insert(message_table)).returning(message_table.c.id))
 _VISIBLE = (
     select(message_table)
     .where(message_table.c.session_id == bindparam("session"), message_table.c.agent_visible)
@@ -112,7 +112,7 @@ _PINNED = (
     .select_from(message_table)
     .where(message_table.c.session_id == bindparam("session"), message_table.c.pinned, message_table.c.agent_visible)
 )
-_ANY = Hot(
+_ANY = CompiledStatement(
     select(message_table.c.id)
     .where(message_table.c.session_id == bindparam("session"), message_table.c.agent_visible)
     .limit(1)
@@ -229,7 +229,7 @@ def append(
         "pinned": message.pinned,
         "person": stored.person,
         "counted": stored.counted or None,
-        "created_at": to_us(message.created_at) if message.created_at is not None else at,
+        "created_at": to_timestamp(message.created_at) if message.created_at is not None else at,
     }
     return cast(int | None, _APPEND.scalar(conn, values))
 
@@ -325,8 +325,8 @@ def _session(row: Any) -> Session:
         message_count=row.message_count,
         prompt_tokens=row.prompt_tokens,
         output_tokens=row.output_tokens,
-        created_at=from_us(row.created_at),
-        updated_at=from_us(row.updated_at),
+        created_at=from_timestamp(row.created_at),
+        updated_at=from_timestamp(row.updated_at),
     )
 
 

@@ -16,8 +16,8 @@ from agent.sessions import passages
 from agent.sessions.reading import ROLES, read_parts
 from agent.sessions.store import MOST_LOADED, STEP
 from agent.storage.conflicts import or_update
-from agent.storage.hot import Hot
-from agent.storage.moments import from_us, to_us
+from agent.storage.hot import CompiledStatement
+from agent.storage.moments import from_timestamp, to_timestamp
 from agent.storage.payloads import encode_parts
 from agent.storage.transcript_tables import cleared_result, guideline
 from agent.storage.transcript_tables import message as message_table
@@ -26,7 +26,7 @@ from agent.storage.transcript_tables import session as session_table
 BY_THE_HOUSE = -1  # the position of what no run wrote
 NOTHING_CLEARED: Mapping[str, str] = MappingProxyType({})
 
-_VISIBLE = Hot(
+_VISIBLE = CompiledStatement(
     select(
         message_table.c.id,
         message_table.c.role,
@@ -148,7 +148,7 @@ def load(conn: Connection, session: SessionId, *, most: int = MOST_LOADED) -> Lo
         message = Message(
             role=role,
             parts=parts,
-            created_at=from_us(created_at),
+            created_at=from_timestamp(created_at),
             id=id,
             user_visible=bool(user_visible),
             pinned=bool(pinned),
@@ -245,7 +245,7 @@ def _insert(
         "agent_visible": message.agent_visible,
         "user_visible": message.user_visible,
         "pinned": message.pinned,
-        "created_at": to_us(message.created_at) if message.created_at is not None else at,
+        "created_at": to_timestamp(message.created_at) if message.created_at is not None else at,
         "place": place,
     }
     id: int = conn.execute(_INSERT, values).scalar_one()

@@ -13,9 +13,11 @@ from agent.storage.learning_tables import skill_arm
 GLOBAL = "global"  # the scope: all conversations learn together (SPEC §14.2)
 DAY_US = 86_400 * 1_000_000
 
-_ALL = select(skill_arm).where(skill_arm.c.scope == bindparam("within"))
-_ONE = _ALL.where(skill_arm.c.name == bindparam("called"))
-_PUT = or_update(insert(skill_arm), key=("scope", "name"), columns=("successes", "failures", "simulated", "updated_at"))
+_ALL_COUNTS = select(skill_arm).where(skill_arm.c.scope == bindparam("within"))
+_ONE = _ALL_COUNTS.where(skill_arm.c.name == bindparam("called"))
+_PUT_COUNTS = or_update(
+    insert(skill_arm), key=("scope", "name"), columns=("successes", "failures", "simulated", "updated_at")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ def beginning(prior: int, at: int) -> Kept:
 
 
 def all_arms(conn: Connection) -> dict[str, Kept]:
-    return {row.name: _kept(row) for row in conn.execute(_ALL, {"within": GLOBAL})}
+    return {row.name: _kept(row) for row in conn.execute(_ALL_COUNTS, {"within": GLOBAL})}
 
 
 def add(conn: Connection, more: Mapping[str, Arm], begin: Mapping[str, Kept], *, at: int, decay: float) -> None:
@@ -59,7 +61,7 @@ def add(conn: Connection, more: Mapping[str, Arm], begin: Mapping[str, Kept], *,
         before = _kept(row) if row is not None else begin[name]
         after = before.now(at, decay).with_more(outcomes, at)
         conn.execute(
-            _PUT,
+            _PUT_COUNTS,
             {
                 "scope": GLOBAL,
                 "name": name,
@@ -71,7 +73,7 @@ def add(conn: Connection, more: Mapping[str, Arm], begin: Mapping[str, Kept], *,
         )
 
 
-def remove(conn: Connection, names: Sequence[str]) -> None:
+def remove_counts(conn: Connection, names: Sequence[str]) -> None:
     conn.execute(delete(skill_arm).where(skill_arm.c.name.in_(names)))
 
 

@@ -22,7 +22,7 @@ from agent.skills.learning_settings import LearningSettings
 from agent.skills.signatures import name_of
 from agent.skills.skill import EXAMPLE, FILE, Skill
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.storage.whole_files import put_whole
 
 FOLDER = Path("skills", "auto")  # below the data directory
@@ -79,9 +79,11 @@ class Drafter:
             evidence=trigger.evidence,
             conversation=trigger.conversation,
             person=trigger.person,
-            at=to_us(now),
+            at=to_timestamp(now),
         )
-        await self._database.write(lambda conn: evolved.put(conn, entry))  # first: a row without its file harms nobody
+        await self._database.write(
+            lambda conn: evolved.put_draft(conn, entry)
+        )  # first: a row without its file harms nobody
         await anyio.to_thread.run_sync(self._write, name, text, manifest_text(name, trigger, now))
         log.info("drafted after %d turns that went well, waits for approval: %s", trigger.evidence, name)
         return name
@@ -111,8 +113,8 @@ class Drafter:
         if gone:
 
             def remove(conn: Connection) -> None:
-                evolved.remove(conn, gone)
-                arms.remove(conn, gone)
+                evolved.remove_draft(conn, gone)
+                arms.remove_counts(conn, gone)
 
             await self._database.write(remove)
         return tuple(gone), tuple(left)
@@ -194,7 +196,7 @@ def skill_text(name: str, trigger: DraftTrigger) -> str:
         "## Approach",
         "",
         *approach,
-        "3. Say what was done and what is left open.",
+        "3. OutgoingMessage what was done and what is left open.",
         "",
     ]
     return "\n".join(lines)

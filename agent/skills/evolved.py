@@ -14,7 +14,7 @@ SCORER = "auto_drafter"
 DRAFT_SCORE = 0.7  # the drafter's guess, measured by nothing (W-59)
 MEASURED_FROM = 5  # outcomes after which a score is one
 
-_PUT = or_update(
+_PUT_DRAFT = or_update(
     insert(evolved_prompts),
     key=("name",),
     columns=("signature", "digest", "score", "score_measured", "scorer", "evidence", "conv", "person", "created_at"),
@@ -38,10 +38,10 @@ class Evolved:
     at: int  # UTC microseconds
 
 
-def put(conn: Connection, draft: Evolved) -> None:
+def put_draft(conn: Connection, draft: Evolved) -> None:
     """Enter a draft; one of the same name that was there before is no more."""
     conn.execute(
-        _PUT,
+        _PUT_DRAFT,
         {
             "name": draft.name,
             "signature": draft.signature,
@@ -85,5 +85,5 @@ def of_conversations(conn: Connection, conversations: Sequence[ConversationId]) 
     )
 
 
-def remove(conn: Connection, names: Sequence[str]) -> None:
+def remove_draft(conn: Connection, names: Sequence[str]) -> None:
     conn.execute(delete(evolved_prompts).where(evolved_prompts.c.name.in_(names)))

@@ -19,7 +19,7 @@ from agent.skills.skill import Skill
 from agent.skills.trust import Trust, Verdict, judge_all
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 
 LOOK_EVERY_S = 1.0
 SETTLE_S = 0.5  # an editor may still be writing (SPEC §14.1)
@@ -103,11 +103,11 @@ class Skills:
         return snapshot
 
     async def _write(self, notes: Sequence[Trust]) -> None:
-        at = to_us(self._clock.now())
+        at = to_timestamp(self._clock.now())
 
         def write(conn: Connection) -> None:
             for trust in notes:
-                trust_rows.put(conn, trust, at)
+                trust_rows.put_trust(conn, trust, at)
 
         await self._database.write(write)
 

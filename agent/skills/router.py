@@ -16,7 +16,7 @@ from agent.skills.bandit import Arm, Chance, Outcome, choose, credited, priors_b
 from agent.skills.learning_settings import LearningSettings
 from agent.skills.matching import called_in
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Router:
 
         `work` names the turn's message, the same in every replay.
         """
-        wanted, at, settings = called_in(text), to_us(self._clock.now()), self._settings()
+        wanted, at, settings = called_in(text), to_timestamp(self._clock.now()), self._settings()
         if wanted is not None and (name := next((one for one in candidates if one.lower() == wanted), None)):
             kept = self._kept(name, at, settings)
             return Pick(name=name, value=None, arm=kept.arm, simulated=kept.simulated, among=len(candidates))
@@ -89,12 +89,12 @@ class Router:
         more = credited(Arm(), outcome, weight)
         if more == Arm():
             return
-        self._arms[name] = self.kept(name).with_more(more, to_us(self._clock.now()))
+        self._arms[name] = self.kept(name).with_more(more, to_timestamp(self._clock.now()))
         self._more[name] = credited(self._more.get(name, Arm()), outcome, weight)
 
     def kept(self, name: str) -> Kept:
         """What is known of a skill now."""
-        return self._kept(name, to_us(self._clock.now()), self._settings())
+        return self._kept(name, to_timestamp(self._clock.now()), self._settings())
 
     def _kept(self, name: str, at: int, settings: LearningSettings) -> Kept:
         known = self._arms.get(name)
@@ -120,7 +120,7 @@ class Router:
         if not self.waits or self._database is None:
             return
         more, self._more = self._more, {}
-        at, decay = to_us(self._clock.now()), self._settings().decay
+        at, decay = to_timestamp(self._clock.now()), self._settings().decay
         begin = {name: arms.beginning(round(self._arms[name].simulated), at) for name in more}
         shown = {name: self.kept(name).outcomes for name in more}
 

@@ -9,8 +9,8 @@ from agent.storage.conflicts import or_update
 from agent.storage.skill_tables import skill_trust
 
 _COLUMNS = ("verdict", "digest", "grants", "decided_by", "at")
-_PUT = or_update(insert(skill_trust), key=("name",), columns=_COLUMNS)
-_ALL = select(skill_trust)
+_PUT_TRUST = or_update(insert(skill_trust), key=("name",), columns=_COLUMNS)
+_ALL_TRUST = select(skill_trust)
 
 
 def decided(conn: Connection) -> Mapping[str, Trust]:
@@ -23,11 +23,11 @@ def decided(conn: Connection) -> Mapping[str, Trust]:
             grants=frozenset(row.grants.split("\n")) if row.grants else frozenset(),
             by=row.decided_by,
         )
-        for row in conn.execute(_ALL)
+        for row in conn.execute(_ALL_TRUST)
     }
 
 
-def put(conn: Connection, trust: Trust, at: int) -> None:
+def put_trust(conn: Connection, trust: Trust, at: int) -> None:
     """This holds from now on. `at` in UTC microseconds."""
     values = {
         "name": trust.name,
@@ -37,4 +37,4 @@ def put(conn: Connection, trust: Trust, at: int) -> None:
         "decided_by": trust.by,
         "at": at,
     }
-    conn.execute(_PUT, values)
+    conn.execute(_PUT_TRUST, values)

@@ -10,7 +10,7 @@ import anyio
 
 from agent.storage.database import Database
 from agent.storage.errors import BackupRefused
-from agent.storage.retries import SteadyDatabase
+from agent.storage.retries import RetryingDatabase
 from agent.storage.sqlite import SqliteDatabase
 
 
@@ -19,7 +19,7 @@ async def back_up(database: Database, to: Path) -> int:
 
     The file is there whole or not at all, and nobody else may read it. Raises BackupRefused with what to do instead.
     """
-    inner = database.inner if isinstance(database, SteadyDatabase) else database
+    inner = database.inner if isinstance(database, RetryingDatabase) else database
     if not isinstance(inner, SqliteDatabase):
         raise BackupRefused(
             "a PostgreSQL database is backed up with its own tool: pg_dump --format=custom --file=tieline.dump "

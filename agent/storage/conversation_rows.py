@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, bindparam, insert, or_, select, update
 
 from agent.core.ids import ConversationId, SessionId
 from agent.storage.conflicts import or_ignore
-from agent.storage.hot import Hot
+from agent.storage.hot import CompiledStatement
 from agent.storage.tables import conversation
 
 
@@ -31,7 +31,7 @@ _KEY = conversation.c.key == bindparam("conversation")
 _FREE = or_(conversation.c.run_id.is_(None), conversation.c.expires_at <= bindparam("now"))
 _NO_LEASE = {"worker": None, "run_id": None, "acquired_at": None, "expires_at": None}
 
-_ENSURE = Hot(or_ignore(insert(conversation)))
+_ENSURE = CompiledStatement(or_ignore(insert(conversation)))
 _LOCK = select(conversation.c.key).where(_KEY).with_for_update()
 # A lease of the same worker is one that it failed to release: within a process the dispatcher keeps runs apart.
 _CLAIM = (
@@ -59,7 +59,7 @@ _RELEASE = update(conversation).where(_KEY, conversation.c.run_id == bindparam("
 _FORCE = update(conversation).where(_KEY, conversation.c.epoch == bindparam("by")).values(**_NO_LEASE)
 _RELEASE_ALL = update(conversation).where(conversation.c.run_id.is_not(None)).values(**_NO_LEASE)
 _STATE = update(conversation).where(_KEY).values(state=bindparam("what"))
-_GONE = Hot(select(conversation.c.key).where(_KEY, conversation.c.state == "gone"))
+_GONE = CompiledStatement(select(conversation.c.key).where(_KEY, conversation.c.state == "gone"))
 
 
 def ensure(conn: Connection, key: ConversationId, at: int) -> None:

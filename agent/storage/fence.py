@@ -6,11 +6,11 @@ from sqlalchemy import Connection, bindparam, select
 
 from agent.core.errors import Fenced
 from agent.core.ids import ConversationId
-from agent.storage.hot import Hot
+from agent.storage.hot import CompiledStatement
 from agent.storage.tables import conversation as conversation_table
 
 # The lock keeps a new owner from claiming between this check and our commit; SQLite has one writer and needs none.
-_EPOCH = Hot(
+_EPOCH = CompiledStatement(
     select(conversation_table.c.epoch)
     .where(conversation_table.c.key == bindparam("conversation"))
     .with_for_update(read=True)

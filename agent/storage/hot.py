@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Select, TextClause, UpdateBase
 from sqlalchemy.exc import DBAPIError
 
 
-class Hot:
+class CompiledStatement:
     """One statement of whose result the first value, the number of changed rows or the rows are wanted.
 
     Its values must be of types that the driver takes as they are: text, numbers, truth values, None. An insert must be

@@ -17,7 +17,7 @@ from agent.core.ids import ConversationId
 from agent.inbox import Incoming, WorkKind
 from agent.storage.conflicts import or_ignore
 from agent.storage.conversation_rows import ensure, lock_row
-from agent.storage.hot import Hot
+from agent.storage.hot import CompiledStatement
 from agent.storage.payloads import decode_incoming, encode_incoming
 from agent.storage.tables import inbox
 
@@ -78,20 +78,24 @@ _RANK = case(
     else_=2,
 )
 
-_ADMIT = Hot(or_ignore(insert(inbox)).returning(inbox.c.id))
+_ADMIT = CompiledStatement(or_ignore(insert(inbox)).returning(inbox.c.id))
 _KNOWN = (
     select(inbox.c.id)
     .where(or_(inbox.c.dedup == bindparam("message"), inbox.c.event_dedup == bindparam("event", type_=Text)))
     .limit(1)
 )
-_DEPTH = Hot(select(func.count()).select_from(inbox).where(*WAITING))
+_DEPTH = CompiledStatement(select(func.count()).select_from(inbox).where(*WAITING))
 _END = update(inbox).where(_ONE).values(status=bindparam("ending"), note=bindparam("why"))
-_DUE_ROWS = Hot(select(inbox).where(_CONV, NEW, _DUE).order_by(_RANK, inbox.c.id).limit(bindparam("most")))
-_FINISH = Hot(
+_DUE_ROWS = CompiledStatement(
+    select(inbox).where(_CONV, NEW, _DUE).order_by(_RANK, inbox.c.id).limit(bindparam("most"))
+)
+_FINISH = CompiledStatement(
     update(inbox).where(_ONE, NEW).values(status=bindparam("ending"), done_epoch=bindparam("by"), note=bindparam("why"))
 )
-_BEGIN = Hot(update(inbox).where(_ONE, NEW).values(attempts=inbox.c.attempts + 1))
-_BEGIN_MERGED = Hot(update(inbox).where(_ONE, NEW).values(attempts=inbox.c.attempts + 1, payload=bindparam("text")))
+_BEGIN = CompiledStatement(update(inbox).where(_ONE, NEW).values(attempts=inbox.c.attempts + 1))
+_BEGIN_MERGED = CompiledStatement(
+    update(inbox).where(_ONE, NEW).values(attempts=inbox.c.attempts + 1, payload=bindparam("text"))
+)
 _FORGIVE = update(inbox).where(_ONE, NEW).values(forgiven=inbox.c.attempts)
 _CALLED = (
     select(inbox.c.id)
@@ -109,7 +113,7 @@ _NEXT_OPEN = (
     .order_by(inbox.c.id)
     .limit(1)
 )
-_REFUSE = Hot(
+_REFUSE = CompiledStatement(
     update(inbox)
     .where(_ONE, NEW, inbox.c.attempts == bindparam("begun"))
     .values(status=bindparam("ending"), note=bindparam("why"))

@@ -85,7 +85,7 @@ def _wake(jobs: list[Job[object]]) -> None:
         job.wake()
 
 
-class Lane:
+class SerialExecutor:
     """Threads that share one queue. Each runs `serve`, which gets jobs from `take` until that returns None."""
 
     def __init__(self, name: str) -> None:

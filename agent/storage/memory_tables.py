@@ -79,8 +79,8 @@ Index("ix_memory_slot", memory.c.slot, unique=True)
 partial_index("ix_memory_unindexed", memory.c.session_id, memory.c.message_id, where="words IS NULL")
 Index("ix_memory_audience", memory.c.audience, memory.c.kind, memory.c.id)
 Index("ix_memory_conv", memory.c.conv, memory.c.id)
-for _statement in MEMORY_FULL_TEXT:
-    event.listen(memory, "after_create", _only_on("sqlite", _statement))
+for _memory_statement in MEMORY_FULL_TEXT:
+    event.listen(memory, "after_create", _only_on("sqlite", _memory_statement))
 event.listen(memory, "before_drop", _only_on("sqlite", "DROP TABLE IF EXISTS memory_fts"))
 event.listen(memory, "after_create", _only_on("postgresql", POSTGRES_FULL_TEXT))
 

@@ -16,7 +16,7 @@ import anyio
 from sqlalchemy import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.storage.backup import copy_file
 from agent.storage.database import OwnedDatabase
 from agent.storage.errors import DatabaseUnusable, SchemaTooNew
@@ -156,7 +156,7 @@ def migrating_from(stored: str | None, schema: Schema) -> ModuleType:
 
 def _migrate(conn: Connection, migrating: ModuleType, schema: Schema) -> None:
     migrating.upgrade(conn, schema.migrations)
-    passing("migration.within")
+    failpoint("migration.within")
 
 
 def _free_name(path: Path) -> Path:

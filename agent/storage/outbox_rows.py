@@ -11,10 +11,10 @@ from typing import Literal, cast
 from sqlalchemy import Connection, bindparam, func, insert, literal_column, select, update
 
 from agent.core.ids import ConversationId
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.storage.conflicts import or_ignore
-from agent.storage.hot import Hot
-from agent.storage.payloads import decode_say, encode_say
+from agent.storage.hot import CompiledStatement
+from agent.storage.payloads import decode_outgoing, encode_outgoing
 from agent.storage.tables import outbox
 
 OutboxStatus = Literal["new", "sending", "sent", "dead", "dropped"]
@@ -29,7 +29,7 @@ class OutboxRow:
     inbox_id: int | None
     part: int
     dedup: str
-    say: Say
+    say: OutgoingMessage
     status: OutboxStatus
     attempts: int
     sent_refs: tuple[str, ...]
@@ -39,11 +39,11 @@ class OutboxRow:
 
 # Written out: behind parameters a prepared plan of PostgreSQL could not use the partial index of open rows.
 _OPEN = outbox.c.status.in_((literal_column("'new'"), literal_column("'sending'")))
-_ADD = Hot(or_ignore(insert(outbox)).returning(outbox.c.id))
+_ADD = CompiledStatement(or_ignore(insert(outbox)).returning(outbox.c.id))
 _OPEN_OF = select(outbox).where(outbox.c.conv == bindparam("conversation"), _OPEN).order_by(outbox.c.id)
 _WITH_OPEN = select(outbox.c.conv).where(_OPEN).distinct()
 _ONE = outbox.c.id == bindparam("row")
-_SENDING = Hot(
+_SENDING = CompiledStatement(
     update(outbox)
     .where(_ONE)
     .values(status="sending", attempts=outbox.c.attempts + 1, not_before=None, noted_by=bindparam("run"))
@@ -51,7 +51,9 @@ _SENDING = Hot(
 _PROGRESS = update(outbox).where(_ONE).values(sent_refs=bindparam("refs"), noted_by=bindparam("run"))
 _UNNOTED = update(outbox).where(_ONE).values(noted_by=None)
 _NOTED_BY = select(outbox.c.noted_by).where(_OPEN, outbox.c.noted_by.is_not(None)).distinct()
-_SENT = Hot(update(outbox).where(_ONE).values(status="sent", sent_refs=bindparam("refs"), not_before=None))
+_SENT = CompiledStatement(
+    update(outbox).where(_ONE).values(status="sent", sent_refs=bindparam("refs"), not_before=None)
+)
 _DEAD = update(outbox).where(_ONE).values(status="dead", note=bindparam("why"))
 # By the partial indexes: what was sent is not counted, since that would read everything ever sent.
 _DEAD_LETTER = outbox.c.status == literal_column("'dead'")
@@ -66,7 +68,7 @@ def add(
     inbox_id: int | None,
     part: int,
     dedup: str,
-    say: Say,
+    say: OutgoingMessage,
     at: int,
 ) -> int | None:
     """Write one row and return its id; None when `dedup` is there already: then it was written before."""
@@ -75,7 +77,7 @@ def add(
         "inbox_id": inbox_id,
         "part": part,
         "dedup": dedup,
-        "payload": encode_say(say),
+        "payload": encode_outgoing(say),
         "created_at": at,
     }
     return cast(int | None, _ADD.scalar(conn, values))
@@ -95,7 +97,7 @@ def open_rows(conn: Connection, conversation: ConversationId) -> tuple[OutboxRow
             inbox_id=row.inbox_id,
             part=row.part,
             dedup=row.dedup,
-            say=decode_say(row.payload),
+            say=decode_outgoing(row.payload),
             status=cast(OutboxStatus, row.status),
             attempts=row.attempts,
             sent_refs=tuple(json.loads(row.sent_refs)),

@@ -19,7 +19,7 @@ from agent.core.messages import (
     ToolResult,
     ToolUse,
 )
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.core.whole_text import whole_data
 from agent.inbox import Incoming
 
@@ -30,7 +30,7 @@ _AnyPart = Annotated[
     Field(discriminator="kind"),
 ]
 _INCOMING: TypeAdapter[Incoming] = TypeAdapter(Incoming)
-_SAY: TypeAdapter[Say] = TypeAdapter(Say)
+_SAY: TypeAdapter[OutgoingMessage] = TypeAdapter(OutgoingMessage)
 _PARTS: TypeAdapter[tuple[_AnyPart, ...]] = TypeAdapter(tuple[_AnyPart, ...])
 
 
@@ -43,11 +43,11 @@ def decode_incoming(text: str) -> Incoming:
     return _INCOMING.validate_json(text)
 
 
-def encode_say(say: Say) -> str:
+def encode_outgoing(say: OutgoingMessage) -> str:
     return dump(_SAY, say)
 
 
-def decode_say(text: str) -> Say:
+def decode_outgoing(text: str) -> OutgoingMessage:
     """Raises pydantic's ValidationError for anything but an encoded Say."""
     return _SAY.validate_json(text)
 

@@ -25,7 +25,7 @@ _SQLITE_TROUBLE = frozenset(
 _log = logging.getLogger("tieline.storage")
 
 
-class SteadyDatabase:
+class RetryingDatabase:
     """A `Database` that repeats what failed by no fault of the work: 3 times, then it raises StorageTrouble.
 
     `on_trouble` is told the reason when a piece of work was given up, and None when one succeeds again. A commit whose

@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from agent.storage.database import Dialect
 from agent.storage.errors import DatabaseDamaged
-from agent.storage.lane import Job, Lane
+from agent.storage.lane import Job, SerialExecutor
 from agent.storage.lock import OwnerLock
 
 T = TypeVar("T")
@@ -95,8 +95,8 @@ class SqliteDatabase:
         """Opens the connections: blocking, call it in a thread. The file must exist and be in WAL mode."""
         self.path = path
         self._lock = lock
-        self._writer = Lane("tieline-writer")
-        self._readers = Lane("tieline-reader")
+        self._writer = SerialExecutor("tieline-writer")
+        self._readers = SerialExecutor("tieline-reader")
         writing = sqlite_engine(path).connect()
         reading = sqlite_engine(path, read_only=True)
         connections = [reading.connect() for _ in range(READERS)]

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from agent.core.ids import PersonId
 from agent.storage.conflicts import or_update
-from agent.storage.hot import Hot
+from agent.storage.hot import CompiledStatement
 from agent.storage.memory_tables import user_model
 from agent.style.detector import StyleDetector, unpacked
 
@@ -54,15 +54,17 @@ class UserModel(Protocol):
         """Keep it."""
 
 
-_BRIEF = Hot(
+_BRIEF = CompiledStatement(
     select(user_model.c.counts).where(
         user_model.c.person == bindparam("user"), user_model.c.audience == bindparam("of")
     )
 )
-_OFF = Hot(
+_OFF = CompiledStatement(
     select(user_model.c.off).where(user_model.c.person == bindparam("user"), user_model.c.audience == bindparam("of"))
 )
-_OBSERVE = Hot(or_update(insert(user_model), key=("person", "audience"), columns=("counts", "updated_at")))
+_OBSERVE = CompiledStatement(
+    or_update(insert(user_model), key=("person", "audience"), columns=("counts", "updated_at"))
+)
 _SET_OFF = or_update(insert(user_model), key=("person", "audience"), columns=("off", "updated_at"))
 
 

@@ -13,10 +13,10 @@ from agent.core.errand_events import SubagentEnded, SubagentStarted
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.groups import first_error
 from agent.core.ids import RunId
-from agent.core.subagents import Errand, Finding
+from agent.core.subagents import Finding, SubagentTask
 from agent.core.time_limit import TimeLimit
 from agent.definitions import Definition, allows
-from agent.subagent.fleet import Fleet, Working
+from agent.subagent.fleet import SubagentRegistry, Working
 from agent.subagent.loop import work
 from agent.subagent.profiles import Profile, Profiles
 from agent.subagent.reach import tools_of
@@ -37,49 +37,49 @@ GRACE_S = 0.5  # from a stop to the hard cancel
 GENERAL = Profile(name="")
 
 
-class Crew:
+class SubagentRunner:
     """One agent's. Lives as long as the agent is awake."""
 
-    def __init__(self, states: States, profiles: Profiles, fleet: Fleet) -> None:
+    def __init__(self, states: States, profiles: Profiles, subagent_registry: SubagentRegistry) -> None:
         self._states = states
         self._profiles = profiles
-        self._fleet = fleet
+        self._subagent_registry = subagent_registry
         self._room = anyio.Semaphore(MOST_AT_ONCE)
 
-    def of(self, run: Run, *, most: int | None = None) -> "Hands":
+    def of(self, run: Run, *, most: int | None = None) -> "SubagentRun":
         """Those that work for that run; with `most` so many at once, apart from those of other runs."""
         room = self._room if most is None else anyio.Semaphore(most)
-        return Hands(run, self._states, self._profiles, self._fleet, room)
+        return SubagentRun(run, self._states, self._profiles, self._subagent_registry, room)
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class SubagentRun:
     """Keeps the promise of `agent.core.subagents.Subagents` for one run."""
 
     parent: Run
     states: States
     profiles: Profiles
-    fleet: Fleet
+    subagent_registry: SubagentRegistry
     room: anyio.Semaphore
 
-    async def run(self, errand: Errand, *, request: str, cancel: CancelToken) -> Finding:
+    async def run(self, subagent_task: SubagentTask, *, request: str, cancel: CancelToken) -> Finding:
         """As promised. Several errands of one `request` are told apart by a number behind it."""
         if self.parent.parent is not None:
             return failed(NESTED)
         try:
-            profile = self.profiles.load(errand.agent) if errand.agent else GENERAL
+            profile = self.profiles.load(subagent_task.agent) if subagent_task.agent else GENERAL
         except (AgentMissing, AgentInvalid) as error:
             return failed(str(error))
-        self.parent.errands += 1
-        if self.parent.errands > 1:
-            request = f"{request}-{self.parent.errands}"
+        self.parent.subagent_tasks += 1
+        if self.parent.subagent_tasks > 1:
+            request = f"{request}-{self.parent.subagent_tasks}"
         async with self.room:
-            steps = self._reserve(profile.steps if errand.agent else errand.steps)
+            steps = self._reserve(profile.steps if subagent_task.agent else subagent_task.steps)
             if not steps:
                 return failed(NO_BUDGET)
-            run = self._begun(errand, profile, request, steps)
+            run = self._begun(subagent_task, profile, request, steps)
             try:
-                found = await self._watched(errand, profile, run, cancel)
+                found = await self._watched(subagent_task, profile, run, cancel)
             finally:
                 self.parent.progress.steps -= max(0, steps - run.progress.steps)
         return replace(found, text=shortened(found.text))
@@ -91,12 +91,12 @@ class Hands:
         self.parent.progress.steps += steps
         return steps
 
-    def _begun(self, errand: Errand, profile: Profile, request: str, steps: int) -> Run:
+    def _begun(self, subagent_task: SubagentTask, profile: Profile, request: str, steps: int) -> Run:
         """A run of its own: empty history, own counters, everything else the parent's."""
         parent, states = self.parent, self.states
         scope = scope_of(parent, states)
-        tools = tools_of(scope, errand.tools, profile.tools, without=profile.without)
-        lists = [asked for asked in (errand.tools, profile.tools) if asked is not None]
+        tools = tools_of(scope, subagent_task.tools, profile.tools, without=profile.without)
+        lists = [asked for asked in (subagent_task.tools, profile.tools) if asked is not None]
         named = frozenset(name for name in tools if any(allows(asked, name) for asked in lists))
         token = CancelToken()
         settings = parent.settings
@@ -135,15 +135,15 @@ class Hands:
             within=parent.within,
         )
 
-    async def _watched(self, errand: Errand, profile: Profile, run: Run, cancel: CancelToken) -> Finding:
+    async def _watched(self, subagent_task: SubagentTask, profile: Profile, run: Run, cancel: CancelToken) -> Finding:
         """Run it, and end it when it is stopped or its time is up: its waits at once, itself soon after."""
         states, conversation, steps = self.states, self.states.session.conversation, run.settings.agent.step_budget
-        limit_s = profile.timeout_s if errand.agent else errand.timeout_s
+        limit_s = profile.timeout_s if subagent_task.agent else subagent_task.timeout_s
         one = Working(
             conversation=conversation,
             request=run.id,
             agent=profile.name,
-            task=errand.text,
+            task=subagent_task.text,
             since=states.runtime.clock.now(),
             step=1,
             steps=steps,
@@ -168,10 +168,10 @@ class Hands:
             scope.cancel()
 
         try:
-            with self.fleet.joined(one, run), first_error():
+            with self.subagent_registry.joined(one, run), first_error():
                 async with anyio.create_task_group() as group:
                     group.start_soon(watch, group.cancel_scope)
-                    found = await work(task_of(errand), run, states)
+                    found = await work(task_of(subagent_task), run, states)
                     group.cancel_scope.cancel()
         finally:
             ended = SubagentEnded(

@@ -22,7 +22,7 @@ class Working:
     steps: int
 
 
-class Fleet:
+class SubagentRegistry:
     """Those of one process."""
 
     def __init__(self) -> None:

@@ -36,7 +36,7 @@ from agent.tools.batches import batches_of
 from agent.turn.accounting import total_cost
 from agent.turn.calling import CallStopped, call_model
 from agent.turn.decision import ASK_USER, Ask, Calls, Fail, Final, decide, parts_with, with_unique_ids
-from agent.turn.dispatching import Ready, not_run, record, refused, run_call, stopped, through_the_gate
+from agent.turn.dispatching import Ready, not_run, record, refused, run_call, stopped, through_approval_gate
 from agent.turn.dumping import dump_reply, dump_request
 from agent.turn.fitting import ceiling
 from agent.turn.guards import halt_before_call
@@ -206,7 +206,7 @@ async def _run_batch(batch: Sequence[ToolUse], results: dict[str, ToolResult], r
     if run.token.fired:
         results |= {use.id: not_run(use, stopped(), run, states) for use in batch}
         return
-    passed = await through_the_gate(batch, run, states, _nothing)
+    passed = await through_approval_gate(batch, run, states, _nothing)
     results |= passed.results
 
     async def one(ready: Ready) -> None:
@@ -237,8 +237,8 @@ def _request(tools: ToolSchema, run: Run, states: States, provider: Provider, hi
         volatile=volatile_prompt(model=provider.model, chat_type=chat_type, notes=notes, environment=run.environment),
     )
     last = run.progress.steps + 1 >= run.settings.agent.step_budget
-    house = "\n".join(filter(None, (run.reminder, LAST_STEP if last else "")))
-    reminder = "\n".join(filter(None, (run.recall, f"<reminder>\n{house}\n</reminder>", hint)))
+    services = "\n".join(filter(None, (run.reminder, LAST_STEP if last else "")))
+    reminder = "\n".join(filter(None, (run.recall, f"<reminder>\n{services}\n</reminder>", hint)))
     estimator = states.metrics.estimator
     fixed = estimator.tools(tools) + sum(map(estimator.text, (system.stable, system.volatile, reminder)))
     _make_room(run, states, int(ceiling(provider.context_window, run.settings.context) / estimator.scale) - fixed)

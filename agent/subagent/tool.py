@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from agent.core.errors import ToolError
-from agent.core.subagents import AGENT, Errand
+from agent.core.subagents import AGENT, SubagentTask
 from agent.core.tools import ToolContext, ToolSpec
 from agent.tools.schemas import Arguments, parsed, schema_from
 
@@ -46,8 +46,8 @@ class Agent:
         if context.subagents is None:
             raise ToolError(NESTED)
         tools = frozenset(wanted.tools) if wanted.tools is not None else None
-        errand = Errand(text=wanted.task, tools=tools, agent=wanted.agent or "")
-        finding = await context.subagents.run(errand, request=f"{context.run}-sub", cancel=context.cancel)
+        subagent_task = SubagentTask(text=wanted.task, tools=tools, agent=wanted.agent or "")
+        finding = await context.subagents.run(subagent_task, request=f"{context.run}-sub", cancel=context.cancel)
         if finding.is_error:
             raise ToolError(finding.text)
         return finding.text

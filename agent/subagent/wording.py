@@ -1,7 +1,7 @@
 """What sub-agents are told, and what is told of them. Pure."""
 
 from agent.core.framing import framed, harmless
-from agent.core.subagents import Errand, Finding
+from agent.core.subagents import Finding, SubagentTask
 from agent.subagent.profiles import Profile
 from agent.turn.guards import Halt
 
@@ -40,10 +40,13 @@ def identity_of(profile: Profile, *, steps: int) -> str:
     return "\n\n".join(filter(None, (profile.identity, DUTIES.format(steps=steps))))
 
 
-def task_of(errand: Errand) -> str:
+def task_of(subagent_task: SubagentTask) -> str:
     """The words it begins with; what goes with them is data."""
     return "\n\n".join(
-        filter(None, (harmless(errand.text), framed(errand.context, "context") if errand.context else ""))
+        filter(
+            None,
+            (harmless(subagent_task.text), framed(subagent_task.context, "context") if subagent_task.context else ""),
+        )
     )
 
 

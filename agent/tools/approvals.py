@@ -18,7 +18,7 @@ from agent.core.ids import ConversationId, PersonId
 from agent.storage import approval_rows
 from agent.storage.approval_rows import Approval, ApprovalStatus
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.tools.gate import may_decide
 from agent.tools.settings import ApprovalSettings
 
@@ -68,7 +68,7 @@ class Approvals:
     settings: Callable[[], ApprovalSettings]
     changed: Callable[[str], None] = lambda id: None
     look_again_s: float = LOOK_AGAIN_S
-    _bells: dict[str, anyio.Event] = field(default_factory=dict)
+    _wake_events: dict[str, anyio.Event] = field(default_factory=dict)
     _questions: dict[str, Approval] = field(default_factory=dict)  # open ones, for answers by text
     _asked: dict[str, Approval] = field(default_factory=dict)  # open calls, the same way
     _closing: bool = False
@@ -81,14 +81,14 @@ class Approvals:
     def close(self) -> None:
         """Let everybody who waits go; what they wait for stays open for the next process."""
         self._closing = True
-        for bell in self._bells.values():
-            bell.set()
+        for wake_event in self._wake_events.values():
+            wake_event.set()
 
     async def decided(self, id: str) -> Approval:
         """The approval once it has its answer or its time is up; still pending only when the desk closes."""
         try:
             while True:
-                bell = self._bells[id] = anyio.Event()  # before the look: what changes after it rings
+                wake_event = self._wake_events[id] = anyio.Event()  # before the look: what changes after it rings
                 one = await self.database.read(lambda conn: approval_rows.find(conn, id))
                 assert one is not None, "approvals are never removed while somebody waits"
                 if one.status != "pending" or self._closing:
@@ -101,9 +101,9 @@ class Approvals:
                     await self.end(id, "expired")
                     continue
                 with anyio.move_on_after(min(left_s, self.look_again_s)):
-                    await bell.wait()
+                    await wake_event.wait()
         finally:
-            self._bells.pop(id, None)
+            self._wake_events.pop(id, None)
 
     def expect(self, one: Approval) -> None:
         """It has been asked, and its answer may come before anybody waits for it."""
@@ -182,7 +182,7 @@ class Approvals:
         if await self.database.write(lambda conn: approval_rows.withdraw(conn, id, at=self._now())):
             self._tell(id)
 
-    async def take_up(self) -> None:
+    async def recover(self) -> None:
         """Know the questions that an earlier process asked, before their runs wait for them again."""
         for one in await self.database.read(approval_rows.pending):
             self.expect(one)
@@ -195,12 +195,12 @@ class Approvals:
     def _tell(self, id: str) -> None:
         self._questions.pop(id, None)
         self._asked.pop(id, None)
-        if (bell := self._bells.get(id)) is not None:
-            bell.set()
+        if (wake_event := self._wake_events.get(id)) is not None:
+            wake_event.set()
         self.changed(id)
 
     def _now(self) -> int:
-        return to_us(self.clock.now())
+        return to_timestamp(self.clock.now())
 
 
 def _may_allow(one: Approval, person: PersonId, settings: ApprovalSettings) -> bool:

@@ -18,7 +18,7 @@ from agent.core.tasks import LONGEST_DESCRIPTION, LONGEST_OUTPUT, MOST_TASKS, Ta
 from agent.core.tools import ToolContext, ToolSpec
 from agent.storage import task_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.tools.schemas import Arguments, parsed, schema_from
 
 NO_SESSION = "there is no session whose tasks could be kept"
@@ -37,13 +37,13 @@ class SessionTasks:
         def work(conn: Connection) -> Task:
             if task_rows.count(conn, self.session) >= MOST_TASKS:
                 raise ToolError(f"the list holds {MOST_TASKS} tasks, the most there may be; go on with those")
-            added = {"dedup": call, "description": description, "status": status, "at": to_us(self.clock.now())}
+            added = {"dedup": call, "description": description, "status": status, "at": to_timestamp(self.clock.now())}
             return task_rows.add(conn, self.session, self.conversation, **added)  # type: ignore[arg-type]
 
         return await self.database.write(work)
 
     async def update(self, id: int, *, status: TaskStatus | None, output: str | None) -> Task:
-        at = to_us(self.clock.now())
+        at = to_timestamp(self.clock.now())
         return _there(
             await self.database.write(
                 lambda conn: task_rows.change(conn, self.session, id, status=status, output=output, at=at)

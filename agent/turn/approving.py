@@ -4,15 +4,15 @@ from itertools import groupby
 
 from sqlalchemy import Connection
 
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.gate_events import ApprovalRequired, ApprovalResumed, Suspended
 from agent.core.messages import ToolUse
-from agent.core.outbox import Button, Say
+from agent.core.outbox import Button, OutgoingMessage
 from agent.core.tools import ToolContext
 from agent.storage import approval_rows, inbox_rows, outbox_rows
 from agent.storage.approval_rows import Approval
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.tools.executor import Cleared, Outcome
 from agent.tools.gate import anyone_may_decide, canonical, covers_of, digest_of, extent_of, shown_of
 from agent.turn.requests import scope_of
@@ -40,7 +40,7 @@ async def ask_person(cleared: Cleared, reason: str, run: Run, states: States) ->
 
     Raises LeftForLater, Fenced or StorageTrouble.
     """
-    desk, settings = states.runtime.approvals, run.settings.approvals
+    toolset, settings = states.runtime.approvals, run.settings.approvals
     name, requester = cleared.call.name, run.work.incoming.person
     if not anyone_may_decide(requester, settings.approvers, requester_may=settings.requester):
         return _denied(NOBODY.format(name=name))
@@ -49,17 +49,17 @@ async def ask_person(cleared: Cleared, reason: str, run: Run, states: States) ->
     one = await _asked(cleared, reason, run, states)
     announce(states, _required(one, states))
     announce(states, Suspended(conversation=one.conversation, run=run.id, correlation=one.id))
-    passing("approval.asked")
+    failpoint("approval.asked")
     began = states.runtime.clock.monotonic()
     decided: Approval | None = None
     with run.interrupts.scope():
-        decided = await desk.decided(one.id)
+        decided = await toolset.decided(one.id)
     if decided is not None and decided.status == "pending":  # the desk has closed: whoever is next asks on
         run.token.fire(SHUTDOWN)
     if run.token.fired:
         if run.token.reason == SHUTDOWN:
             raise LeftForLater
-        await (desk.withdraw(one.id) if decided is not None else desk.end(one.id, "cancelled"))
+        await (toolset.withdraw(one.id) if decided is not None else toolset.end(one.id, "cancelled"))
         return Outcome(content=CANCELLED.format(name=name), is_error=True, verdict="stopped")
     assert decided is not None
     waited_ms = round((states.runtime.clock.monotonic() - began) * 1000)
@@ -73,7 +73,7 @@ async def ask_person(cleared: Cleared, reason: str, run: Run, states: States) ->
             waited_ms=waited_ms,
         ),
     )
-    passing("approval.decided")
+    failpoint("approval.decided")
     match decided.status:
         case "approved":
             return decided
@@ -104,7 +104,7 @@ async def still_the_same(
 async def _asked(cleared: Cleared, reason: str, run: Run, states: States) -> Approval:
     """Freeze the call and ask, in one transaction; after a crash the question that stands already."""
     runtime, conversation, work = states.runtime, states.session.conversation, run.work
-    incoming, name, at = work.incoming, cleared.call.name, to_us(runtime.clock.now())
+    incoming, name, at = work.incoming, cleared.call.name, to_timestamp(runtime.clock.now())
     arguments = canonical(cleared.appraisal.arguments)
     fresh = Approval(
         id=runtime.new_id().replace("-", "")[-ID_DIGITS:],
@@ -155,7 +155,7 @@ def prompt_key(id: str) -> str:
     return f"approval:{id}"
 
 
-def _prompt(one: Approval, run: Run, states: States) -> Say:
+def _prompt(one: Approval, run: Run, states: States) -> OutgoingMessage:
     phrase, language, incoming = states.runtime.phrases, one.language, run.work.incoming
     minutes, extent = max(1, round((one.expires_at - one.created_at) / 60e6)), extent_of(one.covers)
     shown = states.tool.executor.redact(one.shown)
@@ -176,7 +176,7 @@ def _prompt(one: Approval, run: Run, states: States) -> Say:
             else []
         ),
     ]
-    return Say(
+    return OutgoingMessage(
         text="\n".join(lines),
         kind="notice",
         reply_to=run.audience.reply_to,
@@ -211,7 +211,7 @@ def _is_shared(run: Run) -> bool:
 
 
 def _required(one: Approval, states: States) -> ApprovalRequired:
-    left_s = (one.expires_at - to_us(states.runtime.clock.now())) / 1e6
+    left_s = (one.expires_at - to_timestamp(states.runtime.clock.now())) / 1e6
     return ApprovalRequired(
         conversation=one.conversation,
         run=states.lifecycle.run,

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
-from agent.compaction.state import Load
-from agent.core.crash_points import passing
+from agent.compaction.state import ContextUsage
+from agent.core.crash_points import failpoint
 from agent.core.errors import AgentError, ContextTooLong, RequestInvalid
 from agent.core.messages import FilePart
 from agent.core.provider_events import OutputSlotEscalated
@@ -82,11 +82,11 @@ async def _answered(call: Callable[[], Awaitable[Answered]], prepared: Prepared,
     while True:
         try:
             return await again()
-        except DoesNotFit as misfit:  # another provider answers now, with a smaller window
+        except DoesNotFit as poison_message:  # another provider answers now, with a smaller window
             if fitted:
                 raise
             fitted, again = True, call
-            await make_room(_load(prepared, run, states, misfit.provider), run, states)
+            await make_room(_load(prepared, run, states, poison_message.provider), run, states)
         except AgentError as error:
             if await _made_shorter(error, prepared, run, states, repeated=shortened):
                 shortened = True
@@ -129,7 +129,7 @@ def _holds_files(run: Run) -> bool:
     return any(isinstance(part, FilePart) for message in run.messages for part in message.parts)
 
 
-def _load(prepared: Prepared, run: Run, states: States, provider: Provider | None = None) -> Load:
+def _load(prepared: Prepared, run: Run, states: States, provider: Provider | None = None) -> ContextUsage:
     provider = provider or states.provider.slot.current()
     fixed = fixed_of(run, states, provider, prepared.memory)
     return load_of(fixed, provider, states, run.settings, first=not run.progress.model_calls)
@@ -177,7 +177,7 @@ async def _call(
         built = build_request(run, states, provider, prepared.memory, hint=hint, max_tokens=max_tokens)
         dump_request(built.request, states)
         run.prefix = built.prefix
-        passing("model.before")
+        failpoint("model.before")
         return Attempt(built.request, built.raw_tokens)
 
     answered = await call_model(attempt, run, states, previewed=previewed, need=need_of(run, states))

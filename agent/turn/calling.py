@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from agent.core.context_events import EstimatorCalibrated
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.errors import AgentError, ProviderBarred, ProviderUnpriced
 from agent.core.events import StreamDelta
-from agent.core.provider_events import DecisionCompleted, ProviderReturned, ProviderStoodIn, RetryScheduled
+from agent.core.provider_events import DecisionCompleted, ProviderFailedOver, ProviderReturned, RetryScheduled
 from agent.providers.calling import Answered, Attempt, Call
-from agent.providers.metering import Bill, Spent
+from agent.providers.metering import CostAttribution, Spent
 from agent.providers.provider import Provider
 from agent.providers.slot import NO_NEED, Need
 from agent.turn.accounting import note_spent
@@ -35,7 +35,7 @@ async def call_model(
     call = Call(
         route=partial(slot.route, need),
         prepare=prepare,
-        bill=bill_of(run, states),
+        attribution=attribution_of(run, states),
         counting=states.metrics.estimator,
         silence_s=timeouts.llm,
         stream_s=timeouts.llm_stream,
@@ -82,10 +82,10 @@ def _tell_calibrated(provider: Provider, run: Run, states: States) -> None:
         announce(states, event)
 
 
-def bill_of(run: Run, states: States, *, purpose: str = "turn") -> Bill:
+def attribution_of(run: Run, states: States, *, purpose: str = "turn") -> CostAttribution:
     """Who pays for the turn's own calls, and for others that are made for it; a sub-agent's are its parent's to pay."""
     incoming = run.work.incoming
-    return Bill(
+    return CostAttribution(
         purpose=purpose if run.parent is None else SUBAGENT,
         conversation=states.session.conversation,
         session=run.session,
@@ -121,15 +121,15 @@ class _Following:
     def begins(self, provider: Provider) -> None:
         """The first stand-in is told of at once, people wait; another may only be tried to see whether it can again."""
         state = self.states.provider
-        if state.standing_in is None and provider.name != self.chosen:
+        if state.fallback is None and provider.name != self.chosen:
             self._stands_in(provider)
 
     def _stands_in(self, provider: Provider) -> None:
         """Said once for each change, however long it lasts: not again for every call (PEERS §3.14)."""
         state = self.states.provider
-        state.standing_in, state.over_budget = provider.name, self.barred
+        state.fallback, state.over_budget = provider.name, self.barred
         self.retrying = False  # the line about it stays for a while
-        event = ProviderStoodIn(
+        event = ProviderFailedOver(
             conversation=self.states.session.conversation,
             run=self.run.id,
             provider=provider.name,
@@ -141,10 +141,10 @@ class _Following:
 
     def answers(self, provider: Provider) -> None:
         state, chosen = self.states.provider, self.chosen
-        if state.standing_in is not None and provider.name not in (chosen, state.standing_in):
+        if state.fallback is not None and provider.name not in (chosen, state.fallback):
             self._stands_in(provider)
-        elif state.standing_in is not None and provider.name == chosen:
-            state.standing_in, state.over_budget = None, False
+        elif state.fallback is not None and provider.name == chosen:
+            state.fallback, state.over_budget = None, False
             event = ProviderReturned(
                 conversation=self.states.session.conversation,
                 run=self.run.id,
@@ -158,7 +158,7 @@ class _Following:
     def delta(self, text: str) -> None:
         if self.previewed:
             self.run.speech.delta(text)
-        passing("model.stream")
+        failpoint("model.stream")
         if self.publishes:
             event = StreamDelta(conversation=self.states.session.conversation, run=self.run.id, content=text)
             self.states.runtime.bus.publish(event)

@@ -11,10 +11,10 @@ from agent.compaction.asking import Ask, Question
 from agent.core.errors import AgentError
 from agent.memory import extraction
 from agent.memory.audience import Scope
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.storage.errors import StorageError
-from agent.storage.moments import to_us
-from agent.turn.calling import bill_of
+from agent.storage.moments import to_timestamp
+from agent.turn.calling import attribution_of
 from agent.turn.run import Run
 from agent.turn.settings import Settings
 from agent.turn.states import States
@@ -31,14 +31,14 @@ def catch_up_soon(run: Run, states: States, ask: Ask) -> None:
     wanted = settings.graph.enabled or (memory.vectors is not None and settings.semantic.engine != "off")
     if scope is None or not run.opened or not wanted:
         return
-    bill = bill_of(run, states)
+    attribution = attribution_of(run, states)
 
     async def job() -> None:
         if states.memory.catching_up:
             return
         states.memory.catching_up = True
         try:
-            await _vectors(scope, bill, states)
+            await _vectors(scope, attribution, states)
             await _graph(scope, run.settings, states, ask)
         finally:
             states.memory.catching_up = False
@@ -46,12 +46,12 @@ def catch_up_soon(run: Run, states: States, ask: Ask) -> None:
     states.context.jobs.start(job)
 
 
-async def _vectors(scope: Scope, bill: Bill, states: States) -> None:
+async def _vectors(scope: Scope, attribution: CostAttribution, states: States) -> None:
     vectors = states.runtime.memory.vectors
     if vectors is None:
         return
     try:
-        await vectors.catch_up(scope.own, bill)
+        await vectors.catch_up(scope.own, attribution)
     except (AgentError, StorageError, SQLAlchemyError, TimeoutError, OSError) as error:
         log.warning("vectors wait for the next turn: %s", _short(error), extra={"conversation": scope.conversation})
 
@@ -73,7 +73,7 @@ async def _graph(scope: Scope, settings: Settings, states: States, ask: Ask) -> 
         return await ask(question)
 
     runtime = states.runtime
-    at = to_us(runtime.clock.now())
+    at = to_timestamp(runtime.clock.now())
     try:
         await extraction.read_new(runtime.database, scope, asked, every=graph.every, at=at)
     except (AgentError, StorageError, SQLAlchemyError, TimeoutError, OSError) as error:

@@ -11,7 +11,7 @@ from agent.core.provider_events import ContextDegraded
 from agent.goals import store as goals
 from agent.sessions import store
 from agent.storage import audit_rows
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.tools.deferring import loaded_in
 from agent.tools.plan_mode import ENTER, EXIT
 from agent.turn.environment import environment_of, look
@@ -116,7 +116,7 @@ async def load_history(run: Run, states: States) -> None:
 
     def planned(conn: Connection) -> bool:
         found = store.find(conn, session)
-        since = to_us(found.created_at) if found is not None else 0
+        since = to_timestamp(found.created_at) if found is not None else 0
         last = audit_rows.last_run(conn, conversation, (ENTER, EXIT))
         return last is not None and last.tool == ENTER and last.at >= since
 

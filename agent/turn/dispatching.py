@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import anyio
 from sqlalchemy import Connection
 
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.events import ToolEnded, ToolStarted
 from agent.core.framing import framed, harmless
 from agent.core.gate_events import PermissionDenied
@@ -18,14 +18,14 @@ from agent.definitions import allows
 from agent.storage import approval_rows
 from agent.storage.approval_rows import Approval
 from agent.storage.audit_rows import Record
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.tools.executor import Cleared, Outcome
 from agent.tools.gate import Rules, canonical, covers_of, gate_for
 from agent.turn.accounting import note_tool_time
 from agent.turn.approving import LeftForLater, ask_person, still_the_same
 from agent.turn.hooking import file_changed, fire, fire_soon, of_call
 from agent.turn.interim_text import commit_before_question
-from agent.turn.parking import parked
+from agent.turn.parking import waiting_for_approval
 from agent.turn.requests import scope_of
 from agent.turn.run import SHUTDOWN, Run
 from agent.turn.shortening import shortened
@@ -64,7 +64,7 @@ class Passed:
     results: dict[str, ToolResult] = field(default_factory=dict)
 
 
-async def through_the_gate(
+async def through_approval_gate(
     batch: Sequence[ToolUse],
     run: Run,
     states: States,
@@ -107,7 +107,7 @@ async def through_the_gate(
         passed.results[use.id] = not_run(use, answer, run, states, by="person")
 
     with first_error():
-        async with parked(run, states), anyio.create_task_group() as group:
+        async with waiting_for_approval(run, states), anyio.create_task_group() as group:
             for cleared, context in asking:
                 group.start_soon(ask, cleared, context)
     return passed
@@ -128,14 +128,14 @@ async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:
     use, conversation = ready.use, states.session.conversation
     announce(states, ToolStarted(conversation=conversation, run=run.id, tool_name=use.name, tool_call_id=use.id))
     outcome = stopped()
-    passing("tool.started")
+    failpoint("tool.started")
     with run.interrupts.scope():
         outcome = await states.tool.executor.perform(
             ready.cleared, ready.context, limits_of(run.settings), confirmed=ready.approval is not None
         )
     if outcome.verdict == "stopped" and run.token.reason == SHUTDOWN:
         raise LeftForLater
-    passing("tool.ended")
+    failpoint("tool.ended")
     note_tool_time(outcome.elapsed_ms, run)
     _announce_end(use, outcome, run, states)
     if states.context.dumps.on:
@@ -253,7 +253,7 @@ def record(use: ToolUse, outcome: Outcome, run: Run, states: States, approval: A
         person=run.work.incoming.person,
         result=beginning_of(outcome.content, LONGEST_RECORDED, redact),
         elapsed_ms=outcome.elapsed_ms,
-        at=to_us(states.runtime.clock.now()),
+        at=to_timestamp(states.runtime.clock.now()),
     )
     run.records.append(written)
     return written

@@ -10,17 +10,17 @@ from collections.abc import Callable
 import anyio
 from sqlalchemy import Connection
 
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.messages import ToolUse
-from agent.core.outbox import Answer, Button, Question, Say
+from agent.core.outbox import Answer, Button, OutgoingMessage, Question
 from agent.storage import approval_rows, inbox_rows, outbox_rows
 from agent.storage.approval_rows import TAKES_WORDS, Approval
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.tools.gate import digest_of
 from agent.turn.approving import ID_DIGITS, PRESS, LeftForLater, prompt_key
 from agent.turn.interim_text import commit_before_question
-from agent.turn.parking import parked
+from agent.turn.parking import waiting_for_approval
 from agent.turn.run import SHUTDOWN, Run
 from agent.turn.states import States
 
@@ -39,7 +39,7 @@ async def elicit(question: Question, use: ToolUse, run: Run, states: States) -> 
     """
     number = run.asked[use.id] = run.asked.get(use.id, 0) + 1
     await _commit_text(run, states)
-    one = await _asked(question, approval_rows.question_key(use.id, number), use, run, states)
+    one = await _asked_person(question, approval_rows.question_key(use.id, number), use, run, states)
     decided = await _decided(one, run, states)
     if decided is None:
         await anyio.sleep_forever()
@@ -84,32 +84,32 @@ async def _commit_text(run: Run, states: States) -> None:
 
 async def _decided(one: Approval, run: Run, states: States) -> Approval | None:
     """The question with its answer, or withdrawn; None: the process ends, and it stands."""
-    desk = states.runtime.approvals
-    passing("question.open")
+    toolset = states.runtime.approvals
+    failpoint("question.open")
     decided: Approval | None = None
     try:
-        async with parked(run, states):
+        async with waiting_for_approval(run, states):
             with run.interrupts.scope():
-                decided = await desk.decided(one.id)
+                decided = await toolset.decided(one.id)
     except anyio.get_cancelled_exc_class():  # the call is over: its time, its server
         if run.token.reason != SHUTDOWN:
             with anyio.CancelScope(shield=True):
-                await desk.end(one.id, "cancelled")
+                await toolset.end(one.id, "cancelled")
         raise
     if decided is not None and decided.status == "pending":  # the desk has closed
         run.token.fire(SHUTDOWN)
     if run.token.fired and run.token.reason == SHUTDOWN:
         return None
     if decided is None or decided.status == "pending":
-        await desk.end(one.id, "cancelled")
+        await toolset.end(one.id, "cancelled")
         return one
     return decided
 
 
-async def _asked(question: Question, key: str, use: ToolUse, run: Run, states: States) -> Approval:
+async def _asked_person(question: Question, key: str, use: ToolUse, run: Run, states: States) -> Approval:
     """Ask, in one transaction; after a crash the question that was asked already."""
     runtime, conversation, work = states.runtime, states.session.conversation, run.work
-    at, prompt = to_us(runtime.clock.now()), states.tool.executor.redact(question.prompt)
+    at, prompt = to_timestamp(runtime.clock.now()), states.tool.executor.redact(question.prompt)
     fresh = Approval(
         id=runtime.new_id().replace("-", "")[-ID_DIGITS:],
         conversation=conversation,
@@ -142,7 +142,7 @@ async def _asked(question: Question, key: str, use: ToolUse, run: Run, states: S
                 inbox_id=None,
                 part=0,
                 dedup=prompt_key(one.id),
-                say=_prompt(one, question.asides, run, states),
+                say=_question_prompt(one, question.asides, run, states),
                 at=at,
             )
         take_first(conn)
@@ -154,7 +154,7 @@ async def _asked(question: Question, key: str, use: ToolUse, run: Run, states: S
         return one
 
 
-def _prompt(one: Approval, asides: int, run: Run, states: States) -> Say:
+def _question_prompt(one: Approval, asides: int, run: Run, states: States) -> OutgoingMessage:
     """The last `asides` of the choices stand in a row of their own."""
     phrase, language = states.runtime.phrases, one.language
     buttons = tuple(
@@ -167,7 +167,7 @@ def _prompt(one: Approval, asides: int, run: Run, states: States) -> Say:
     )
     answers = len(buttons) - asides
     by_text = "answer_in_words" if one.takes_words else "answer_by_text"
-    return Say(
+    return OutgoingMessage(
         text=one.shown,
         kind="notice",
         reply_to=run.audience.reply_to,

@@ -10,7 +10,7 @@ from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderB
 from agent.core.events import ExecuteStarted
 from agent.core.framing import unframed
 from agent.core.messages import Message, TextPart, ToolUse
-from agent.ledger.purses import PurseEmpty
+from agent.ledger.purses import CapReached
 from agent.ledger.spending import OverBudget, Unpriced, amount
 from agent.providers.calling import ModelTooSlow
 from agent.providers.replies import Reply, ReplyTooLarge
@@ -57,8 +57,8 @@ async def _loop(prepared: Prepared, run: Run, states: States) -> Executed:
         if halt is not None:
             notice = Notice(halt.phrase, halt.values)
             return Executed(verdict="failed", text=run.speech.text, notice=notice, error=halt.phrase)
-        if states.goal.gives_way and run.progress.model_calls:
-            run.gave_way = True
+        if states.goal.preemptible and run.progress.model_calls:
+            run.preempted = True
             return Executed(verdict="answered", text=run.speech.text)
         began = await fire("on_turn_start", run, states)
         if began.blocked:
@@ -91,8 +91,10 @@ async def _iteration(prepared: Prepared, run: Run, states: States, context: str)
     except CallStopped:
         keep_partial(run, states)
         return Executed(verdict="cancelled", text=run.speech.text, notice=Notice("stopped"))
-    except DoesNotFit as misfit:
-        return Executed(verdict="failed", text=run.speech.text, notice=misfit.notice, error=misfit.notice.phrase)
+    except DoesNotFit as poison_message:
+        return Executed(
+            verdict="failed", text=run.speech.text, notice=poison_message.notice, error=poison_message.notice.phrase
+        )
     except NoProviders as error:
         return await _wait_for_providers(error, run, states)
     except ProviderBusy as error:
@@ -172,7 +174,7 @@ def _failed(error: AgentError, run: Run, states: States) -> Executed:
             notice = Notice("reply_too_large")
         case OverBudget():
             notice = over_budget(error, run, states)
-        case PurseEmpty():
+        case CapReached():
             notice = Notice(*sentence_of(error))
         case Unpriced():
             notice = Notice("unpriced", {"model": error.model})

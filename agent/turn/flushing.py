@@ -20,7 +20,7 @@ from agent.providers.replies import Reply
 from agent.providers.watching import Unwatched
 from agent.tools.executor import Cleared, Outcome
 from agent.tools.gate import gate_for
-from agent.turn.calling import bill_of
+from agent.turn.calling import attribution_of
 from agent.turn.decision import parts_with
 from agent.turn.dispatching import looked_at, record, refused, rules_of, stopped
 from agent.turn.fitting import ceiling
@@ -96,7 +96,7 @@ class Flushing:
         call = Call(
             route=states.provider.slot.route,
             prepare=prepare,
-            bill=bill_of(run, states, purpose=PURPOSE),
+            attribution=attribution_of(run, states, purpose=PURPOSE),
             counting=estimator,
             silence_s=timeouts.llm,
             stream_s=WITHIN_S,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from agent.core.ids import SessionId
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.goals import lifecycle, store, ticks
 from agent.goals.claims import claims
 from agent.goals.driver import Came, Moved, Outcome, Tick, after_person, after_turn
@@ -18,7 +18,7 @@ from agent.goals.lifecycle import SessionGoal
 from agent.goals.stored import Goal, Reason, Used
 from agent.goals.telling import ending
 from agent.ledger import rows
-from agent.ledger.purses import PurseEmpty
+from agent.ledger.purses import CapReached
 from agent.ledger.spending import amount
 from agent.storage import conversation_rows, outbox_rows
 from agent.turn.run import Executed, Run
@@ -78,9 +78,9 @@ def write_move(conn: Connection, moved: Moved, states: States, at: int, *, answe
     goal = moved.goal
     store.save(conn, goal, at)
     if isinstance(moved.next, Tick):
-        ticks.put_off(conn, goal, after_s=moved.next.after_s, at=at)
+        ticks.schedule_wake_up(conn, goal, after_s=moved.next.after_s, at=at)
     if moved.ended:
-        ticks.call_off(conn, goal)
+        ticks.cancel_wake_ups(conn, goal)
         says = ending(goal, states.runtime.phrases, states.goal.buttons, answer=answer)
         for part, say in enumerate(says):
             outbox_rows.add(
@@ -149,7 +149,7 @@ def spent_on(conn: Connection, goal: Goal, *, turns: int = 0) -> Used:
     )
 
 
-def sentence_of(error: PurseEmpty) -> tuple[str, dict[str, object]]:
+def sentence_of(error: CapReached) -> tuple[str, dict[str, object]]:
     """Why a call for the goal was not made: key and values of the sentence."""
     if error.needed is None:
         return "goal_why_unpriced", {}
@@ -186,7 +186,7 @@ def _came(executed: Executed, run: Run) -> Came:
         case "cancelled":
             return "gave_way"
         case "answered":
-            return "gave_way" if run.gave_way else "went"
+            return "gave_way" if run.preempted else "went"
     if phrase in BOUNDS:
         return "went"
     if phrase.startswith(BARRED):
@@ -194,6 +194,6 @@ def _came(executed: Executed, run: Run) -> Came:
     return "broke" if phrase in PASSING else "gave_up"
 
 
-def said_now(executed: Executed, says: Sequence[Say]) -> tuple[Say, ...]:
+def said_now(executed: Executed, says: Sequence[OutgoingMessage]) -> tuple[OutgoingMessage, ...]:
     """Of a goal's own turn only a question to a person is said at once; answers wait for the end."""
     return tuple(says) if executed.verdict == "waiting" else ()

@@ -67,7 +67,7 @@ async def heal(error: RequestInvalid, call: Callable[[], Awaitable[Answered]], r
         if answered.provider.name != states.provider.slot.current().name:
             await read_anew(run, states)  # a stand-in may have taken it as well
             return answered
-        run.set_aside = count
+        run.quarantined = count
         log.warning("%d messages of the history are set aside", count, extra={"run": run.id})
         return answered
     raise error

@@ -112,11 +112,11 @@ def file_changed(path: str, run: Run, states: States) -> None:
     states.context.jobs.start(job)
 
 
-async def compaction_begins(rung: str, states: States) -> None:
+async def compaction_begins(stage: str, states: States) -> None:
     """Room is about to be made; nothing a hook says keeps it from that (W-26)."""
     hooks, lifecycle = states.runtime.hooks, states.lifecycle
     if hooks.wants("pre_compact"):
-        told = {"conversation": states.session.conversation, "run": lifecycle.run or "", "rung": rung}
+        told = {"conversation": states.session.conversation, "run": lifecycle.run or "", "rung": stage}
         await hooks.fire("pre_compact", told)
 
 

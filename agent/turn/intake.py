@@ -7,7 +7,7 @@ from functools import partial
 from sqlalchemy import Connection
 
 from agent.compaction.pinning import deserves_pin, states_rule
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import FilePart, Message
 from agent.goals import store as goals
@@ -18,8 +18,8 @@ from agent.sessions.records import Place, Stored
 from agent.sessions.runs import Checkpoint, Loop
 from agent.storage import task_rows
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_us
-from agent.turn.calling import bill_of
+from agent.storage.moments import to_timestamp
+from agent.turn.calling import attribution_of
 from agent.turn.guards import Progress
 from agent.turn.interim_text import committed_up_to
 from agent.turn.prompt import also_told, user_message
@@ -77,22 +77,22 @@ def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
     ids = _Ids(run=RunId(new_id()), session=session.id or SessionId(new_id()), fresh=session.id is None)
     written = states.metrics.estimator.written
     message, style = user_message(work, at), partial(style_line, conn, work, states)
-    opening = _open(conn, work, session.conversation, ids, message, to_us(at), written, style=style)
+    opening = _open(conn, work, session.conversation, ids, message, to_timestamp(at), written, style=style)
     return _with_more(conn, opening, work, states)
 
 
 async def hear(run: Run, states: States) -> None:
     """Put what was said in voice messages into the work's words, before they are stored. A stop ends the listening."""
-    incoming, hearing = run.work.incoming, states.runtime.hearing
+    incoming, voice_transcription = run.work.incoming, states.runtime.voice_transcription
     files = _voices(incoming, states)
-    run.voice_unheard = hearing.unheard(incoming.files, states.provider.slot.current().takes)
+    run.voice_unheard = voice_transcription.hidden_from_history(incoming.files, states.provider.slot.current().takes)
     if not files or await _was_begun(run, states):
         return
     outbox = states.runtime.outbox
     outbox.status(states.runtime.phrases("listening", incoming.language))
     words = [incoming.text] if incoming.text.strip() else []
     with run.interrupts.scope():
-        words += [await hearing.written(file, bill_of(run, states)) for file in files]
+        words += [await voice_transcription.written(file, attribution_of(run, states)) for file in files]
     outbox.status("")
     run.work = replace(run.work, incoming=replace(incoming, text="\n\n".join(words)))
 
@@ -105,10 +105,12 @@ async def _was_begun(run: Run, states: States) -> bool:
 
 
 def _voices(incoming: Incoming, states: States) -> Sequence[FilePart]:
-    return states.runtime.hearing.wanted(incoming.files, incoming.text, states.provider.slot.current().takes)
+    return states.runtime.voice_transcription.wanted(
+        incoming.files, incoming.text, states.provider.slot.current().takes
+    )
 
 
-async def take_in(run: Run, states: States) -> Taken:
+async def ingest(run: Run, states: States) -> Taken:
     """Store the message, the run and, with the first message, the session, in one transaction (W-12, W-14).
 
     What `open_early` has stored is taken as it is. A run that was cut off is taken up where it was. Raises Fenced or
@@ -122,7 +124,9 @@ async def take_in(run: Run, states: States) -> Taken:
         if refused is not None:
             return Taken(refused=refused, at=at)
         message = user_message(run.work, at)
-        opening = await states.runtime.database.write(lambda conn: _open_whole(conn, run, states, message, to_us(at)))
+        opening = await states.runtime.database.write(
+            lambda conn: _open_whole(conn, run, states, message, to_timestamp(at))
+        )
     if opening.terminated:
         return Taken(refused=Executed(verdict="refused", notice=Notice("session_terminated")), at=at)
     if opening.over:
@@ -232,7 +236,7 @@ def _open(
         epoch=work.epoch,
         at=at,
     )
-    loop = runs.take_up(conn, ids.session, work.inbox_id) if work.kind == "message" and not ids.fresh else None
+    loop = runs.recover(conn, ids.session, work.inbox_id) if work.kind == "message" and not ids.fresh else None
     if work.kind == "message" and _deserves_pin(conn, work, ids):
         message = replace(message, pinned=True)
     counted = written(message)
@@ -240,7 +244,7 @@ def _open(
     first = Stored(message=message, inbox_id=work.inbox_id, position=0, person=person, counted=counted)
     id = store.append(conn, ids.session, conversation, first, at=at)
     store.grow(conn, ids.session, messages=1, prompt=0, output=0, at=at)
-    passing("intake.commit")
+    failpoint("intake.commit")
     return Opening(
         run=ids.run,
         session=ids.session,

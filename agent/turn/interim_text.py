@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from sqlalchemy import Connection
 
-from agent.core.crash_points import passing
-from agent.core.outbox import Say
+from agent.core.crash_points import failpoint
+from agent.core.outbox import OutgoingMessage
 from agent.sessions.records import Stored
 from agent.storage import outbox_rows
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.turn.run import Run
 from agent.turn.silence import is_silence
 from agent.turn.states import States
@@ -31,9 +31,9 @@ async def commit_before_question(
     if is_silence(text):
         await write(lambda conn: None)
         return
-    conversation, audience, at = states.session.conversation, run.audience, to_us(states.runtime.clock.now())
+    conversation, audience, at = states.session.conversation, run.audience, to_timestamp(states.runtime.clock.now())
     inbox_id, position = run.work.inbox_id, run.next_position + len(run.messages) - len(run.ids) - 1
-    say = Say(text=text, kind="reply", reply_to=audience.reply_to, interaction=audience.interaction)
+    say = OutgoingMessage(text=text, kind="reply", reply_to=audience.reply_to, interaction=audience.interaction)
 
     def also(conn: Connection) -> None:
         outbox_rows.add(
@@ -50,7 +50,7 @@ async def commit_before_question(
     with states.runtime.outbox.committing() as take_first:
         await write(also)
     run.speech.committed()
-    passing("text.committed")
+    failpoint("text.committed")
 
 
 def committed_up_to(conn: Connection, inbox_id: int, stored: Sequence[Stored]) -> int | None:

@@ -79,7 +79,7 @@ async def learn_from(executed: Executed, run: Run, states: States) -> None:
 
 def _outcome(executed: Executed, run: Run) -> Outcome:
     declined = executed.notice is not None and executed.notice.phrase == "model_declined"
-    return outcome_of(executed.verdict, stopped=run.token.fired, gave_way=run.gave_way, declined=declined)
+    return outcome_of(executed.verdict, stopped=run.token.fired, preempted=run.preempted, declined=declined)
 
 
 def _use_of(pick: Pick, run: Run) -> Use:

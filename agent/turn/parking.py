@@ -8,7 +8,7 @@ from agent.turn.states import States
 
 
 @asynccontextmanager
-async def parked(run: Run, states: States) -> AsyncIterator[None]:
+async def waiting_for_approval(run: Run, states: States) -> AsyncIterator[None]:
     """Nobody is at work in the block; several calls at once may ask for it. A stop waits for no place."""
     source = states.lifecycle.source
     with run.time.paused(), states.runtime.outbox.awaiting():

@@ -6,17 +6,17 @@ from sqlalchemy import Connection
 
 from agent.compaction.pairs import with_orphaned_uses_answered
 from agent.compaction.writing import settle, writing_of
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.events import PersistStarted
 from agent.core.long_texts import beginning_of
-from agent.core.outbox import Say, Tone
+from agent.core.outbox import OutgoingMessage, Tone
 from agent.core.provider_events import TokensUsed
 from agent.ledger import rows
 from agent.sessions import runs, store
 from agent.sessions.runs import Loop, RunState
 from agent.storage import audit_rows, inbox_rows, outbox_rows
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.turn.accounting import total_cost
 from agent.turn.goals import Closed, close_goals, said_now, settle_goals
 from agent.turn.remembering import keep_words
@@ -57,10 +57,15 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     if run.opened:
         run.messages = with_orphaned_uses_answered(run.messages)
     work, says = run.work, says_of(executed, run, states)
-    unheard = run.opened and not says and not run.speech.was_committed and (run.unheard or work.incoming.may_be_silent)
+    hidden_from_history = (
+        run.opened
+        and not says
+        and not run.speech.was_committed
+        and (run.hidden_from_history or work.incoming.may_be_silent)
+    )
     step = writing_of(states.message.compaction) if run.opened else None
     growth = growth_of(run, states)
-    at = to_us(runtime.clock.now())
+    at = to_timestamp(runtime.clock.now())
     conversation = states.session.conversation
 
     def commit(conn: Connection) -> tuple[list[int | None], list[int] | None, Closed]:
@@ -73,9 +78,9 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         ends_now = run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at, loop)
         if ends_now:
             ids = write_growth(conn, growth, run, conversation, at, states)
-            if not unheard:
+            if not hidden_from_history:
                 keep_words(conn, run, [*run.ids, *ids], runtime.memory.lexicon, at=at)
-        if unheard:  # a heartbeat with nothing to say must not fill the history that every call sends
+        if hidden_from_history:  # a heartbeat with nothing to say must not fill the history that every call sends
             store.hide_run(conn, work.inbox_id)
         for part, say in enumerate(says):
             outbox_rows.add(
@@ -97,26 +102,26 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
                 say=_voice_unheard(run, states),
                 at=at,
             )
-        if run.closing is not None:
-            run.closing(conn, executed, at)
+        if run.on_commit is not None:
+            run.on_commit(conn, executed, at)
         closed = close_goals(conn, executed, run, states, at) if ends_now or not run.opened else Closed()
         refused = executed.verdict == "refused" and not run.opened
         note = executed.notice.phrase if refused and executed.notice is not None else None
         if executed.verdict == "failed" and executed.error:
             note = beginning_of(executed.error, LONGEST_NOTE, states.tool.executor.redact)
-        if run.set_aside:
-            gone = f"{inbox_rows.SET_ASIDE}: {run.set_aside} messages"
+        if run.quarantined:
+            gone = f"{inbox_rows.SET_ASIDE}: {run.quarantined} messages"
             note = f"{gone}; {note}" if note else gone
         status: inbox_rows.InboxStatus = "refused" if refused else "done"
         inbox_rows.finish(conn, work.inbox_ids, status, work.epoch, note)
         take_first(conn)
-        passing("commit.within")
+        failpoint("commit.within")
         return ids, placed, closed
 
-    passing("commit.before")
+    failpoint("commit.before")
     with runtime.outbox.committing() as take_first:
         ids, placed, closed = await runtime.database.write(commit)
-        passing("commit.after")
+        failpoint("commit.after")
     if step is not None and placed is not None:
         settle(states.message.compaction, step, placed)
     note_stored(run, states, growth, ids)
@@ -124,7 +129,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     if states.message.loaded and run.opened:
         same = all(one.parts is other.parts for one, other in zip(before, run.messages, strict=False))
         known = len(run.ids) == len(run.messages) and None not in run.ids
-        if not unheard and same and known and placed is not None:
+        if not hidden_from_history and same and known and placed is not None:
             sync_window(run, states)
         else:  # a repeated commit knows no ids, and what was forgotten meanwhile must be read as it stands now
             states.message.forget()
@@ -132,7 +137,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     return Persisted(transcript_updated=run.opened, session_updated=run.opened, memory_updated=run.notes_written)
 
 
-def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
+def says_of(executed: Executed, run: Run, states: States) -> tuple[OutgoingMessage, ...]:
     """What the person gets: what the model said, then what the house adds."""
     audience = run.audience
     if run.work.incoming.may_be_silent and (not executed.success or is_silence(executed.text)):
@@ -140,7 +145,7 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
     says = []
     if executed.text.strip():
         says.append(
-            Say(
+            OutgoingMessage(
                 text=executed.text,
                 kind="reply",
                 reply_to=audience.reply_to,
@@ -149,8 +154,8 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
             )
         )
     notices = [executed.notice] if executed.notice is not None else []
-    if run.set_aside:
-        notices.append(Notice("history_set_aside", {"count": run.set_aside}))
+    if run.quarantined:
+        notices.append(Notice("history_set_aside", {"count": run.quarantined}))
     if run.without_tools:
         notices.append(Notice("model_without_tools", {"model": run.without_tools}))
     if run.opened:
@@ -160,7 +165,7 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
         if notice is executed.notice and notice.phrase in ERRORS:
             sentence = _with_reference(sentence, executed, run, states)
         says.append(
-            Say(
+            OutgoingMessage(
                 text=sentence,
                 kind="notice",
                 reply_to=audience.reply_to if not says else None,
@@ -174,10 +179,12 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
     return said_now(executed, says) if run.work.incoming.wake_up is not None else tuple(says)
 
 
-def _voice_unheard(run: Run, states: States) -> Say:
+def _voice_unheard(run: Run, states: States) -> OutgoingMessage:
     """That voice messages are not heard here. A group hears of it below the message."""
     text = states.runtime.phrases("voice_unheard", run.audience.language)
-    return Say(text=text, kind="notice", reply_to=run.audience.reply_to, answers=run.audience.message, verbatim=True)
+    return OutgoingMessage(
+        text=text, kind="notice", reply_to=run.audience.reply_to, answers=run.audience.message, verbatim=True
+    )
 
 
 def tone_of(notice: Notice, executed: Executed) -> Tone:

@@ -24,7 +24,7 @@ from agent.turn.catching_up import catch_up_soon
 from agent.turn.context import prepare
 from agent.turn.execute import execute, keep_partial
 from agent.turn.hooking import fire, fire_soon, folder_changed, session_begins
-from agent.turn.intake import Opening, hear, take_in
+from agent.turn.intake import Opening, hear, ingest
 from agent.turn.landing import land
 from agent.turn.learning import learn_from, pick_skill
 from agent.turn.persist import persist
@@ -56,14 +56,14 @@ async def turn(
     async with _announced(run, states) as endings:
         await hear(run, states)
         await land(run, states)
-        taken = await take_in(run, states)
+        taken = await ingest(run, states)
         if taken.refused is None:
             states.lifecycle.placed_for = run.session
             if run.fresh and not run.resumed:
                 await session_begins(run, states)
             await folder_changed(run, states)
             await save_place(run, states)
-            run.execution = _surroundings(states, run.session)  # with what they have set; from here on it stays
+            run.execution = _execution_context(states, run.session)  # with what they have set; from here on it stays
         endings.append(taken.refused or await _bounded(run, states, answer or _answer))
         if endings[-1].verdict != "suspended":
             await take_back_offer(run, states)
@@ -120,7 +120,7 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
         token=token,
         interrupts=Interrupts(token),
         time=TimeLimit(effective.agent.execution_timeout_ms / 1000),
-        execution=_surroundings(states, current),
+        execution=_execution_context(states, current),
         audience=Audience(
             person=incoming.person,
             message=incoming.message_ref,
@@ -144,7 +144,7 @@ async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
     runtime, lifecycle, conversation = states.runtime, states.lifecycle, states.session.conversation
     lifecycle.begin(run.id, run.token, at=runtime.clock.now(), said_at=run.work.incoming.received_at)
     lifecycle.language = run.audience.language
-    states.goal.working_on, states.goal.gives_way = run.goal, False  # that of a person's turn is known later
+    states.goal.working_on, states.goal.preemptible = run.goal, False  # that of a person's turn is known later
     runtime.outbox.begin(run.audience)
     runtime.bus.publish(LoopStarted(conversation=conversation, run=run.id, session=run.session))
     endings: list[Executed] = []
@@ -217,7 +217,7 @@ def _enforce_stop(run: Run) -> None:
     run.time.end_within(run.settings.timeouts.stop_grace)
 
 
-def _surroundings(states: States, session: SessionId | None) -> ExecutionContext:
+def _execution_context(states: States, session: SessionId | None) -> ExecutionContext:
     """Where this turn's tools work, as the turn begins (Z-111)."""
     lifecycle, workspace = states.lifecycle, states.tool.workspace
     tools, mcp = states.runtime.settings.tools, states.runtime.settings.mcp

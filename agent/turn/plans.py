@@ -17,14 +17,14 @@ from agent.core.groups import first_error
 from agent.goals.stored import Reason
 from agent.plans import store, wakes
 from agent.plans.errands import as_they_are, put_together
-from agent.plans.graph import MOST_CUT_OFFS, cost_of, gave_way, outlook
+from agent.plans.graph import MOST_CUT_OFFS, cost_of, outlook, preempted
 from agent.plans.runner import Move, Runner
-from agent.plans.stored import AT_WORK, Plan, put_down
+from agent.plans.stored import AT_WORK, Plan, paused
 from agent.plans.telling import as_written, ending, took, view
 from agent.storage import conversation_rows, outbox_rows
 from agent.storage.errors import StorageTrouble
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.turn.notes import read_notes, says_terminated
 from agent.turn.recalling import open_memory, recall
 from agent.turn.requests import recall_uses
@@ -41,28 +41,28 @@ class PlanTurns:
 
     def __init__(self, states: States) -> None:
         self._states = states
-        self._gives_way = anyio.Event()
+        self._preemptible = anyio.Event()
         self._cut_off = (0, 0)  # the plan whose calls of a model were cut off last, and how often
 
     def begin(self) -> None:
         """The turn that comes gives way to what people write from now on."""
-        self._gives_way = anyio.Event()
+        self._preemptible = anyio.Event()
 
     def give_way(self) -> None:
         """A person has written."""
-        self._gives_way.set()
+        self._preemptible.set()
 
     async def answer(self, run: Run, states: States) -> Executed:
         """What takes the place of the loop. Later turns see only what it says."""
         step = run.work.incoming.plan
         assert step is not None
-        run.unheard, run.closing = True, partial(self._broken, step.plan)
+        run.hidden_from_history, run.on_commit = True, partial(self._broken, step.plan)
         plan = await states.runtime.database.read(lambda conn: store.find(conn, step.plan))
         if plan is None or plan.status not in AT_WORK:  # put down since the wake-up was looked at
             return Executed(verdict="answered")
         notes = await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
         if says_terminated(notes):
-            run.closing = partial(self._ends, put_down(plan, Reason(key="plan_why_retired")))
+            run.on_commit = partial(self._ends, paused(plan, Reason(key="plan_why_retired")))
             return Executed(verdict="answered")
         return await (self._draft(plan, run) if plan.status == "drafting" else self._carry_out(plan, run))
 
@@ -77,13 +77,13 @@ class PlanTurns:
         except NotMade as error:
             log.warning("no plan was made: %s", error, extra={"run": run.id})
             failed = replace(plan, status="failed", why=error.why)
-            run.closing = partial(self._ends, failed)
+            run.on_commit = partial(self._ends, failed)
             return Executed(verdict="failed", error=str(error))
         if within.cancelled_caught and not run.token.fired:
-            return self._put_off(plan, run)
+            return self._postpone(plan, run)
         if made is None:
             return Executed(verdict="cancelled")
-        run.closing = partial(self._proposes, made)
+        run.on_commit = partial(self._proposes, made)
         note(as_written(made), run, states)
         return Executed(verdict="answered")
 
@@ -95,13 +95,13 @@ class PlanTurns:
         await recall_uses(run, states)
         run.progress.cost_usd += cost_of(plan.tasks) or 0.0  # the run's limit is that of the whole plan
         runner = Runner(
-            subagents=states.tool.crew.of(run, most=settings.max_parallel),
+            subagents=states.tool.subagent_runner.of(run, most=settings.max_parallel),
             settings=settings,
             request=run.id,
             cancel=run.token,
             change=partial(self._change, plan.id, run),
             shown=partial(show, states=states),
-            gives_way=self._gives_way,
+            preemptible=self._preemptible,
         )
         now = await runner.run()
         if run.token.fired:
@@ -110,13 +110,13 @@ class PlanTurns:
             return Executed(verdict="answered")
         match outlook(now.tasks, strategy=settings.failure_strategy):
             case "going":
-                run.closing = partial(self._goes_on, plan.id)
+                run.on_commit = partial(self._goes_on, plan.id)
                 return Executed(verdict="answered")
             case "asks":
-                run.closing = partial(self._ends, replace(now, status="waiting", why=Reason(key="plan_why_asks")))
+                run.on_commit = partial(self._ends, replace(now, status="waiting", why=Reason(key="plan_why_asks")))
                 return Executed(verdict="answered")
             case "failed":
-                run.closing = partial(self._ends, replace(now, status="failed", why=Reason(key="plan_why_failed")))
+                run.on_commit = partial(self._ends, replace(now, status="failed", why=Reason(key="plan_why_failed")))
                 return Executed(verdict="failed", error="a task of the plan failed")
             case "done":
                 return await self._finish(now, run)
@@ -132,7 +132,7 @@ class PlanTurns:
                     ask = SideCalls(states, person=plan.owner.person)
                     text = await put_together(plan.goal, plan.tasks, ask, run.settings.plans)
             if within.cancelled_caught and not run.token.fired:
-                return self._put_off(plan, run)
+                return self._postpone(plan, run)
         except (Fenced, StorageTrouble):
             raise
         except (AgentError, TimeoutError) as error:
@@ -142,7 +142,7 @@ class PlanTurns:
         text = text or as_they_are(plan.tasks)
         note(text, run, states)
         run.reaches_goal = True
-        run.closing = partial(self._ends, replace(plan, status="completed", why=None))
+        run.on_commit = partial(self._ends, replace(plan, status="completed", why=None))
         done = sum(task.state == "completed" for task in plan.tasks)
         values: dict[str, object] = {"id": plan.id, "done": done, "count": len(plan.tasks), "money": took(plan)}
         return Executed(verdict="answered", text=text, notice=Notice("plan_done", values))
@@ -153,7 +153,7 @@ class PlanTurns:
         id, times = self._cut_off
 
         async def watch(scope: anyio.CancelScope) -> None:
-            await self._gives_way.wait()
+            await self._preemptible.wait()
             await anyio.sleep(run.settings.plans.give_way_secs)
             scope.cancel()
 
@@ -165,11 +165,11 @@ class PlanTurns:
                     yield scope
                 group.cancel_scope.cancel()
 
-    def _put_off(self, plan: Plan, run: Run) -> Executed:
+    def _postpone(self, plan: Plan, run: Run) -> Executed:
         """The call that was cut off is made again, behind what people want."""
         id, times = self._cut_off
         self._cut_off = (plan.id, times + 1 if id == plan.id else 1)
-        run.closing = partial(self._goes_on, plan.id)
+        run.on_commit = partial(self._goes_on, plan.id)
         return Executed(verdict="answered")
 
     # -- what is written with the end of the turn
@@ -194,10 +194,10 @@ class PlanTurns:
         tasks = plan.tasks
         for task in plan.tasks:
             if task.state == "running":
-                tasks = gave_way(tasks, task.id, 0.0)
+                tasks = preempted(tasks, task.id, 0.0)
         after = replace(plan, tasks=tasks, ticks=plan.ticks + 1)
         store.save(conn, after, at)
-        wakes.put_off(conn, after, at=at)
+        wakes.schedule_wake_up(conn, after, at=at)
 
     def _broken(self, id: int, conn: Connection, executed: Executed, at: int) -> None:
         """The turn was cut short: for a newer message it goes on, after a defect or beyond its time it rests."""
@@ -208,7 +208,7 @@ class PlanTurns:
             self._goes_on(id, conn, executed, at)
             return
         why = Reason(key="plan_why_cut" if executed.verdict == "cancelled" else "plan_why_broken")
-        rests = put_down(plan, why)
+        rests = paused(plan, why)
         store.save(conn, rests, at)
         write_ending(conn, rests, self._states, at)
 
@@ -233,7 +233,7 @@ class PlanTurns:
         return await self._states.runtime.database.write(write)
 
     def _at(self) -> int:
-        return to_us(self._states.runtime.clock.now())
+        return to_timestamp(self._states.runtime.clock.now())
 
 
 def write_ending(conn: Connection, plan: Plan, states: States, at: int) -> None:

@@ -17,7 +17,7 @@ from agent.memory.records import Item, Recollected
 from agent.memory.words import is_about_something
 from agent.skills.feedback import PREFIX
 from agent.storage.errors import StorageError
-from agent.turn.calling import bill_of
+from agent.turn.calling import attribution_of
 from agent.turn.prompt import shown_name
 from agent.turn.run import Run
 from agent.turn.states import States, announce
@@ -80,7 +80,7 @@ async def _block(words: str, scope: Scope, run: Run, states: States) -> str:
         scope,
         states.runtime.memory,
         run.settings.memory.recall,
-        bill=bill_of(run, states),
+        attribution=attribution_of(run, states),
         begins=run.fresh and not run.resumed and run.work.kind == "message",
         corrections=await _corrections(words, scope, run, states),
         told=told,
@@ -93,7 +93,7 @@ async def _corrections(words: str, scope: Scope, run: Run, states: States) -> li
     if not (learning.feedback and learning.corrections):
         return []
     memory, least = states.runtime.memory, learning.min_similarity
-    near = await memory.facts_like(words, scope, bill=bill_of(run, states), least=least)
+    near = await memory.facts_like(words, scope, attribution=attribution_of(run, states), least=least)
     return [item for item in near if item.text.startswith(PREFIX)][: learning.corrections]
 
 

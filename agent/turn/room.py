@@ -5,17 +5,17 @@ from collections.abc import Collection
 from sqlalchemy import Connection
 
 from agent.compaction import integrity, writing
-from agent.compaction.state import Load, Options
+from agent.compaction.state import ContextUsage, Options
 from agent.compaction.writing import Writing
 from agent.core.context_events import CompactComplete, CompactTriggered
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.events import Event
 from agent.core.ids import SessionId
 from agent.providers.provider import Provider
 from agent.sessions import windows
 from agent.sessions.windows import LoadedWindow
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.turn.calling import CallStopped
 from agent.turn.fitting import begins_exchange, ceiling
 from agent.turn.run import Notice, Run
@@ -35,9 +35,9 @@ def options_of(settings: Settings) -> Options:
     )
 
 
-def load_of(fixed: int, provider: Provider, states: States, settings: Settings, *, first: bool) -> Load:
+def load_of(fixed: int, provider: Provider, states: States, settings: Settings, *, first: bool) -> ContextUsage:
     """How heavy a request is besides the window; `fixed` in raw tokens."""
-    return Load(
+    return ContextUsage(
         fixed=fixed,
         scale=states.metrics.estimator.scale,
         window=provider.context_window or DEFAULT_WINDOW,
@@ -84,7 +84,7 @@ def sync_window(run: Run, states: States) -> None:
     run.windowed = len(run.messages)
 
 
-async def make_room(load: Load, run: Run, states: States) -> None:
+async def make_room(load: ContextUsage, run: Run, states: States) -> None:
     """Climb the ladder as far as the pressure calls for it. Raises CallStopped, Fenced or StorageTrouble."""
     engine = states.context.engine
     states.context.fixed = load.fixed
@@ -115,18 +115,18 @@ def prepare_next(run: Run, states: States) -> None:
         states.context.engine.after_turn(load)
 
 
-async def make_room_after_refusal(load: Load, run: Run, states: States, *, below: int | None = None) -> bool:
+async def make_room_after_refusal(load: ContextUsage, run: Run, states: States, *, below: int | None = None) -> bool:
     """The provider found the request too long; False when nothing could be done about it (R-19, R-20).
 
     `below`: see `Engine.after_overflow`.
     """
-    gave_way = False
+    preempted = False
     with run.interrupts.scope():
-        gave_way = await states.context.engine.after_overflow(load, below)
+        preempted = await states.context.engine.after_overflow(load, below)
     await _write_now(run, states)
     if run.token.fired:
         raise CallStopped
-    return gave_way
+    return preempted
 
 
 async def _write_now(run: Run, states: States) -> None:
@@ -144,11 +144,11 @@ async def _write_now(run: Run, states: States) -> None:
     def work(conn: Connection) -> list[int] | None:
         check_epoch(conn, conversation, epoch)
         written = write_window(conn, step, states)
-        passing("window.commit")
+        failpoint("window.commit")
         return written
 
     ids = await states.runtime.database.write(work)
-    passing("window.after")
+    failpoint("window.after")
     if ids is not None:  # else the window is read again before the next request
         writing.settle(states.message.compaction, step, ids)
 
@@ -163,7 +163,7 @@ def write_window(conn: Connection, step: Writing, states: States) -> list[int] |
     assert session is not None
     if not states.runtime.memory.forgotten.may_write(conversation, states.memory.forgotten):
         return None
-    at = to_us(states.runtime.clock.now())
+    at = to_timestamp(states.runtime.clock.now())
     return windows.write(conn, session, conversation, step.changes, at=at)
 
 

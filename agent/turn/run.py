@@ -139,10 +139,10 @@ class Run:
     resumed: bool = False
     pick: Pick | None = None  # the skill that is hinted in it, until the turn's end takes it (W-07)
     goal: int | None = None  # the kept one that it works on, or counts for
-    gave_way: bool = False  # it ended before it was done, for a person's sake
+    preempted: bool = False  # it ended before it was done, for a person's sake
     offered: int | None = None  # the plan that the workflow gate made of it, which nobody has decided about
-    closing: "Closing | None" = None  # what is written with its end, in the same transaction
-    unheard: bool = False  # it has nothing that later turns should know of, unless it says something
+    on_commit: "OnCommit | None" = None  # what is written with its end, in the same transaction
+    hidden_from_history: bool = False  # it has nothing that later turns should know of, unless it says something
     reaches_goal: bool = False  # the plan it carried out is completed, and so is what the session is after (Z-91)
     messages: list[Message] = field(default_factory=list)
     ids: list[int | None] = field(default_factory=list)  # of the stored ones, in the store
@@ -157,7 +157,7 @@ class Run:
     usage_stored: int = 0
     context_retries: int = 0
     healed: bool = False  # the one try to mend a history that a provider refuses was made
-    set_aside: int = 0  # messages of the history that it was made without; hidden with the commit
+    quarantined: int = 0  # messages of the history that it was made without; hidden with the commit
     voice_unheard: bool = False  # a voice message came, and neither the model nor a transcriber hears it
     without_tools: str = ""  # the model that has just turned out to take none
     told_to_keep_short: bool = False
@@ -171,7 +171,7 @@ class Run:
     asked: dict[str, int] = field(default_factory=dict)  # questions of its calls to people, by call
     parent: "Run | None" = None
     named: frozenset[str] = frozenset()  # tools that were asked for by name, for a sub-agent
-    errands: int = 0  # how many sub-agents it has begun
+    subagent_tasks: int = 0  # how many sub-agents it has begun
     moved: Path | None = None  # where a sub-agent goes on after the step it is at
 
     def move(self, folder: Path) -> None:
@@ -206,7 +206,7 @@ class Executed:
 
 
 # Called once with the connection, how the run came out and the moment; its end is committed with it.
-Closing = Callable[[Connection, Executed, int], None]
+OnCommit = Callable[[Connection, Executed, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

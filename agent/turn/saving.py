@@ -19,7 +19,7 @@ from agent.sessions.runs import Checkpoint
 from agent.storage import audit_rows, task_rows
 from agent.storage.audit_rows import Record
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.turn.hooking import session_ends_soon
 from agent.turn.run import Run, StagedChanges
 from agent.turn.states import States
@@ -114,7 +114,7 @@ async def save_progress(
     """Put what the run has come to on disk before it goes on, and `also` that. Raises Fenced or StorageTrouble."""
     growth = growth_of(run, states)
     conversation = states.session.conversation
-    at = to_us(states.runtime.clock.now())
+    at = to_timestamp(states.runtime.clock.now())
 
     def work(conn: Connection) -> list[int | None]:
         check_epoch(conn, conversation, run.work.epoch)

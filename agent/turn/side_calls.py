@@ -10,7 +10,7 @@ from agent.core.errors import ContextTooLong, Permanent
 from agent.core.ids import PersonId
 from agent.core.messages import Message, SummaryPart, TextPart, text_message
 from agent.providers.calling import Attempt, Call
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.providers.provider import COMPACTING, Provider, Request, SystemPrompt
 from agent.providers.watching import Unwatched
 from agent.turn.settings import DEFAULT_WINDOW
@@ -107,7 +107,7 @@ class SideCalls:
         return Call(
             route=route,
             prepare=prepare,
-            bill=self._bill(purpose),
+            attribution=self._attribution(purpose),
             counting=ByBytes(),
             silence_s=timeout_s,
             stream_s=timeout_s,
@@ -116,10 +116,10 @@ class SideCalls:
             policy=self._states.provider.policy,
         )
 
-    def _bill(self, purpose: str) -> Bill:
+    def _attribution(self, purpose: str) -> CostAttribution:
         """What a goal's own turn asks beside it is the goal's as well."""
         session, goal = self._states.session, self._states.goal.working_on
-        return Bill(
+        return CostAttribution(
             purpose=purpose,
             conversation=session.conversation,
             session=session.id,

@@ -18,7 +18,7 @@ from agent.skills.parsing import slug
 from agent.skills.showing import LEAST_ROOM, fitting, whole
 from agent.skills.skill import Skill
 from agent.storage.errors import StorageError
-from agent.turn.calling import bill_of
+from agent.turn.calling import attribution_of
 from agent.turn.fitting import ceiling
 from agent.turn.prompt import words_of
 from agent.turn.requests import may_load
@@ -64,7 +64,7 @@ async def find_meanings(run: Run, states: States) -> None:
     texts = {skill.name: f"{skill.summary}. {skill.when_to_use}" for skill in snapshot.offered}
     with anyio.move_on_after(timeout_s):
         try:
-            run.meanings = await vectors.surely_near(words, texts, bill=bill_of(run, states))
+            run.meanings = await vectors.surely_near(words, texts, attribution=attribution_of(run, states))
         except (AgentError, StorageError, SQLAlchemyError) as error:
             log.warning("skills are looked for by words alone: %s", error, extra={"run": run.id})
 
@@ -100,7 +100,7 @@ def choose_skills(run: Run, states: States, tokens: int) -> bool:
         run.within = frozenset(called.tools) | ALWAYS_AT_HAND | (OF_FILES if called.files else frozenset())
     if not compact:
         run.skills_whole = frozenset(skill.name for skill in found)
-        _take_up(run, found)
+        _activate(run, found)
     return True
 
 
@@ -147,7 +147,7 @@ def _is_tight(settings: Settings, states: States, tokens: int) -> bool:
             return ceiling(window, settings.context) - tokens < LEAST_ROOM
 
 
-def _take_up(run: Run, skills: Sequence[Skill]) -> None:
+def _activate(run: Run, skills: Sequence[Skill]) -> None:
     """What they set for programs holds, and their files are found by the paths that their texts name."""
     _have_at_hand(run, skills)
     env = {name: value for skill in skills for name, value in skill.env}

@@ -26,12 +26,12 @@ from agent.goals.driver import Moved
 from agent.goals.lifecycle import IDLE, SessionGoal
 from agent.goals.roles import Reachable, RoleOf, always_reachable, role_then
 from agent.goals.telling import Buttoned, no_buttons
-from agent.hearing import Hearing
+from agent.hearing import VoiceTranscription
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
 from agent.memory.memory import Memory
-from agent.plans.desk import Plans
+from agent.plans.desk import PlanService
 from agent.plans.telling import Buttoned as PlanButtons
 from agent.plans.telling import no_buttons as no_plan_buttons
 from agent.providers.calling import Models
@@ -150,7 +150,7 @@ class ProviderState:
     models: Models
     policy: RetryPolicy | None = None
     cache: CacheWatch = field(default_factory=CacheWatch)
-    standing_in: str | None = None
+    fallback: str | None = None
     over_budget: bool = False
     none_at: float | None = None
 
@@ -197,12 +197,12 @@ class RuntimeState:
     outbox: Outbox
     phrases: Phrases
     ledger: Ledger
-    hearing: Hearing
+    voice_transcription: VoiceTranscription
     memory: Memory
     learning: Learning
     approvals: Approvals
     hooks: Hooks
-    plans: Plans
+    plans: PlanService
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
     user_model: Callable[[], UserModel | None]
     plan_buttons: PlanButtons = no_plan_buttons
@@ -229,7 +229,7 @@ class GoalState:
     by_phrase: bool = False  # by what an answer said, and not by a plan or a person
     moved: Moved | None = None
     working_on: int | None = None
-    gives_way: bool = False
+    preemptible: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

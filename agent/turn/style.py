@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from agent.core.ids import PersonId
 from agent.inbox import Work
 from agent.memory import rows
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.storage.retries import is_trouble
 from agent.style.detector import StyleDetector
 from agent.style.telling import line_of
@@ -56,6 +56,6 @@ def _seen(
     before = model.brief(conn, person, audience)
     seen = before.observe(work.incoming.text) if observe else before
     if seen is not before:
-        at = to_us(states.runtime.clock.now())
+        at = to_timestamp(states.runtime.clock.now())
         model.observe(conn, person, audience, Observation(style=seen, at=at))
     return seen

@@ -11,7 +11,7 @@ from agent.core.ids import CallId
 from agent.core.messages import FilePart, ToolUse
 from agent.core.tools import Asker, ToolContext
 from agent.core.tree import Tree
-from agent.memory.desk import MemoryDesk
+from agent.memory.desk import MemoryToolset
 from agent.memory.rights import reaches_others
 from agent.providers.attachments import IMAGES
 from agent.sessions.recollection import Recollection
@@ -19,7 +19,7 @@ from agent.tools.executor import Limits
 from agent.tools.files.paths import shown
 from agent.tools.files.write import put
 from agent.tools.tasks import SessionTasks
-from agent.turn.calling import bill_of
+from agent.turn.calling import attribution_of
 from agent.turn.eliciting import elicit
 from agent.turn.run import Run
 from agent.turn.settings import Settings
@@ -66,7 +66,7 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
             conversation=states.session.conversation,
             session=run.session,
         ),
-        subagents=states.tool.crew.of(run) if alone else None,
+        subagents=states.tool.subagent_runner.of(run) if alone else None,
     )
 
 
@@ -101,14 +101,14 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-def _memory(run: Run, states: States) -> MemoryDesk | None:
+def _memory(run: Run, states: States) -> MemoryToolset | None:
     if run.memory is None:
         return None
-    return MemoryDesk(
+    return MemoryToolset(
         memory=states.runtime.memory,
         scope=run.memory,
         others_too=reaches_others(run.work.incoming.chat_type, run.work.incoming.role),
-        bill=bill_of(run, states),
+        attribution=attribution_of(run, states),
         inbox_id=run.work.inbox_id,
         run=run.id,
         notes=states.memory.path,

@@ -65,19 +65,19 @@ def write_proposal(conn: Connection, made: Plan, states: States, at: int) -> boo
         conversation=made.conversation,
         inbox_id=None,
         part=0,
-        dedup=prompt_key(made.id),
+        dedup=plan_prompt_key(made.id),
         say=proposal(made, states.runtime.phrases, states.runtime.plan_buttons),
         at=at,
     )
     return True
 
 
-def prompt_key(id: int) -> str:
+def plan_prompt_key(id: int) -> str:
     """What the outbox row of a proposal is known by."""
     return f"plan:{id}:proposal"
 
 
 def note(text: str, run: Run, states: States) -> None:
     """Keep it in the transcript as said by the assistant: later turns know of it."""
-    run.unheard = False
+    run.hidden_from_history = False
     run.messages.append(text_message("assistant", text, created_at=states.runtime.clock.now()))

@@ -53,7 +53,7 @@ class ToolState:
     planned: SessionId | None = None
     shown: Shown | None = None
     schema: ToolSchema = ToolSchema()  # noqa: RUF009 - frozen
-    crew: Crew = field(init=False)
+    subagent_runner: Crew = field(init=False)
 
     def plan(self, session: SessionId, on: bool) -> None:
         """Plan mode, from the model's next step on (SPEC §12.5)."""

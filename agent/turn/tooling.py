@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import anyio
 from sqlalchemy import Connection
 
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.groups import first_error
 from agent.core.messages import Message, ToolResult, ToolUse
 from agent.providers.replies import Reply
@@ -17,7 +17,16 @@ from agent.tools.deferring import SEARCH
 from agent.tools.executor import Outcome
 from agent.turn.approving import LeftForLater
 from agent.turn.decision import parts_with
-from agent.turn.dispatching import Ready, interrupted, not_run, record, refused, run_call, stopped, through_the_gate
+from agent.turn.dispatching import (
+    Ready,
+    interrupted,
+    not_run,
+    record,
+    refused,
+    run_call,
+    stopped,
+    through_approval_gate,
+)
 from agent.turn.eliciting import cut_off
 from agent.turn.requests import visible_of
 from agent.turn.run import SHUTDOWN, Run, Step
@@ -96,7 +105,7 @@ async def _answer(calls: Sequence[ToolUse], known: Mapping[str, ToolResult], run
                 raise LeftForLater
             results |= {use.id: not_run(use, stopped(), run, states) for use in batch}
             continue
-        passed = await through_the_gate(batch, run, states, note)
+        passed = await through_approval_gate(batch, run, states, note)
         results |= passed.results
         if not passed.ready:
             continue
@@ -109,7 +118,7 @@ async def _answer(calls: Sequence[ToolUse], known: Mapping[str, ToolResult], run
 
         await note(execute)  # the first time this stores the assistant's message as well: recorded before it runs
         if executing:
-            passing("approval.executed")
+            failpoint("approval.executed")
         runnable = []
         for ready in passed.ready:
             if ready.approval is None or ready.approval.id in begun:

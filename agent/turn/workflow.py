@@ -17,9 +17,9 @@ from agent.plans.stored import GATE, Plan
 from agent.plans.telling import as_written, view
 from agent.storage import inbox_rows
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.turn.notes import read_notes, says_terminated
-from agent.turn.parking import parked
+from agent.turn.parking import waiting_for_approval
 from agent.turn.run import SHUTDOWN, Executed, Notice, Run
 from agent.turn.states import States
 from agent.turn.synthesis import NotMade, note, synthesised, write_proposal
@@ -109,7 +109,7 @@ async def _proposed(plan: Plan, run: Run, states: States) -> Plan | None:
 
     def write(conn: Connection) -> bool:
         check_epoch(conn, plan.conversation, run.work.epoch)
-        kept = write_proposal(conn, made, states, to_us(runtime.clock.now()))
+        kept = write_proposal(conn, made, states, to_timestamp(runtime.clock.now()))
         take_first(conn)
         return kept
 
@@ -119,7 +119,7 @@ async def _proposed(plan: Plan, run: Run, states: States) -> Plan | None:
 
 async def _decided(plan: Plan, run: Run, states: States) -> Plan | None:
     """The plan with a person's word about it; without one in time it is none (W-19)."""
-    desk, within_s = states.runtime.plans, run.settings.plans.workflow.approval_secs
+    toolset, within_s = states.runtime.plans, run.settings.plans.workflow.approval_secs
     decided: Plan | None = None
 
     def waits(conn: Connection) -> None:
@@ -127,14 +127,14 @@ async def _decided(plan: Plan, run: Run, states: States) -> Plan | None:
         inbox_rows.forgive(conn, run.work.inbox_id)
 
     await states.runtime.database.write(waits)
-    async with parked(run, states):
+    async with waiting_for_approval(run, states):
         with run.interrupts.scope():
-            decided = await desk.decided(plan, within_s)
-    if desk.closing and decided is not None and decided.status == "proposed":
+            decided = await toolset.decided(plan, within_s)
+    if toolset.closing and decided is not None and decided.status == "proposed":
         run.token.fire(SHUTDOWN)
     if run.token.reason == SHUTDOWN:
         return decided
     if run.token.fired or decided is None or decided.status == "proposed":
-        await stranded.expire(desk, plan.id)
+        await stranded.expire(toolset, plan.id)
         return None
     return decided

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute
 
 from agent.core.clock import Clock
 from gateway.channels.channel import Channel
-from gateway.channels.inbound import Inbound, Receipt, Said
+from gateway.channels.inbound import Inbound, MessageReceived, Receipt
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import CommandSpec
 
@@ -150,12 +150,12 @@ class Forgetful:
         pass
 
 
-async def nothing_to_suggest(said: Said) -> Sequence[str]:
+async def nothing_to_suggest(said: MessageReceived) -> Sequence[str]:
     return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class AdapterContext:
     """What the gateway lends an adapter.
 
     `known_places` lists its conversations of the last seven days, newest first, for catch-up (DESIGN §13.15), or raises
@@ -181,7 +181,7 @@ class Surroundings:
     fullness: Callable[[ConversationKey], Fullness | None] = lambda key: None
     only_demo: Callable[[], bool] = lambda: False
     not_taken: Callable[[Inbound], str] = lambda inbound: ""
-    suggest: Callable[[Said], Awaitable[Sequence[str]]] = nothing_to_suggest
+    suggest: Callable[[MessageReceived], Awaitable[Sequence[str]]] = nothing_to_suggest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -125,6 +125,6 @@ class Channel(Protocol):
     async def delete(self, sent: SentRef) -> None:
         """Take it away; fine when it is gone already."""
 
-    async def whisper(self, message: Outbound, to: UserId | None) -> SentRef | None:
+    async def send_ephemeral(self, message: Outbound, to: UserId | None) -> SentRef | None:
         """Show something that does not stay: ephemeral where the platform has it (None: it cannot be reached again and
         goes by itself), else sent silently, for the caller to delete."""

@@ -39,5 +39,5 @@ class ChannelFatal(ChannelError):
     """The account's login was refused; nothing will work until somebody changes the configuration."""
 
 
-class HouseTrouble(Exception):
+class GatewayUnavailable(Exception):
     """What the gateway lends (`admit`, `known_places`, `store`) failed, and the log says why: come again."""

@@ -71,7 +71,7 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said(Received):
+class MessageReceived(Received):
     """Somebody wrote. `text` has the bot's mention taken out; a native slash command arrives as its text `/name args`.
 
     `album` is the platform's id of an album of files that comes as one message a file.
@@ -104,7 +104,7 @@ class Deleted(Received):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pressed(Received):
+class ButtonClicked(Received):
     """A button was pressed: `action` is the button's own, `message_id` the message it hangs on."""
 
     action: str
@@ -130,7 +130,7 @@ class Membership(Received):
     also: tuple[ConversationKey, ...] = ()
 
 
-Inbound = Said | Edited | Deleted | Pressed | Moved | Membership
+Inbound = MessageReceived | Edited | Deleted | ButtonClicked | Moved | Membership
 
 
 class Outcome(StrEnum):

@@ -5,7 +5,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
-from gateway.channels.adapter import Adapter, ChannelSettings, Surroundings
+from gateway.channels.adapter import Adapter, AdapterContext, ChannelSettings
 
 
 def installed() -> Mapping[str, EntryPoint]:
@@ -18,7 +18,7 @@ def settings_class(channel_type: str, platforms: Mapping[str, EntryPoint] | None
     return cast(type[ChannelSettings], (platforms or installed())[channel_type].load())
 
 
-def open_adapter(settings: ChannelSettings, surroundings: Surroundings) -> Adapter:
+def open_adapter(settings: ChannelSettings, adapter_context: AdapterContext) -> Adapter:
     """Import the platform's module and build its adapter; slow the first time (call it in a thread)."""
     module, _, name = settings.adapter.partition(":")
-    return cast(Adapter, getattr(import_module(module), name)(settings, surroundings))
+    return cast(Adapter, getattr(import_module(module), name)(settings, adapter_context))

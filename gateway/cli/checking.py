@@ -9,16 +9,16 @@ import anyio
 from pydantic import ValidationError
 
 from agent.core.clock import SystemClock
-from gateway.channels.adapter import ChannelSettings, Diagnosis, Place, Surroundings
+from gateway.channels.adapter import AdapterContext, ChannelSettings, Diagnosis, Place
 from gateway.channels.loading import open_adapter, settings_class
 from gateway.config.mistakes import lines
 
 WITHIN_S = 20.0
 
 
-async def diagnose(settings: ChannelSettings, surroundings: Surroundings) -> Sequence[Diagnosis]:
+async def diagnose(settings: ChannelSettings, adapter_context: AdapterContext) -> Sequence[Diagnosis]:
     """What the account's own adapter finds; a platform that does not answer is a finding too."""
-    adapter = await anyio.to_thread.run_sync(open_adapter, settings, surroundings)
+    adapter = await anyio.to_thread.run_sync(open_adapter, settings, adapter_context)
     try:
         with anyio.fail_after(WITHIN_S):
             return [_named(one, settings.channel_type) for one in await adapter.diagnose()]
@@ -50,14 +50,14 @@ async def diagnose_channel(values: Mapping[str, Any], home: Path) -> list[str]:
         settings = model.model_validate({key: value for key, value in values.items() if value})
     except ValidationError as error:
         return lines(error.errors(), model)
-    found = await diagnose(settings, bare_surroundings(home))
+    found = await diagnose(settings, bare_adapter_context(home))
     return [f"{entry.finding}; {entry.fix}" for entry in found if entry.level == "error"]
 
 
-def bare_surroundings(home: Path, proxy: str | None = None, public_url: str | None = None) -> Surroundings:
+def bare_adapter_context(home: Path, proxy: str | None = None, public_url: str | None = None) -> AdapterContext:
     """What an adapter needs to look around, with no conversations to catch up with."""
 
     async def no_places(_: str) -> Sequence[Place]:
         return ()
 
-    return Surroundings(clock=SystemClock(), home=home, known_places=no_places, proxy=proxy, public_url=public_url)
+    return AdapterContext(clock=SystemClock(), home=home, known_places=no_places, proxy=proxy, public_url=public_url)

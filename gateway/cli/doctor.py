@@ -17,7 +17,7 @@ from agent.core.program import as_typed, home_as_typed
 from agent.providers.prices import lookup
 from agent.providers.settings import ProviderSettings
 from gateway.channels.adapter import Diagnosis
-from gateway.cli.checking import bare_surroundings, diagnose
+from gateway.cli.checking import bare_adapter_context, diagnose
 from gateway.cli.options import config_option, settings_from
 from gateway.config.settings import Settings
 from gateway.web.control_client import RESTART, NoGateway, OtherVersion, Refused, call, differing, is_running
@@ -85,12 +85,12 @@ async def _everything(settings: Settings, offline: bool) -> AsyncIterator[Diagno
             yield found
     yield _line("web pages", f"read by {'trafilatura' if find_spec('trafilatura') else 'the built-in reader'}")
     address = settings.web.public_url or f"http://{settings.web.host}:{settings.web.port}"
-    surroundings = bare_surroundings(settings.home, settings.network.proxy, address)
+    adapter_context = bare_adapter_context(settings.home, settings.network.proxy, address)
     for channel in settings.channels:
         if offline and channel.type not in ("web", "console"):
             yield _line(channel.channel_type, NOT_ASKED)
         elif channel.type not in ("web", "console"):
-            for found in await diagnose(channel, surroundings):
+            for found in await diagnose(channel, adapter_context):
                 yield found
 
 
@@ -205,7 +205,7 @@ def _agents(settings: Settings) -> Iterator[Diagnosis]:
     assembly = import_module("agent.assembly")
     definitions_module = import_module("agent.definitions")
     errors = import_module("agent.core.errors")
-    known_tools = assembly.known_tools(assembly.house_tool_names())
+    known_tools = assembly.known_tools(assembly.built_in_tool_names())
     definitions = definitions_module.Definitions(live.agent_folders(), known_tools=known_tools)
     for name in sorted({*definitions.names(), settings.agent.name}):
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from agent.core.clock import SystemClock
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.cli.alone import AloneError, on_database
 from gateway.config.settings import Settings
 from gateway.storage.mending import Ailment, homeless_schedules, mend
@@ -63,7 +63,7 @@ async def _tables(settings: Settings) -> list[str]:
         before = looking.look(url, home, opening.SCHEMA)
     except import_module("agent.storage.errors").DatabaseUnusable as error:
         raise AloneError(str(error)) from error
-    accounts, now = [channel.channel_type for channel in settings.channels], to_us(SystemClock().now())
+    accounts, now = [channel.channel_type for channel in settings.channels], to_timestamp(SystemClock().now())
 
     def work(conn: Connection) -> Sequence[Ailment]:
         return [*mend(conn), *homeless_schedules(conn, accounts, mend_at=now)]

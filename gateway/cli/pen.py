@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 
-class Pen:
+class MarkdownRenderer:
     """Draws Markdown with rich, which is loaded only where there is a terminal."""
 
     def __init__(self) -> None:

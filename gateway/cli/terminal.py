@@ -14,7 +14,7 @@ from uuid import uuid4
 import click
 
 from agent.core.whole_text import without_steering
-from gateway.cli.pen import Pen
+from gateway.cli.pen import MarkdownRenderer
 from gateway.cli.prompt import CLEAR_LINE, Prompt, no_control_characters
 from gateway.web.control_client import NoGateway, Refused, channel_call, channel_lines
 
@@ -42,7 +42,7 @@ class Screen:
     def __init__(self, *, fancy: bool, prompt: Prompt, echo: Callable[[str], None]) -> None:
         self._echo = echo
         self._prompt = prompt
-        self._pen = Pen() if fancy else None
+        self._renderer = MarkdownRenderer() if fancy else None
         self._drawn = ""  # the draft that grows
         self._transient = False  # the last line shows something that does not stay
         self.buttons: dict[str, tuple[str, str]] = {}  # what is typed → message id, action
@@ -55,22 +55,22 @@ class Screen:
     @property
     def is_drawing(self) -> bool:
         """An answer is growing."""
-        return self._pen is not None and self._pen.is_drawing
+        return self._renderer is not None and self._renderer.is_drawing
 
     def show(self, event: dict[str, Any]) -> None:
         event = _without_steering(event)
         match event["type"]:
             case "draft":
-                if self._pen is not None:  # a pipe gets the final text only
+                if self._renderer is not None:  # a pipe gets the final text only
                     self._make_room()
-                    self._pen.draw(event["text"])
+                    self._renderer.draw(event["text"])
                     self._drawn = event["id"]
             case "whisper" | "edit" if event.get("silent"):
                 self._pass(event["text"])
             case "message" | "whisper":
                 self._say(event)
-            case "gone" if self._pen is not None and self._pen.is_drawing and event["id"] == self._drawn:
-                self._pen.finish("")
+            case "gone" if self._renderer is not None and self._renderer.is_drawing and event["id"] == self._drawn:
+                self._renderer.finish("")
             case "demo":
                 self.only_demo = True
             case "typing":
@@ -87,11 +87,11 @@ class Screen:
 
     def _say(self, event: dict[str, Any]) -> None:
         self._make_room()
-        if self._pen is None:
+        if self._renderer is None:
             self._echo(event["text"] + "\n")
         else:
-            grown = self._pen.is_drawing and event.get("replaces") == self._drawn
-            write = self._pen.finish if grown else self._pen.put
+            grown = self._renderer.is_drawing and event.get("replaces") == self._drawn
+            write = self._renderer.finish if grown else self._renderer.put
             write(event["text"], markdown=event.get("markdown", True))
         for file in event.get("files", ()):
             self._echo(f"[{file['name']}: {file['path']}]\n")
@@ -111,12 +111,12 @@ class Screen:
 
     def _hint(self, text: str) -> None:
         self._make_room()
-        self._echo((click.style(text, dim=True) if self._pen else text) + "\n")
+        self._echo((click.style(text, dim=True) if self._renderer else text) + "\n")
         self.hints += 1
 
     def _pass(self, text: str) -> None:
         """Something that does not stay; it disturbs nobody who types."""
-        if self._pen is not None and text and not self._pen.is_drawing and not self._prompt.stands:
+        if self._renderer is not None and text and not self._renderer.is_drawing and not self._prompt.stands:
             self._make_room()
             self._echo(click.style(text.partition("\n")[0][:100], dim=True))
             self._transient = True

@@ -11,7 +11,7 @@ from agent.core.clock import SystemClock
 from agent.core.errors import AgentError, ProviderBusy, QuotaUsedUp
 from agent.core.messages import Message, TextPart
 from agent.providers.known_models import USEFUL_WINDOW
-from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.provider import Request, SystemPrompt
 from agent.providers.settings import ProviderSettings
 from agent.tools.mcp.server import Server
@@ -26,7 +26,7 @@ MAX_TOKENS = 16  # the least that every service takes; the answer is not waited 
 async def tried(settings: ProviderSettings, home: Path) -> Diagnosis:
     """Whether that model answers; the fix where it does not."""
     subject, what = f"provider {settings.name}", f"{settings.type}, model {settings.model}"
-    provider = LazyProvider(settings, Surroundings(home=home, clock=SystemClock()))
+    provider = LazyProvider(settings, ProviderDeps(home=home, clock=SystemClock()))
     try:
         await provider.open()  # loading a library may take its time on a small machine
         began = perf_counter()
@@ -81,7 +81,7 @@ async def tried_server(settings: ServerSettings, home: Path) -> Diagnosis:
 async def window_of(settings: ProviderSettings, home: Path) -> Diagnosis:
     """How large the model's context window is, and who says so; its server is asked where nobody else does."""
     subject = f"window of {settings.name}"
-    provider = LazyProvider(settings, Surroundings(home=home, clock=SystemClock()))
+    provider = LazyProvider(settings, ProviderDeps(home=home, clock=SystemClock()))
     tokens = await provider.look_up_window()
     if provider.asks_window:
         await provider.ask_window()

@@ -6,7 +6,7 @@ from agent.core.ids import ConversationId, PersonId
 from agent.core.phrases import Phrases
 from agent.storage import approval_rows
 from agent.storage.approval_rows import EVERY_CALL, Approval, Effect, Rule
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.tools.approvals import Approvals, Finding, Ruling, Word
 from agent.tools.gate import extent_of, may_decide
 from agent.turn.approving import FINGERPRINT, PRESS
@@ -121,7 +121,7 @@ async def deny(call: Call) -> Reply:
 
 async def approvals(call: Call) -> Reply:
     """What waits for a word here, and the rules of this chat; `allow`, `deny` and `revoke` change them."""
-    phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
+    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
     verb = call.words[0].lower() if call.words else "show"
     if verb in REVOKE:
         return await _revoke(call, conversation)
@@ -129,7 +129,7 @@ async def approvals(call: Call) -> Reply:
         return await _rule(call, conversation, "allow" if verb == "allow" else "deny")
     if verb != "show":
         return Reply(text=phrase("approvals_usage", language, given=verb), private=True)
-    waiting, rules = await call.house.database.read(
+    waiting, rules = await call.deps.database.read(
         lambda conn: (approval_rows.pending(conn, conversation), approval_rows.rules(conn, conversation))
     )
     lines = []
@@ -143,7 +143,7 @@ async def approvals(call: Call) -> Reply:
         lines += [phrase("approvals_revoke_hint", language), ""]
     if not lines:
         lines = [phrase("approvals_none", language), ""]
-    settings = call.house.approvals.settings()
+    settings = call.deps.approvals.settings()
     for key, patterns in (("approvals_operator_ask", settings.ask), ("approvals_operator_deny", settings.deny)):
         if patterns:
             lines.append(phrase(key, language, tools=", ".join(patterns)))
@@ -152,22 +152,22 @@ async def approvals(call: Call) -> Reply:
 
 async def _rule(call: Call, conversation: ConversationId, effect: Effect) -> Reply:
     """A rule about every call of a tool here. To allow is for admins alone: a member is asked about single calls."""
-    phrase, language, house = call.house.phrase, call.incoming.language, call.house
+    phrase, language, deps = call.deps.phrase, call.incoming.language, call.deps
     if call.role < Role.ADMIN and (call.in_group or effect == "allow"):
         return refused(call)
     if len(call.words) != 2:
         return Reply(text=phrase("approvals_usage", language, given=call.args), private=True)
     tool = call.words[1][:SHOWN]
-    if tool not in house.tools():
-        near = get_close_matches(tool, house.tools(), n=3)
+    if tool not in deps.tools():
+        near = get_close_matches(tool, deps.tools(), n=3)
         return Reply(text=phrase("approvals_no_tool", language, tool=tool, near=", ".join(near) or "–"), private=True)
-    by, at = str(call.incoming.person), to_us(house.clock.now())
-    await house.database.write(lambda conn: approval_rows.rule_tool(conn, conversation, tool, effect, by=by, at=at))
+    by, at = str(call.incoming.person), to_timestamp(deps.clock.now())
+    await deps.database.write(lambda conn: approval_rows.rule_tool(conn, conversation, tool, effect, by=by, at=at))
     return Reply(text=phrase(f"approvals_ruled_{effect}", language, tool=tool))
 
 
 async def _answer(call: Call, *, approve: bool) -> Reply:
-    phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
+    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
     person = call.incoming.person
     if person is None:
         return Reply(text=phrase("approval_unknown", language), private=True)
@@ -195,13 +195,13 @@ async def _answer(call: Call, *, approve: bool) -> Reply:
         for_good=for_good,
         may_allow_for_good=_may_allow_for_good(call.role, in_group=call.in_group),
     )
-    ruling = await call.house.approvals.answer(id, conversation, word)
+    ruling = await call.deps.approvals.answer(id, conversation, word)
     return Reply(text=told(ruling, word, phrase, language), private=True)
 
 
 async def _answerable(call: Call, conversation: ConversationId, person: PersonId) -> list[Approval]:
-    settings = call.house.approvals.settings()
-    waiting = await call.house.database.read(lambda conn: approval_rows.pending(conn, conversation))
+    settings = call.deps.approvals.settings()
+    waiting = await call.deps.database.read(lambda conn: approval_rows.pending(conn, conversation))
     return [
         one
         for one in waiting
@@ -211,13 +211,13 @@ async def _answerable(call: Call, conversation: ConversationId, person: PersonId
 
 
 async def _revoke(call: Call, conversation: ConversationId) -> Reply:
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     if call.in_group and call.role < Role.ADMIN:
         return refused(call)
     number = call.words[1].lstrip("#").rstrip(".") if len(call.words) > 1 else ""
     if not number.isdecimal():
         return Reply(text=phrase("approvals_revoke_hint", language), private=True)
-    gone = await call.house.database.write(lambda conn: approval_rows.revoke(conn, conversation, int(number)))
+    gone = await call.deps.database.write(lambda conn: approval_rows.revoke(conn, conversation, int(number)))
     return Reply(text=phrase("approvals_revoked" if gone else "approvals_no_rule", language, number=number))
 
 

@@ -11,7 +11,7 @@ from agent.operations import Operations
 from gateway.access.policy import Role
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
-from gateway.commands.house import House
+from gateway.commands.house import CommandDeps
 
 Group = Literal["chat", "later", "model", "people", "more"]
 PRESS = "c:"  # begins the action of a button that stands for a command
@@ -33,7 +33,7 @@ class Call:
     agent: Operations
     incoming: Incoming
     role: Role
-    house: House
+    deps: CommandDeps
 
     @property
     def words(self) -> list[str]:
@@ -169,7 +169,7 @@ def split_command(text: str) -> tuple[str, str]:
 def refused(call: Call) -> Reply:
     """The answer to somebody without the role."""
     values = {"name": call.name, "role": call.role.name.lower()}
-    return Reply(text=call.house.phrase("admin_only", call.incoming.language, **values), private=True)
+    return Reply(text=call.deps.phrase("admin_only", call.incoming.language, **values), private=True)
 
 
 def choices(command: str, names: Iterable[str], *, most: int) -> tuple[tuple[Button, ...], ...]:

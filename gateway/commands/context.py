@@ -2,7 +2,7 @@
 
 from agent.compaction.dumps import FORMS, dump_folder
 from agent.compaction.guidelines import Guideline
-from agent.storage.moments import from_us
+from agent.storage.moments import from_timestamp
 from agent.turn.look import ContextView
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
@@ -14,7 +14,7 @@ MOST_KEEP = 500  # characters of what shall be kept
 
 async def compact(call: Call) -> Reply:
     """Summarises the older part now; words after the command say what must be kept."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     done = await call.agent.window.compact(call.args[:MOST_KEEP])
     if done is None:
         return Reply(text=phrase("compact_nothing", language))
@@ -24,7 +24,7 @@ async def compact(call: Call) -> Reply:
 
 async def recap(call: Call) -> Reply:
     """What the conversation has come to, for people: in the model's words, else the stored summary."""
-    phrase, language, told = call.house.phrase, call.incoming.language, await call.agent.window.recap()
+    phrase, language, told = call.deps.phrase, call.incoming.language, await call.agent.window.recap()
     if told is None:
         return Reply(text=phrase("recap_none", language))
     title = phrase("recap_title" if told.by_model else "recap_stored", language)
@@ -33,7 +33,7 @@ async def recap(call: Call) -> Reply:
 
 async def context(call: Call) -> Reply:
     """What fills the window, by kind, the heaviest first."""
-    phrase, language, seen = call.house.phrase, call.incoming.language, await call.agent.window.context()
+    phrase, language, seen = call.deps.phrase, call.incoming.language, await call.agent.window.context()
     lines = [
         phrase("context_title", language),
         "",
@@ -78,16 +78,16 @@ def _origin(call: Call, seen: ContextView) -> list[str]:
     values = {
         "window": f"{seen.window:,}",
         "by": seen.origin.by,
-        "at": f"{from_us(seen.origin.at):%Y-%m-%d %H:%M} UTC",
+        "at": f"{from_timestamp(seen.origin.at):%Y-%m-%d %H:%M} UTC",
         "answered": f"{seen.origin.answered:,}",
         "refused": f"{seen.origin.refused:,}",
     }
-    return [call.house.phrase(f"context_from_{seen.origin.source}", call.incoming.language, **values)]
+    return [call.deps.phrase(f"context_from_{seen.origin.source}", call.incoming.language, **values)]
 
 
 async def guidelines(call: Call) -> Reply:
     """What compaction has learnt to keep here, the most important first; `clear` takes it back."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     match call.args.strip().lower():
         case "" | "list":
             lines = [_guideline(call, one) for one in await call.agent.window.guidelines()]
@@ -106,7 +106,7 @@ async def guidelines(call: Call) -> Reply:
 
 def _guideline(call: Call, one: Guideline) -> str:
     """On one line; what was looked for is a model's words and shown as code."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     kind = phrase("guidelines_results", language, tool=one.tool) if one.tool else phrase("context_said", language)
     about = one.about.replace("`", "'")
     return f"- {kind}: `{about}`" if about else f"- {kind}"
@@ -114,7 +114,7 @@ def _guideline(call: Call, one: Guideline) -> str:
 
 async def focus(call: Call) -> Reply:
     """What Focus has bracketed, and what it found so far."""
-    phrase, language, seen = call.house.phrase, call.incoming.language, await call.agent.window.focus()
+    phrase, language, seen = call.deps.phrase, call.incoming.language, await call.agent.window.focus()
     if not seen.enabled:
         return Reply(text=phrase("focus_off", language), private=True)
     values = {"scope": seen.scope, "count": seen.messages, "turns": seen.turns}
@@ -128,7 +128,7 @@ async def focus(call: Call) -> Reply:
 
 async def sidequest(call: Call) -> Reply:
     """What SideQuest has let go."""
-    phrase, language, seen = call.house.phrase, call.incoming.language, call.agent.window.sidequest()
+    phrase, language, seen = call.deps.phrase, call.incoming.language, call.agent.window.sidequest()
     if not seen.enabled:
         return Reply(text=phrase("sidequest_off", language), private=True)
     values = {"every": seen.every, "left": seen.turns_left, "asked": seen.asked, "evicted": seen.evicted}
@@ -137,7 +137,7 @@ async def sidequest(call: Call) -> Reply:
 
 async def debug_dump(call: Call) -> Reply:
     """Writes requests and answers of this chat into files on the operator's machine, until told to stop."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     match call.args.strip().lower():
         case "off":
             call.agent.window.dump(None)
@@ -146,12 +146,12 @@ async def debug_dump(call: Call) -> Reply:
             folder = call.agent.window.dumping
             if folder is None:
                 return Reply(text=phrase("dump_is_off", language), private=True)
-            shown = str(folder.relative_to(call.house.home))
+            shown = str(folder.relative_to(call.deps.home))
             return Reply(text=phrase("dump_is_on", language, folder=shown), private=True)
         case "on":
-            folder = dump_folder(call.house.home / DUMPS, call.agent.conversation, call.house.clock.now())
+            folder = dump_folder(call.deps.home / DUMPS, call.agent.conversation, call.deps.clock.now())
             call.agent.window.dump(folder)
-            shown = str(folder.relative_to(call.house.home))
+            shown = str(folder.relative_to(call.deps.home))
             return Reply(text=phrase("dump_on", language, folder=shown), private=True)
         case other:
             return Reply(text=phrase("dump_usage", language, given=other), private=True)
@@ -165,7 +165,7 @@ GUIDELINES = Command(name="guidelines", choices=("list", "clear"), run=guideline
 
 async def dump_format(call: Call) -> Reply:
     """What the dumps of this chat keep."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     wanted = call.args.strip().lower()
     form = next((form for form in FORMS if form == wanted), None)
     if form is None:

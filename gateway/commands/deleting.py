@@ -16,27 +16,25 @@ async def delete(call: Call) -> Reply:
 
     Facts that were kept from it stay; /memory shows and forgets them.
     """
-    phrase, language, house = call.house.phrase, call.incoming.language, call.house
+    phrase, language, deps = call.deps.phrase, call.incoming.language, call.deps
     session = await call.agent.delete_session()
     if session is None:
         return Reply(text=phrase("delete_none", language))
     target = Target(scope=scope_of(call), session=session.id)
-    there = await preview(house.memory, target)
+    there = await preview(deps.memory, target)
     question = Question(
         prompt=phrase("delete_question", language, count=there.messages),
         asked_of=call.incoming.person,
         interaction=call.incoming.interaction,
         grave=True,
     )
-    answer = await house.ask(call.key, question, language)
+    answer = await deps.ask(call.key, question, language)
     if answer.choice != "yes":
         call.agent.take_staged()
         return Reply(text=phrase("delete_kept", language))
-    holds = await to_thread.run_sync(house.learning.quoted_of, there.texts)
-    await house.learning.forget(there.conversations, holds)
-    erased = await forget(
-        house.memory, target, home=house.home, folders=partial(copies_of, house.home), clock=house.clock
-    )
+    holds = await to_thread.run_sync(deps.learning.quoted_of, there.texts)
+    await deps.learning.forget(there.conversations, holds)
+    erased = await forget(deps.memory, target, home=deps.home, folders=partial(copies_of, deps.home), clock=deps.clock)
     call.agent.memory_changed()
     return Reply(text=phrase("delete_done", language, count=erased.messages))
 

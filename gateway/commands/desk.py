@@ -4,30 +4,30 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from agent.built_ins import CommandResult
 from agent.core.ids import ConversationId
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming, Work
 from agent.operations import Operations
 from gateway.access.policy import Role
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Commands, Reply, refused, split_command
 from gateway.commands.help import unknown
-from gateway.commands.house import House
+from gateway.commands.house import CommandDeps
 
 ROLES = {"owner": Role.OWNER, "admin": Role.ADMIN, "member": Role.MEMBER}
 
 
-class Desk:
+class CommandHandler:
     """Serves the router (commands that run at once) and agents (`agent.built_ins.BuiltIns`)."""
 
     def __init__(
         self,
         commands: Commands,
-        house: House,
+        deps: CommandDeps,
         operations: Callable[[ConversationId], Awaitable[Operations]],
     ) -> None:
         """`operations` gives what may be done to a conversation, whether its agent is awake or not."""
         self._commands = commands
-        self._house = house
+        self._deps = deps
         self._operations = operations
 
     def find(self, text: str) -> tuple[Command, str] | None:
@@ -35,7 +35,7 @@ class Desk:
 
     async def answer(
         self, text: str, key: ConversationKey, incoming: Incoming, role: Role, place: str
-    ) -> tuple[Say, ...]:
+    ) -> tuple[OutgoingMessage, ...]:
         """Run a command beside the conversation's turn, if one goes on; what it says is the caller's to store."""
         agent = await self._operations(ConversationId(str(key)))
         result = await self._result(text, key, incoming, role, place, agent)
@@ -50,7 +50,7 @@ class Desk:
             return ()
         found = self._commands.find(text)
         if found is None or (not found[1] and not text[-1].isspace()):
-            off = self._house.switched_off()
+            off = self._deps.switched_off()
             names = [
                 command.name
                 for command in self._commands.all
@@ -58,14 +58,14 @@ class Desk:
             ]
             return nearest(names, written.strip())
         command, args = found
-        if not command.allowed(role, in_group=in_group) or command.feature in self._house.switched_off():
+        if not command.allowed(role, in_group=in_group) or command.feature in self._deps.switched_off():
             return ()
         options: Sequence[str] = command.choices
         if command.suggest is not None:
             agent = await self._operations(ConversationId(str(key)))
             call = Call(
                 name=command.name, args=args, key=key, place=place, agent=agent, incoming=incoming, role=role,
-                house=self._house,
+                deps=self._deps,
             )  # fmt: skip
             options = await command.suggest(call)
         return tuple(f"{command.name} {option}" for option in nearest(options, args))
@@ -94,7 +94,7 @@ class Desk:
             agent=agent,
             incoming=incoming,
             role=role,
-            house=self._house,
+            deps=self._deps,
         )
         if found is None:
             reply = unknown(self._commands, call)
@@ -114,16 +114,16 @@ class Desk:
         )
 
 
-def _say(reply: Reply, incoming: Incoming) -> Say:
+def _say(reply: Reply, incoming: Incoming) -> OutgoingMessage:
     """Private answers are whispered in groups; a direct chat is private already."""
     in_group = incoming.chat_type != "direct"
-    whisper = reply.private and (in_group or incoming.interaction is not None)
-    return Say(
+    send_ephemeral = reply.private and (in_group or incoming.interaction is not None)
+    return OutgoingMessage(
         text=reply.text,
         kind="notice",
         reply_to=incoming.message_ref if in_group else None,
         answers=incoming.message_ref,
-        private_to=incoming.person if whisper else None,
+        private_to=incoming.person if send_ephemeral else None,
         interaction=incoming.interaction,
         buttons=reply.buttons,
         files=reply.files,

@@ -9,7 +9,7 @@ from agent.ledger.spending import amount
 from agent.sessions import runs
 from agent.storage import audit_rows
 from agent.storage.audit_rows import Record
-from agent.storage.moments import from_us, to_us
+from agent.storage.moments import from_timestamp, to_timestamp
 from gateway.access.policy import Role, role_everywhere
 from gateway.commands.command import Call, Command, Reply
 
@@ -21,9 +21,9 @@ REF_DIGITS = 8  # of a run's id, as `tieline find` takes it
 
 async def trace(call: Call) -> Reply:
     """The steps of the last turn here: calls of models and tools in their order, with times and tokens."""
-    phrase, language, house = call.house.phrase, call.incoming.language, call.house
+    phrase, language, deps = call.deps.phrase, call.incoming.language, call.deps
     conversation = ConversationId(str(call.key))
-    await house.ledger.flush()
+    await deps.ledger.flush()
 
     def read(conn: Connection) -> tuple[runs.LastRun, list[Entry], list[Record]] | None:
         last = runs.last_run(conn, conversation)
@@ -32,19 +32,19 @@ async def trace(call: Call) -> Reply:
         calls = rows.of_run(conn, conversation, last.inbox_id, since=last.began)
         return last, list(calls), list(audit_rows.of_run(conn, conversation, last.inbox_id))
 
-    found = await house.database.read(read)
+    found = await deps.database.read(read)
     if found is None:
         return Reply(text=phrase("trace_none", language), private=True)
     last, calls, tools = found
     steps = [(entry.at, _model_step(call, entry)) for entry in calls]
     steps += [(record.at, _tool_step(call, record)) for record in tools]
     steps.sort(key=lambda step: step[0])
-    ended = last.ended if last.ended is not None else to_us(house.clock.now())
+    ended = last.ended if last.ended is not None else to_timestamp(deps.clock.now())
     title = phrase(
         "trace_title",
         language,
         ref=last.run[:REF_DIGITS],
-        when=f"{from_us(last.began):%Y-%m-%d %H:%M:%S} UTC",
+        when=f"{from_timestamp(last.began):%Y-%m-%d %H:%M:%S} UTC",
         seconds=f"{(ended - last.began) / 1e6:.1f}",
         state=phrase(f"trace_{last.state}", language),
     )
@@ -62,25 +62,25 @@ async def trace(call: Call) -> Reply:
 def _model_step(call: Call, entry: Entry) -> str:
     values = {
         "model": f"{entry.provider}/{entry.model}",
-        "purpose": "" if entry.bill.purpose == "turn" else f" ({entry.bill.purpose})",
+        "purpose": "" if entry.attribution.purpose == "turn" else f" ({entry.attribution.purpose})",
         "prompt": f"{entry.prompt + entry.cache_creation + entry.cache_read:,}",
         "cached": f"{entry.cache_read:,}",
         "output": f"{entry.output:,}",
         "cost": f", {amount(entry.cost_usd, 'usd')}" if entry.cost_usd is not None else "",
     }
-    return call.house.phrase("trace_model", call.incoming.language, **values)
+    return call.deps.phrase("trace_model", call.incoming.language, **values)
 
 
 def _tool_step(call: Call, record: Record) -> str:
     """Without its arguments and result: those stand in `tieline audit`."""
     language = call.incoming.language
-    verdict = call.house.phrase(f"trace_call_{record.verdict}", language)
-    return call.house.phrase("trace_tool", language, tool=record.tool, verdict=verdict, ms=f"{record.elapsed_ms:,}")
+    verdict = call.deps.phrase(f"trace_call_{record.verdict}", language)
+    return call.deps.phrase("trace_tool", language, tool=record.tool, verdict=verdict, ms=f"{record.elapsed_ms:,}")
 
 
 async def cache_stats(call: Call) -> Reply:
     """How much of what models read here came out of their caches, and about how much that has saved."""
-    phrase, language, house = call.house.phrase, call.incoming.language, call.house
+    phrase, language, deps = call.deps.phrase, call.incoming.language, call.deps
     conversation, spent = ConversationId(str(call.key)), await call.agent.usage()
     if not spent.all.calls:
         return Reply(text=phrase("cache_none", language), private=True)
@@ -93,7 +93,7 @@ async def cache_stats(call: Call) -> Reply:
             "fresh": f"{totals.prompt:,}",
         }
         lines.append(phrase("cache_line", language, **values))
-    by = await house.database.read(
+    by = await deps.database.read(
         lambda conn: rows.by(conn, "provider", conversation=conversation, most=MOST_PROVIDERS)
     )
     for name, totals in by:
@@ -110,7 +110,7 @@ def _share(totals: UsageTotals) -> float:
 
 def _saved(call: Call, name: str, totals: UsageTotals) -> str:
     """At the prices of now: what reading has saved, less what writing into the cache has cost more."""
-    phrase, language, providers = call.house.phrase, call.incoming.language, call.house.providers()
+    phrase, language, providers = call.deps.phrase, call.incoming.language, call.deps.providers()
     prices = providers.get(name).prices if name in providers else None
     if prices is None:
         return phrase("cache_unpriced", language, name=name)
@@ -122,12 +122,12 @@ def _saved(call: Call, name: str, totals: UsageTotals) -> str:
 
 async def log(call: Call) -> Reply:
     """The last warnings and errors of this conversation since the start. They may name the operator's things."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     if not _is_admin_everywhere(call):  # a group's own admins are let through as far as here
         return Reply(text=phrase("mcp_admins", language), private=True)
     if call.args and not (call.args.isdecimal() and 1 <= int(call.args[:4]) <= MOST_LINES):
         return Reply(text=phrase("log_usage", language, most=MOST_LINES), private=True)
-    lines = call.house.recent_log(ConversationId(str(call.key)), int(call.args or SHOWN_LINES))
+    lines = call.deps.recent_log(ConversationId(str(call.key)), int(call.args or SHOWN_LINES))
     if not lines:
         return Reply(text=phrase("log_none", language), private=True)
     shown = "\n".join(line.replace("`", "'") for line in lines)
@@ -136,17 +136,17 @@ async def log(call: Call) -> Reply:
 
 async def notify_test(call: Call) -> Reply:
     """Tells the owners something harmless, on the way that every alert takes."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     if not _is_admin_everywhere(call):
         return Reply(text=phrase("mcp_admins", language), private=True)
-    told = call.house.test_alert(call.incoming.display or str(call.incoming.person))
+    told = call.deps.test_alert(call.incoming.display or str(call.incoming.person))
     if not told:
         return Reply(text=phrase("notify_nobody", language), private=True)
     return Reply(text=phrase("notify_told", language, who=", ".join(told)), private=True, verbatim=True)
 
 
 def _is_admin_everywhere(call: Call) -> bool:
-    return role_everywhere(str(call.incoming.person), call.house.access(), call.house.book.grants) >= Role.ADMIN
+    return role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants) >= Role.ADMIN
 
 
 TRACE = Command(name="trace", run=trace, group="more", immediate=True, admin_in_groups=True)

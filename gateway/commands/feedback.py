@@ -2,7 +2,7 @@
 
 from agent.storage import feedback_rows
 from agent.storage.feedback_rows import LONGEST_TEXT, Feedback
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.commands.command import Call, Command, Reply
 
 UP = frozenset({"up", "+", "👍", "good", "gut", "hoch"})
@@ -11,12 +11,12 @@ DOWN = frozenset({"down", "-", "👎", "bad", "schlecht", "runter"})
 
 async def feedback(call: Call) -> Reply:
     """Keeps it with the last answer here; said again, the newer word counts."""
-    phrase, language, person = call.house.phrase, call.incoming.language, call.incoming.person
+    phrase, language, person = call.deps.phrase, call.incoming.language, call.incoming.person
     word, _, text = call.args.strip().partition(" ")
     rating = word.lower()
     if person is None or rating not in UP | DOWN:
         conversation = call.agent.conversation
-        ups, downs = await call.house.database.read(lambda conn: feedback_rows.counts(conn, conversation))
+        ups, downs = await call.deps.database.read(lambda conn: feedback_rows.counts(conn, conversation))
         return Reply(text=phrase("feedback_usage", language, ups=ups, downs=downs), private=True)
     rated = await call.agent.rated()
     if rated is None:
@@ -29,10 +29,10 @@ async def feedback(call: Call) -> Reply:
         person=person,
         up=rating in UP,
         text=text.strip()[:LONGEST_TEXT],
-        at=to_us(call.house.clock.now()),
+        at=to_timestamp(call.deps.clock.now()),
     )
-    await call.house.database.write(lambda conn: feedback_rows.put(conn, one))
-    call.house.learning.rate(call.agent.conversation, person, up=one.up)
+    await call.deps.database.write(lambda conn: feedback_rows.put(conn, one))
+    call.deps.learning.rate(call.agent.conversation, person, up=one.up)
     return Reply(text=phrase("feedback_kept", language), private=True)
 
 

@@ -9,7 +9,7 @@ from agent.subagent.profiles import Listed
 from agent.subagent.tool import LONGEST_TASK
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
-from gateway.commands.goal_lines import fleet_line
+from gateway.commands.goal_lines import subagent_line
 
 MOST_SHOWN = 50
 
@@ -17,14 +17,14 @@ MOST_SHOWN = 50
 async def agents(call: Call) -> Reply:
     """Goals that are or were worked on by themselves and sub-agents at work: of this chat, for the owner in their own
     chat of all (Z-131); and which sub-agents are defined."""
-    phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
+    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
     everywhere = call.role is Role.OWNER and not call.in_group
     where = None if everywhere else conversation
-    found = await call.house.goals.fleet(where)
+    found = await call.deps.goals.subagent_registry(where)
     lines = [phrase("agents_title" if found else "agents_none", language)]
     for each in found[:MOST_SHOWN]:
-        lines += ["", fleet_line(call, each), *_elsewhere(call, each.conversation)]
-    if working := call.house.fleet.working(where):
+        lines += ["", subagent_line(call, each), *_elsewhere(call, each.conversation)]
+    if working := call.deps.subagent_registry.working(where):
         lines += ["", phrase("agents_working", language)]
         for one in working[:MOST_SHOWN]:
             lines += [_working_line(call, one), *_elsewhere(call, one.conversation)]
@@ -33,9 +33,9 @@ async def agents(call: Call) -> Reply:
 
 async def agent(call: Call) -> Reply:
     """`/agent <name> <task>`: a defined sub-agent does it, and its answer is the answer. Bare: which there are."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     name, _, task = call.args.partition(" ")
-    listed = call.house.profiles.listed()
+    listed = call.deps.profiles.listed()
     if not name:
         lines = [phrase("agent_usage", language), *_defined(call)]
         return Reply(text="\n".join(lines), private=True, verbatim=True)
@@ -55,12 +55,12 @@ async def agent(call: Call) -> Reply:
 def _elsewhere(call: Call, conversation: ConversationId) -> tuple[str, ...]:
     if conversation == str(call.key):
         return ()
-    return (f"   {call.house.phrase('agents_where', call.incoming.language, chat=conversation)}",)
+    return (f"   {call.deps.phrase('agents_where', call.incoming.language, chat=conversation)}",)
 
 
 def _working_line(call: Call, one: Working) -> str:
-    phrase, language = call.house.phrase, call.incoming.language
-    seconds = max(0, int((call.house.clock.now() - one.since).total_seconds()))
+    phrase, language = call.deps.phrase, call.incoming.language
+    seconds = max(0, int((call.deps.clock.now() - one.since).total_seconds()))
     return phrase(
         "agents_working_line",
         language,
@@ -73,7 +73,7 @@ def _working_line(call: Call, one: Working) -> str:
 
 
 def _defined(call: Call) -> list[str]:
-    phrase, language, listed = call.house.phrase, call.incoming.language, call.house.profiles.listed()
+    phrase, language, listed = call.deps.phrase, call.incoming.language, call.deps.profiles.listed()
     if not listed:
         return []
     lines = ["", phrase("agents_defined", language)]
@@ -82,7 +82,7 @@ def _defined(call: Call) -> list[str]:
 
 def _defined_line(call: Call, one: Listed) -> str:
     if one.mistake:
-        return "- " + call.house.phrase("agent_mistake", call.incoming.language, name=one.name, reason=one.mistake)
+        return "- " + call.deps.phrase("agent_mistake", call.incoming.language, name=one.name, reason=one.mistake)
     return f"- {one.name}: {one.description}" if one.description else f"- {one.name}"
 
 

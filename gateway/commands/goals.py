@@ -8,7 +8,7 @@ from agent.goals.desk import GoalRefused
 from agent.goals.stored import Goal, Owner
 from agent.goals.telling import progress, why_of
 from agent.goals.ticks import short
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply, refused
 from gateway.commands.goal_buttons import go_on_button, raising, told_limits, told_turns
@@ -32,13 +32,13 @@ async def goal(call: Call) -> Reply:
 
 async def done(call: Call) -> Reply:
     """The goal of the session is reached, and the kept one of this chat (Z-92)."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     conversation = _conversation(call)
-    kept = await call.house.goals.active(conversation)
+    kept = await call.deps.goals.active(conversation)
     text = await call.agent.complete_goal()
     if kept is not None and _may_change(call, kept):
-        ended = await call.house.goals.complete(conversation, kept.id)
-        call.house.hide_live(conversation)
+        ended = await call.deps.goals.complete(conversation, kept.id)
+        call.deps.hide_live(conversation)
         return Reply(text=phrase("goal_is_completed", language, id=ended.id))
     if text is None:
         return Reply(text=phrase("done_nothing", language), private=True)
@@ -54,11 +54,11 @@ async def aim(call: Call) -> str:
 async def pause_work(call: Call) -> Goal | None:
     """For /stop: put down the goal that is being worked on by itself here, and end its turn; None: there is none."""
     conversation = _conversation(call)
-    active = await call.house.goals.active(conversation)
+    active = await call.deps.goals.active(conversation)
     if active is None or not active.is_autonomous:
         return None
     try:
-        paused = await call.house.goals.pause(conversation, active.id)
+        paused = await call.deps.goals.pause(conversation, active.id)
     except GoalRefused:
         return None  # it has just ended by itself
     _let_go(call, conversation)
@@ -69,11 +69,11 @@ async def pause_work(call: Call) -> Goal | None:
 
 
 async def _create(call: Call, words: str) -> Reply:
-    phrase, language, conversation = call.house.phrase, call.incoming.language, _conversation(call)
+    phrase, language, conversation = call.deps.phrase, call.incoming.language, _conversation(call)
     wanted = read_wanted(words)
     if wanted.autonomous and call.in_group and call.role < Role.ADMIN:
         return refused(call)
-    before = await call.house.goals.active(conversation)
+    before = await call.deps.goals.active(conversation)
     if before is not None and not _may_change(call, before):
         raise GoalRefused("goal_not_yours")
     incoming = call.incoming
@@ -84,14 +84,14 @@ async def _create(call: Call, words: str) -> Reply:
         role=incoming.role,
         chat_type=incoming.chat_type,
     )
-    made = await call.house.goals.create(
+    made = await call.deps.goals.create(
         conversation,
         owner,
         wanted.text,
         wanted.limits,
         autonomous=wanted.autonomous,
         turns=wanted.turns,
-        origin=origin_of(call) or f"{conversation}:{to_us(incoming.received_at)}",
+        origin=origin_of(call) or f"{conversation}:{to_timestamp(incoming.received_at)}",
     )
     if before is not None and before.is_autonomous:
         _let_go(call, conversation, but=made.id)
@@ -106,11 +106,11 @@ async def _create(call: Call, words: str) -> Reply:
 
 async def _status(call: Call, words: str) -> Reply:
     number = read_wanted(words).number
-    goals, conversation = call.house.goals, _conversation(call)
+    goals, conversation = call.deps.goals, _conversation(call)
     found = await (goals.find(conversation, number) if number is not None else goals.active(conversation))
     if found is None and number is None:
         found = await _resting(call)
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     after = await aim(call) if number is None and (found is None or found.status != "active") else ""
     told = [phrase("goal_session", language, goal=short(after))] if after else []
     if found is None:
@@ -130,23 +130,23 @@ async def _status(call: Call, words: str) -> Reply:
 
 
 async def _list(call: Call, _: str) -> Reply:
-    found = await call.house.goals.all_of(_conversation(call))
+    found = await call.deps.goals.all_of(_conversation(call))
     if not found:
         raise GoalRefused("goal_none")
-    lines = [call.house.phrase("goal_list_title", call.incoming.language), ""]
+    lines = [call.deps.phrase("goal_list_title", call.incoming.language), ""]
     return Reply(text="\n".join([*lines, *(goal_line(call, each) for each in found)]), private=True, verbatim=True)
 
 
 async def _pause(call: Call, words: str) -> Reply:
-    return await _change(call, words, call.house.goals.pause, "goal_is_paused")
+    return await _change(call, words, call.deps.goals.pause, "goal_is_paused")
 
 
 async def _complete(call: Call, words: str) -> Reply:
-    return await _change(call, words, call.house.goals.complete, "goal_is_completed")
+    return await _change(call, words, call.deps.goals.complete, "goal_is_completed")
 
 
 async def _clear(call: Call, words: str) -> Reply:
-    return await _change(call, words, call.house.goals.clear, "goal_is_cleared")
+    return await _change(call, words, call.deps.goals.clear, "goal_is_cleared")
 
 
 async def _change(
@@ -156,7 +156,7 @@ async def _change(
     await _check_right(call, number)
     changed = await change(conversation, number)
     _let_go(call, conversation, but=None if changed.auto is not None else -1)
-    return Reply(text=call.house.phrase(key, call.incoming.language, id=changed.id))
+    return Reply(text=call.deps.phrase(key, call.incoming.language, id=changed.id))
 
 
 async def _resume(call: Call, words: str) -> Reply:
@@ -164,10 +164,10 @@ async def _resume(call: Call, words: str) -> Reply:
     if wanted.autonomous and call.in_group and call.role < Role.ADMIN:
         return refused(call)
     await _check_right(call, wanted.number)
-    resumed = await call.house.goals.resume(
+    resumed = await call.deps.goals.resume(
         conversation, wanted.number, limits=wanted.limits, autonomous=wanted.autonomous, turns=wanted.turns
     )
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     key = "goal_is_resumed_auto" if wanted.autonomous else "goal_is_resumed"
     turns = told_turns(resumed.auto.most, phrase, language) if resumed.auto is not None else ""
     return Reply(text=phrase(key, language, id=resumed.id, turns=turns))
@@ -193,7 +193,7 @@ def _conversation(call: Call) -> ConversationId:
 
 async def _resting(call: Call) -> Goal | None:
     """The newest that is paused."""
-    goals = await call.house.goals.all_of(_conversation(call))
+    goals = await call.deps.goals.all_of(_conversation(call))
     return next((goal for goal in goals if goal.status == "paused"), None)
 
 
@@ -202,7 +202,7 @@ def _may_change(call: Call, goal: Goal) -> bool:
 
 
 async def _check_right(call: Call, number: int | None) -> None:
-    goals, conversation = call.house.goals, _conversation(call)
+    goals, conversation = call.deps.goals, _conversation(call)
     if not call.in_group or call.role >= Role.ADMIN:
         return
     if number is not None:
@@ -217,14 +217,14 @@ async def _check_right(call: Call, number: int | None) -> None:
 
 def _let_go(call: Call, conversation: ConversationId, but: int | None = None) -> None:
     """End the turn that a goal's own work has under way, and take its message away."""
-    working_on = call.house.goal_of(conversation)
+    working_on = call.deps.goal_of(conversation)
     if working_on is not None and working_on != but:
-        call.house.stop(conversation, f"goal put down by {call.incoming.person}", call.house.clock.now())
-    call.house.hide_live(conversation)
+        call.deps.stop(conversation, f"goal put down by {call.incoming.person}", call.deps.clock.now())
+    call.deps.hide_live(conversation)
 
 
 def _said(call: Call, refusal: GoalRefused) -> str:
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     values = dict(refusal.values)
     if refusal.why is not None:
         values["why"] = why_of(refusal.why, phrase, language)
@@ -239,7 +239,7 @@ def _said(call: Call, refusal: GoalRefused) -> str:
 def _buttons(call: Call, goal: Goal) -> tuple[tuple[Button, ...], ...]:
     if not _may_change(call, goal):
         return ()
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     if goal.status == "active":
         return ((Button(label=phrase("button_goal_stop", language), action=f"{PRESS}/goal pause {goal.id}"),),)
     if goal.status == "paused":

@@ -23,7 +23,7 @@ def help_of(commands: Commands, call: Call) -> Reply:
     found = commands.named(name.replace("_", "-"))
     if found is None:
         return unknown(commands, replace(call, name=name))
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     usage = f" {found.usage}" if found.usage else ""
     lines = [f"`{MARK}/{found.name}{usage}`", phrase(found.summary_key, language)]
     if found.aliases:
@@ -48,7 +48,7 @@ def _listed(examples: str) -> str:
 
 def help_text(commands: Commands, call: Call) -> str:
     """What people type every day, with an example where words follow; and where the rest is."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     shown = [command for command in commands.all if command.everyday and _is_shown(command, call)]
     lines = [phrase("help_title", language), "", *(f"- {_line(command, call)}" for command in shown)]
     examples = [phrase(f"example.{command.name}", language) for command in shown if command.name in EXAMPLES]
@@ -58,7 +58,7 @@ def help_text(commands: Commands, call: Call) -> str:
 
 def all_text(commands: Commands, call: Call) -> str:
     """What this person may type here, by group."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     lines = [phrase("help_title", language)]
     for group in GROUPS:
         shown = [
@@ -72,21 +72,21 @@ def all_text(commands: Commands, call: Call) -> str:
 
 
 def _is_shown(command: Command, call: Call) -> bool:
-    is_here = command.platform in ("", call.key.platform) and command.feature not in call.house.switched_off()
+    is_here = command.platform in ("", call.key.platform) and command.feature not in call.deps.switched_off()
     return is_here and not command.hidden and command.allowed(call.role, in_group=call.in_group)
 
 
 def _line(command: Command, call: Call) -> str:
     """Plain text: Telegram makes a command tappable, but not in code."""
-    return f"{MARK}/{command.name}: {call.house.phrase(command.summary_key, call.incoming.language)}"
+    return f"{MARK}/{command.name}: {call.deps.phrase(command.summary_key, call.incoming.language)}"
 
 
 async def start(call: Call) -> Reply:
     """Platforms send /start when a person opens the chat for the first time."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     name = f" {call.incoming.display}" if call.incoming.display else ""
     lines = [phrase("start", language, name=name, bot="Tieline")]
-    if call.house.providers().default.family == "demo":
+    if call.deps.providers().default.family == "demo":
         lines.append(phrase("start_demo", language))
     return Reply(text="\n\n".join(lines))
 
@@ -96,7 +96,7 @@ def unknown(commands: Commands, call: Call) -> Reply:
     close = get_close_matches(call.name, commands.names, n=1)
     key = "did_you_mean" if close else "unknown_command"
     values = {"close": close[0]} if close else {}
-    return Reply(text=call.house.phrase(key, call.incoming.language, name=call.name, **values))
+    return Reply(text=call.deps.phrase(key, call.incoming.language, name=call.name, **values))
 
 
 START = Command(name="start", run=start, group="chat", hidden=True)

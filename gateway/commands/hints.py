@@ -6,7 +6,7 @@ from gateway.commands.command import Call, Reply
 
 async def why_skill(call: Call) -> Reply:
     """The last hint of this chat: how well it fitted or whose wish it was, by which counts, and what came of it."""
-    phrase, language, learning = call.house.phrase, call.incoming.language, call.house.learning
+    phrase, language, learning = call.deps.phrase, call.incoming.language, call.deps.learning
     hinted = learning.hinted(call.agent.conversation)
     if hinted is None:
         key = "why_skill_none" if learning.settings.router else "why_skill_off"
@@ -15,7 +15,7 @@ async def why_skill(call: Call) -> Reply:
 
 
 def _told(call: Call, hinted: Hinted) -> list[str]:
-    phrase, language, pick = call.house.phrase, call.incoming.language, hinted.pick
+    phrase, language, pick = call.deps.phrase, call.incoming.language, hinted.pick
     lines = [phrase("why_skill_title", language, name=f"`{pick.name}`", when=f"{hinted.at:%H:%M:%S} UTC")]
     if pick.value is None:
         lines.append(phrase("why_skill_asked", language))

@@ -10,17 +10,17 @@ from sqlalchemy import Connection
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
-from agent.goals.desk import Goals
+from agent.goals.desk import GoalService
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Account
 from agent.memory.memory import Memory
-from agent.plans.desk import Plans
+from agent.plans.desk import PlanService
 from agent.providers.registry import Registry
 from agent.skills.learning import Learning
 from agent.skills.reloading import Skills
 from agent.storage.database import Database
 from agent.style.user_model import UserModel
-from agent.subagent.fleet import Fleet
+from agent.subagent.fleet import SubagentRegistry
 from agent.subagent.profiles import Profiles
 from agent.tools.approvals import Approvals
 from agent.tools.mcp.servers import Servers
@@ -32,11 +32,11 @@ from gateway.channels.keys import ConversationKey
 from gateway.conversations.choices import Held
 from gateway.dispatch.queue_modes import QueueMode
 from gateway.phrases.catalogue import Catalogue
-from gateway.scheduler.desk import Schedules
+from gateway.scheduler.desk import ScheduleService
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class CommandDeps:
     """Callables read what may change: settings, the awake agents, the adapters' health.
 
     `held` tells which provider holds for a place; `preference_changed` is told where somebody chose another.
@@ -75,16 +75,16 @@ class House:
     ledger: Ledger
     more_allowed: Callable[[Account, ConversationKey], Awaitable[None]]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
-    schedules: Schedules
+    schedules: ScheduleService
     memory: Memory
     skills: Skills
     skills_on: Callable[[], bool]
     learning: Learning
     user_model: Callable[[], UserModel | None]
-    goals: Goals
-    fleet: Fleet
+    goals: GoalService
+    subagent_registry: SubagentRegistry
     profiles: Profiles
-    plans: Plans
+    plans: PlanService
     plan_of: Callable[[ConversationId], int | None]
     goal_of: Callable[[ConversationId], int | None]
     hide_live: Callable[[ConversationId], None]

@@ -27,18 +27,18 @@ async def mcp(call: Call) -> Reply:
         return await _prompt(call, call.args.partition(" ")[2])
     act = _ACTS.get(verb.lower())
     if act is not None:
-        if role_everywhere(str(call.incoming.person), call.house.access(), call.house.book.grants) < Role.ADMIN:
+        if role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants) < Role.ADMIN:
             return _told(call, "mcp_admins")
         return await act(call, rest)
-    lost = call.house.servers_left_out()
-    if not (call.house.servers.all or lost):
+    lost = call.deps.servers_left_out()
+    if not (call.deps.servers.all or lost):
         return _told(call, "mcp_none")
     if verb.lower() == "list" or (verb.lower() == "tools" and not rest):
-        lines = [_state(call, one) for one in call.house.servers.all]
-        lines += [call.house.phrase("mcp_left_out", call.incoming.language, name=name) for name in sorted(lost)]
+        lines = [_state(call, one) for one in call.deps.servers.all]
+        lines += [call.deps.phrase("mcp_left_out", call.incoming.language, name=name) for name in sorted(lost)]
         return Reply(text="\n".join(lines), private=True, verbatim=True)
     wanted = rest[0] if verb.lower() == "tools" else call.args.strip()
-    found = call.house.servers.named(wanted)
+    found = call.deps.servers.named(wanted)
     return _unknown(call, wanted) if found is None else _tools(call, found)
 
 
@@ -46,7 +46,7 @@ async def _add(call: Call, words: list[str]) -> Reply:
     if len(words) != 2:
         return _told(call, "mcp_usage")
     try:
-        await call.house.add_server(*words)
+        await call.deps.add_server(*words)
     except ValueError as error:
         return _told(call, "mcp_refused", reason=error)
     return _told(call, "mcp_added", name=words[0])
@@ -55,9 +55,9 @@ async def _add(call: Call, words: list[str]) -> Reply:
 async def _remove(call: Call, words: list[str]) -> Reply:
     if len(words) != 1:
         return _told(call, "mcp_usage")
-    if await call.house.remove_server(words[0]):
+    if await call.deps.remove_server(words[0]):
         return _told(call, "mcp_removed", name=words[0])
-    if call.house.servers.named(words[0]) is None:
+    if call.deps.servers.named(words[0]) is None:
         return _unknown(call, words[0])
     return _told(call, "mcp_configured", name=words[0])
 
@@ -65,7 +65,7 @@ async def _remove(call: Call, words: list[str]) -> Reply:
 async def _reconnect(call: Call, words: list[str]) -> Reply:
     if len(words) != 1:
         return _told(call, "mcp_usage")
-    found = call.house.servers.named(words[0])
+    found = call.deps.servers.named(words[0])
     if found is None:
         return _unknown(call, words[0])
     found.reconnect()
@@ -76,7 +76,7 @@ async def _prompt(call: Call, rest: str) -> Reply:
     """A turn with what the prompt says, for the model to act upon as the person has chosen it."""
     server, _, rest = rest.strip().partition(" ")
     name, _, words = rest.strip().partition(" ")
-    found = call.house.servers.named(server) if server else None
+    found = call.deps.servers.named(server) if server else None
     if found is None:
         return _told(call, "mcp_prompt_usage") if not server else _unknown(call, server)
     prompt = next((one for one in found.catalogue.prompts if one.name.lower() == name.lower()), None)
@@ -94,7 +94,7 @@ async def _prompt(call: Call, rest: str) -> Reply:
     except ToolError as error:
         return _told(call, "mcp_prompt_failed", reason=error)
     language = call.incoming.language
-    said = call.house.phrase("mcp_prompt_chosen", language, prompt=plain(prompt.name), server=found.settings.name)
+    said = call.deps.phrase("mcp_prompt_chosen", language, prompt=plain(prompt.name), server=found.settings.name)
     source = f"prompt of the MCP server {found.settings.name}"
     return Reply(go_on_with=said, go_on_files=call.incoming.files, go_on_brought=Brought(text, source))
 
@@ -125,7 +125,7 @@ _ACTS: Mapping[str, Callable[[Call, list[str]], Awaitable[Reply]]] = {
 
 
 def _tools(call: Call, server: Server) -> Reply:
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     lines = [_state(call, server)]
     for tool in server.tools[:MOST_SHOWN]:
         asked = phrase("mcp_asked" if tool.spec.risk == "write" else "mcp_unasked", language)
@@ -142,7 +142,7 @@ def _tools(call: Call, server: Server) -> Reply:
 
 def _others(call: Call, server: Server) -> list[str]:
     """Its prompts, each as it is called up, and its resources."""
-    phrase, language, catalogue = call.house.phrase, call.incoming.language, server.catalogue
+    phrase, language, catalogue = call.deps.phrase, call.incoming.language, server.catalogue
     lines = []
     if catalogue.prompts:
         lines.append(phrase("mcp_prompts_title", language, name=server.settings.name))
@@ -163,7 +163,7 @@ def _others(call: Call, server: Server) -> list[str]:
 
 
 def _state(call: Call, server: Server) -> str:
-    phrase, language, name = call.house.phrase, call.incoming.language, server.settings.name
+    phrase, language, name = call.deps.phrase, call.incoming.language, server.settings.name
     if server.is_connected:
         told = phrase("mcp_connected", language, name=name, count=len(server.tools))
         left_out = len(server.shown.left_out)
@@ -172,14 +172,14 @@ def _state(call: Call, server: Server) -> str:
 
 
 def _unknown(call: Call, name: str) -> Reply:
-    if not call.house.servers.all:
+    if not call.deps.servers.all:
         return _told(call, "mcp_none")
-    known = ", ".join(one.settings.name for one in call.house.servers.all)
+    known = ", ".join(one.settings.name for one in call.deps.servers.all)
     return _told(call, "mcp_unknown", name=name, known=known)
 
 
 def _told(call: Call, key: str, **values: object) -> Reply:
-    return Reply(text=call.house.phrase(key, call.incoming.language, **values), private=True, verbatim=True)
+    return Reply(text=call.deps.phrase(key, call.incoming.language, **values), private=True, verbatim=True)
 
 
 def _short(text: str) -> str:

@@ -45,7 +45,7 @@ async def memory(call: Call) -> Reply:
     verb, _, rest = call.args.partition(" ")
     run = VERBS.get(verb.lower() or "list")
     if run is None:
-        return Reply(text=call.house.phrase("memory_usage", call.incoming.language, given=verb), private=True)
+        return Reply(text=call.deps.phrase("memory_usage", call.incoming.language, given=verb), private=True)
     if call.in_group and verb.lower() in FOR_ADMINS and call.role < Role.ADMIN:
         return refused(call)
     return await run(call, rest.strip())
@@ -54,12 +54,12 @@ async def memory(call: Call) -> Reply:
 def scope_of(call: Call) -> Scope:
     """Without a session: what stands in the window may be looked up as well."""
     incoming = call.incoming
-    return call.house.memory.scope(call.agent.conversation, incoming.chat_type, incoming.person)
+    return call.deps.memory.scope(call.agent.conversation, incoming.chat_type, incoming.person)
 
 
 async def _list(call: Call, rest: str) -> Reply:
     """The facts of this place, the newest first, and how much else is kept."""
-    phrase, language, scope = call.house.phrase, call.incoming.language, scope_of(call)
+    phrase, language, scope = call.deps.phrase, call.incoming.language, scope_of(call)
     page = max(1, int(rest)) if rest.isdecimal() and len(rest) < 6 else 1
     conversation = call.agent.conversation
 
@@ -67,7 +67,7 @@ async def _list(call: Call, rest: str) -> Reply:
         facts = rows.facts(conn, scope.own, most=PAGE, after=PAGE * (page - 1))
         return facts, dict(rows.counts(conn, scope.own)), rows.is_off(conn, conversation)
 
-    facts, counts, off = await call.house.database.read(read)
+    facts, counts, off = await call.deps.database.read(read)
     style = await style_of(call)
     lines = [phrase("memory_title_private" if scope.is_private else "memory_title_group", language), ""]
     lines += [_line(call, fact) for fact in facts] or [phrase("memory_no_facts", language)]
@@ -77,7 +77,7 @@ async def _list(call: Call, rest: str) -> Reply:
     lines += ["", phrase("memory_counts", language, facts=counts.get("fact", 0), said=said)]
     if style.window:
         lines.append(phrase("memory_style", language, count=len(style.window)))
-    if off or not call.house.memory.settings.recall.enabled:
+    if off or not call.deps.memory.settings.recall.enabled:
         lines.append(phrase("memory_is_off", language))
     lines.append(phrase("memory_hint", language))
     return Reply(text="\n".join(lines), private=True)
@@ -85,12 +85,12 @@ async def _list(call: Call, rest: str) -> Reply:
 
 async def _search(call: Call, words: str) -> Reply:
     """Facts and messages that hold the words."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     if not words:
         return Reply(text=phrase("memory_search_what", language), private=True)
     scope = scope_of(call)
-    terms = call.house.memory.lexicon.terms(words)
-    found = await call.house.database.read(
+    terms = call.deps.memory.lexicon.terms(words)
+    found = await call.deps.database.read(
         lambda conn: index.search(conn, scope, terms, kinds=EVERYTHING, most=MOST_FOUND, exact=True)
     )
     if not found:
@@ -100,7 +100,7 @@ async def _search(call: Call, words: str) -> Reply:
 
 async def _add(call: Call, words: str) -> Reply:
     """Keeps a fact in the person's own words."""
-    phrase, language, incoming = call.house.phrase, call.incoming.language, call.incoming
+    phrase, language, incoming = call.deps.phrase, call.incoming.language, call.incoming
     scope = scope_of(call)
     fact = Kept(
         kind="fact",
@@ -109,7 +109,7 @@ async def _add(call: Call, words: str) -> Reply:
         person=incoming.person,
         speaker="" if scope.is_private else incoming.display,
     )
-    id = await call.house.memory.remember(scope, fact) if words else None
+    id = await call.deps.memory.remember(scope, fact) if words else None
     if id is None:
         return Reply(text=phrase("memory_add_what", language), private=True)
     return Reply(text=phrase("memory_added", language, id=id), private=True)
@@ -117,7 +117,7 @@ async def _add(call: Call, words: str) -> Reply:
 
 async def _forget(call: Call, what: str) -> Reply:
     """Erases a fact by its number, what holds some words, or all; after a question (DESIGN §13.9)."""
-    phrase, language, house = call.house.phrase, call.incoming.language, call.house
+    phrase, language, deps = call.deps.phrase, call.incoming.language, call.deps
     scope = scope_of(call)
     others_too = reaches_others(call.incoming.chat_type, call.incoming.role)
     number = what.removeprefix("#")
@@ -132,20 +132,18 @@ async def _forget(call: Call, what: str) -> Reply:
         return Reply(text=phrase("memory_forget_what", language), private=True)
     if not others_too and target.only_by is None:
         return refused(call)
-    there = await preview(house.memory, target)
+    there = await preview(deps.memory, target)
     if not there.items and not there.messages and not everything:
         return Reply(text=phrase("memory_nothing_found", language), private=True)
     if not await _sure(call, there):
         return Reply(text=phrase("memory_kept", language), private=True)
     if target.item is not None:
-        holds: Holds | None = await to_thread.run_sync(house.learning.quoted_of, there.texts)
+        holds: Holds | None = await to_thread.run_sync(deps.learning.quoted_of, there.texts)
     else:
         holds = target.holds if target.words else None
     # Before the messages that tell what drafts quote of them: it can be done again, should this be cut off.
-    drafts = await house.learning.forget(there.conversations, holds, target.only_by)
-    erased = await forget(
-        house.memory, target, home=house.home, folders=partial(copies_of, house.home), clock=house.clock
-    )
+    drafts = await deps.learning.forget(there.conversations, holds, target.only_by)
+    erased = await forget(deps.memory, target, home=deps.home, folders=partial(copies_of, deps.home), clock=deps.clock)
     call.agent.memory_changed()
     text = phrase("memory_forgotten", language, items=erased.items, messages=erased.messages)
     if left := (*(f"skills/auto/{name}" for name in drafts), *erased.left):
@@ -168,24 +166,24 @@ def copies_of(home: Path, conversation: ConversationId) -> Sequence[Path]:
 async def _sure(call: Call, there: Erased) -> bool:
     values = {"items": there.items, "messages": there.messages}
     question = Question(
-        prompt=call.house.phrase("memory_question", call.incoming.language, **values),
+        prompt=call.deps.phrase("memory_question", call.incoming.language, **values),
         asked_of=call.incoming.person,
         interaction=call.incoming.interaction,
         grave=True,
     )
-    answer = await call.house.ask(call.key, question, call.incoming.language)
+    answer = await call.deps.ask(call.key, question, call.incoming.language)
     return answer.choice == "yes"
 
 
 async def _notes(call: Call, rest: str) -> Reply:
     """MEMORY.md of this conversation as it stands."""
-    path = path_of(call.house.home, call.agent.conversation)
+    path = path_of(call.deps.home, call.agent.conversation)
     try:
         text = await anyio.to_thread.run_sync(notes.read, path, MOST_NOTES + 1)
     except OSError:
         text = ""
     if not text.strip():
-        return Reply(text=call.house.phrase("memory_no_notes", call.incoming.language), private=True)
+        return Reply(text=call.deps.phrase("memory_no_notes", call.incoming.language), private=True)
     return Reply(text=text if len(text) <= MOST_NOTES else f"{text[:MOST_NOTES]}…", private=True)
 
 
@@ -213,31 +211,31 @@ async def _export(call: Call, rest: str) -> Reply:
         yours = dict(numbers_of(style.style)) | {"messages": len(style.window)} if style.window else None
         return json.dumps({"kept": kept, "relations": edges, "your_style": yours}, ensure_ascii=False, indent=1)
 
-    written = await call.house.database.read(read)
+    written = await call.deps.database.read(read)
     # The name cannot be guessed: files of the data directory are handed out by name.
     path = Path("exports", f"{secrets.token_hex(8)}.json")
-    await anyio.to_thread.run_sync(_write, call.house.home / path, written)
+    await anyio.to_thread.run_sync(_write, call.deps.home / path, written)
     file = FileRef(path=str(path), name="memory.json", mime_type="application/json")
-    return Reply(text=call.house.phrase("memory_exported", call.incoming.language), files=(file,))
+    return Reply(text=call.deps.phrase("memory_exported", call.incoming.language), files=(file,))
 
 
 async def _off(call: Call, rest: str) -> Reply:
     """Nothing is kept or recalled here from now on; what is there stays until it is forgotten."""
-    await call.house.memory.set_off(call.agent.conversation, off=True)
+    await call.deps.memory.set_off(call.agent.conversation, off=True)
     call.agent.memory_changed()
-    return Reply(text=call.house.phrase("memory_off", call.incoming.language))
+    return Reply(text=call.deps.phrase("memory_off", call.incoming.language))
 
 
 async def _on(call: Call, rest: str) -> Reply:
-    await call.house.memory.set_off(call.agent.conversation, off=False)
+    await call.deps.memory.set_off(call.agent.conversation, off=False)
     call.agent.memory_changed()
-    return Reply(text=call.house.phrase("memory_on", call.incoming.language))
+    return Reply(text=call.deps.phrase("memory_on", call.incoming.language))
 
 
 async def graph(call: Call) -> Reply:
     """What the graph knows: of some names, or the newest of it."""
-    phrase, language, scope = call.house.phrase, call.incoming.language, scope_of(call)
-    settings = call.house.memory.settings.graph
+    phrase, language, scope = call.deps.phrase, call.incoming.language, scope_of(call)
+    settings = call.deps.memory.settings.graph
 
     def read(conn: Connection) -> list[str]:
         if call.args:
@@ -247,7 +245,7 @@ async def graph(call: Call) -> Reply:
             found = graph_rows.listed(conn, scope.visible, most=PAGE)
         return [f"- {edge.text} ({edge.confidence:.0%})" for edge in found]
 
-    lines = await call.house.database.read(read)
+    lines = await call.deps.database.read(read)
     if not lines:
         return Reply(text=phrase("graph_off" if not settings.enabled else "graph_empty", language), private=True)
     return Reply(text="\n".join((phrase("graph_title", language), "", *lines)), private=True, verbatim=True)
@@ -257,8 +255,8 @@ def _line(call: Call, item: Item) -> str:
     text = " ".join(item.text.split())
     shown = text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 1]}…"
     key = "memory_fact" if item.kind == "fact" else "memory_said"
-    who = item.speaker or ("" if item.person is not None else call.house.phrase("memory_me", call.incoming.language))
-    return call.house.phrase(
+    who = item.speaker or ("" if item.person is not None else call.deps.phrase("memory_me", call.incoming.language))
+    return call.deps.phrase(
         key, call.incoming.language, id=item.id, text=shown, when=f"{item.at:%Y-%m-%d}", who=f", {who}" if who else ""
     )
 

@@ -14,7 +14,7 @@ from agent.providers.settings import LONGEST_MODEL, is_model_name
 from agent.providers.slot import Choice, Chooser
 from agent.providers.window_discovery import listed
 from agent.status import Status
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.access.policy import Role, role_everywhere
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Reply, choices, refused
@@ -46,7 +46,7 @@ async def provider(call: Call) -> Reply:
     if name.lower() in ("lock", "unlock"):
         return await _lock(call, place, locked=name.lower() == "lock")
     if await _is_locked_for(call):
-        return Reply(text=call.house.phrase("provider_locked", call.incoming.language), private=True)
+        return Reply(text=call.deps.phrase("provider_locked", call.incoming.language), private=True)
     if name.lower() == "reset":
         return await _reset(call, place)
     return await (_switch_all(call, name) if whole else _switch(call, name))
@@ -54,13 +54,13 @@ async def provider(call: Call) -> Reply:
 
 async def model(call: Call) -> Reply:
     """Shows or chooses the model of the present provider; `reset` goes back to the configured one."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     status = await call.agent.status()
     if not call.words:
         return Reply(text=phrase("model_current", language, provider=status.provider, model=status.model))
     if await _is_locked_for(call):
         return Reply(text=phrase("provider_locked", language), private=True)
-    name, registry = call.words[0], call.house.providers()
+    name, registry = call.words[0], call.deps.providers()
     if name.lower() == "reset":
         configured = registry.get(status.provider).model
         if status.choice.model is not None:
@@ -81,7 +81,7 @@ async def model(call: Call) -> Reply:
 
 
 def _unreadable(call: Call) -> Reply:
-    text = call.house.phrase("model_unreadable", call.incoming.language, most=LONGEST_MODEL)
+    text = call.deps.phrase("model_unreadable", call.incoming.language, most=LONGEST_MODEL)
     return Reply(text=text, private=True)
 
 
@@ -93,7 +93,7 @@ def _is_listed(name: str, known: Sequence[str]) -> bool:
 
 def _no_model(call: Call, provider: str, name: str, known: Sequence[str]) -> Reply:
     """Its server lists its models, and this is none: nothing is kept that would fail at the next message."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     near = get_close_matches(name, known, n=3)
     names = ", ".join(f"`{one}`" for one in near or known[:MOST_BUTTONS])
     told = phrase("model_near" if near else "model_known", language, names=names)
@@ -102,7 +102,7 @@ def _no_model(call: Call, provider: str, name: str, known: Sequence[str]) -> Rep
 
 async def _switch(call: Call, name: str) -> Reply:
     """This chat, from its next call on."""
-    phrase, language, registry = call.house.phrase, call.incoming.language, call.house.providers()
+    phrase, language, registry = call.deps.phrase, call.incoming.language, call.deps.providers()
     try:
         wanted, other = registry.named(name)
     except UnknownProvider:
@@ -119,14 +119,14 @@ async def _switch(call: Call, name: str) -> Reply:
 
 async def _switch_all(call: Call, name: str) -> Reply:
     """Every chat of the account that has no choice of its own."""
-    phrase, language, registry = call.house.phrase, call.incoming.language, call.house.providers()
+    phrase, language, registry = call.deps.phrase, call.incoming.language, call.deps.providers()
     try:
         wanted, other = registry.named(name)
     except UnknownProvider:
         return _unknown(call, name)
     if other is not None and not is_model_name(other):
         return _unreadable(call)
-    if not call.house.persistence():
+    if not call.deps.persistence():
         return Reply(text=phrase("provider_not_kept", language))
     await _save(call, account_of(call.key), Choice(provider=wanted, model=other, source="admin"))
     shown = other or registry.get(wanted).model
@@ -135,13 +135,13 @@ async def _switch_all(call: Call, name: str) -> Reply:
 
 async def _reset(call: Call, place: ConversationKey) -> Reply:
     """Nothing is chosen there any more: what holds around it holds here too."""
-    await call.house.database.write(lambda conn: preferences.forget(conn, place.channel_type, place.channel_id))
+    await call.deps.database.write(lambda conn: preferences.forget(conn, place.channel_type, place.channel_id))
     if place == call.key:
-        held = await call.house.database.read(lambda conn: call.house.held(conn, call.key))
+        held = await call.deps.database.read(lambda conn: call.deps.held(conn, call.key))
         call.agent.take_choice(held.choice)
-    await call.house.preference_changed(place)
+    await call.deps.preference_changed(place)
     status = await call.agent.status()
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     return Reply(
         text=phrase(
             "provider_reset",
@@ -155,8 +155,8 @@ async def _reset(call: Call, place: ConversationKey) -> Reply:
 
 async def _lock(call: Call, place: ConversationKey, *, locked: bool) -> Reply:
     """What holds there now stays, until an admin chooses otherwise."""
-    phrase, language, house = call.house.phrase, call.incoming.language, call.house
-    if not house.persistence():
+    phrase, language, deps = call.deps.phrase, call.incoming.language, call.deps
+    if not deps.persistence():
         return Reply(text=phrase("provider_not_kept", language))
     choice = (await call.agent.status()).choice
 
@@ -164,11 +164,11 @@ async def _lock(call: Call, place: ConversationKey, *, locked: bool) -> Reply:
         kept = preferences.load(conn, place.channel_type, place.channel_id)
         if kept is not None or locked:
             kept = kept or _preference(call, place, replace(choice, source="admin"))
-            preferences.save(conn, replace(kept, locked=locked, updated_at=to_us(house.clock.now())))
+            preferences.save(conn, replace(kept, locked=locked, updated_at=to_timestamp(deps.clock.now())))
 
-    await house.database.write(work)
-    await house.preference_changed(place)
-    still = (await house.database.read(lambda conn: house.held(conn, call.key))).locked
+    await deps.database.write(work)
+    await deps.preference_changed(place)
+    still = (await deps.database.read(lambda conn: deps.held(conn, call.key))).locked
     if still and not locked:
         return Reply(text=phrase("provider_still_locked", language))
     return Reply(text=phrase("provider_lock" if locked else "provider_unlock", language, name=choice.provider))
@@ -176,7 +176,7 @@ async def _lock(call: Call, place: ConversationKey, *, locked: bool) -> Reply:
 
 async def persona(call: Call) -> Reply:
     """Lists the agents (AGENT.md), or lets one of them answer in this chat."""
-    phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
+    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
     names = call.agent.personas()
     if not call.words:
         current = (await call.agent.status()).persona
@@ -192,8 +192,8 @@ async def persona(call: Call) -> Reply:
     except AgentInvalid as error:
         _log.warning("persona not switched: %s", error, extra={"conversation": conversation})
         return Reply(text=phrase("persona_broken", language, name=name))
-    at = to_us(call.house.clock.now())
-    await call.house.database.write(
+    at = to_timestamp(call.deps.clock.now())
+    await call.deps.database.write(
         lambda conn: settings_rows.put(conn, conversation, PERSONA_SETTING, definition.name, at=at)
     )
     return Reply(text=phrase("persona_set", language, name=definition.name))
@@ -201,13 +201,13 @@ async def persona(call: Call) -> Reply:
 
 async def provider_names(call: Call) -> Sequence[str]:
     """What may follow /provider: names, aliases, and its own words."""
-    registry = call.house.providers()
+    registry = call.deps.providers()
     return (*registry.names, *sorted(registry.aliases), "reset", "lock", "unlock", "status")
 
 
 async def model_names(call: Call) -> Sequence[str]:
     """What may follow /model without asking any server: aliases, and the models that are configured."""
-    registry = call.house.providers()
+    registry = call.deps.providers()
     configured = dict.fromkeys(registry.get(name).model for name in registry.names)
     return (*sorted(registry.aliases), *configured, "reset")
 
@@ -218,7 +218,7 @@ async def persona_names(call: Call) -> Sequence[str]:
 
 
 async def _list(call: Call) -> Reply:
-    phrase, language, registry = call.house.phrase, call.incoming.language, call.house.providers()
+    phrase, language, registry = call.deps.phrase, call.incoming.language, call.deps.providers()
     status = await call.agent.status()
     lines = [
         phrase(
@@ -236,18 +236,18 @@ async def _list(call: Call) -> Reply:
     lines += [
         phrase("alias_line", language, alias=alias, target=target) for alias, target in sorted(registry.aliases.items())
     ]
-    if status.standing_in is not None:
-        lines += ["", standing_in(call, status)]
-    if (await call.house.database.read(lambda conn: call.house.held(conn, call.key))).locked:
+    if status.fallback is not None:
+        lines += ["", fallback(call, status)]
+    if (await call.deps.database.read(lambda conn: call.deps.held(conn, call.key))).locked:
         lines += ["", phrase("provider_locked", language)]
     buttons = choices("provider", (name for name in registry.names if name != status.provider), most=MOST_BUTTONS)
     return Reply(text="\n".join([title, "", *lines]), buttons=buttons)
 
 
-def standing_in(call: Call, status: Status) -> str:
+def fallback(call: Call, status: Status) -> str:
     """Who answers in the chosen one's place, and why."""
     key = "status_over_budget" if status.over_budget else "status_standing_in"
-    return call.house.phrase(key, call.incoming.language, name=status.provider, other=status.standing_in)
+    return call.deps.phrase(key, call.incoming.language, name=status.provider, other=status.fallback)
 
 
 def source_key(choice: Choice) -> str:
@@ -261,18 +261,18 @@ def _chooser(call: Call) -> Chooser:
 
 def _role_everywhere(call: Call) -> Role:
     """An admin of one group has no say in the others."""
-    return role_everywhere(str(call.incoming.person), call.house.access(), call.house.book.grants)
+    return role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants)
 
 
 async def _is_locked_for(call: Call) -> bool:
     if call.role >= Role.ADMIN:
         return False
-    return (await call.house.database.read(lambda conn: call.house.held(conn, call.key))).locked
+    return (await call.deps.database.read(lambda conn: call.deps.held(conn, call.key))).locked
 
 
 async def _save(call: Call, place: ConversationKey, choice: Choice) -> None:
     """Kept for the next start (Z-65), unless the operator wants no persistence (Z-68); a lock stays."""
-    if not call.house.persistence():
+    if not call.deps.persistence():
         return
 
     def work(conn: Connection) -> None:
@@ -280,8 +280,8 @@ async def _save(call: Call, place: ConversationKey, choice: Choice) -> None:
         kept = _preference(call, place, choice)
         preferences.save(conn, replace(kept, locked=before is not None and before.locked))
 
-    await call.house.database.write(work)
-    await call.house.preference_changed(place)
+    await call.deps.database.write(work)
+    await call.deps.preference_changed(place)
 
 
 def _preference(call: Call, place: ConversationKey, choice: Choice) -> Preference:
@@ -291,14 +291,14 @@ def _preference(call: Call, place: ConversationKey, choice: Choice) -> Preferenc
         provider=choice.provider,
         model=choice.model,
         source="admin" if choice.source == "admin" else "user",
-        updated_at=to_us(call.house.clock.now()),
+        updated_at=to_timestamp(call.deps.clock.now()),
     )
 
 
 def _unknown(call: Call, name: str) -> Reply:
-    registry = call.house.providers()
+    registry = call.deps.providers()
     known = ", ".join((*registry.names, *registry.aliases))
-    return Reply(text=call.house.phrase("provider_unknown", call.incoming.language, name=name, known=known))
+    return Reply(text=call.deps.phrase("provider_unknown", call.incoming.language, name=name, known=known))
 
 
 PROVIDER = Command(

@@ -4,7 +4,7 @@ from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
 from agent.storage import audit_rows
-from agent.storage.moments import from_us, to_us
+from agent.storage.moments import from_timestamp, to_timestamp
 from gateway.access.policy import Role, role_everywhere
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Reply, refused
@@ -30,9 +30,9 @@ async def allow(call: Call) -> Reply:
     elif not words and verb not in ("block", "deny") and call.in_group and call.place:
         subject = f"{call.key.platform}:{call.place}"
     else:
-        return Reply(text=call.house.phrase("allow_usage", call.incoming.language), private=True)
-    if words and role_everywhere(str(call.incoming.person), call.house.access(), call.house.book.grants) < Role.ADMIN:
-        return Reply(text=call.house.phrase("allow_only_here", call.incoming.language), private=True)
+        return Reply(text=call.deps.phrase("allow_usage", call.incoming.language), private=True)
+    if words and role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants) < Role.ADMIN:
+        return Reply(text=call.deps.phrase("allow_only_here", call.incoming.language), private=True)
     if verb == "block":
         return await _block(call, subject)
     if verb == "remove":
@@ -45,17 +45,17 @@ async def allow(call: Call) -> Reply:
 def _names_person(call: Call, name: str) -> bool:
     """`<platform>:<user id>`; a negative number is a group of Telegram's."""
     platform, _, user = name.partition(":")
-    platforms = {channel_type.partition("@")[0] for channel_type in call.house.health()}
+    platforms = {channel_type.partition("@")[0] for channel_type in call.deps.health()}
     return platform in platforms and bool(user) and not user.startswith("-")
 
 
 async def _let_in_person(call: Call, person: str) -> Reply:
-    phrase, language = call.house.phrase, call.incoming.language
-    if person in call.house.access().block:
+    phrase, language = call.deps.phrase, call.incoming.language
+    if person in call.deps.access().block:
         return Reply(text=phrase("blocked_by_settings", language, person=person), private=True)
-    if call.house.book.grants.everywhere.get(person, Role.STRANGER) >= Role.MEMBER:
+    if call.deps.book.grants.everywhere.get(person, Role.STRANGER) >= Role.MEMBER:
         return Reply(text=phrase("already_allowed", language), private=True)
-    by, at = str(call.incoming.person), to_us(call.house.clock.now())
+    by, at = str(call.incoming.person), to_timestamp(call.deps.clock.now())
     grant = Grant(subject=person, kind="person", role="member", granted_by=by, at=at)
 
     def work(conn: Connection) -> Pairing | None:
@@ -66,81 +66,81 @@ async def _let_in_person(call: Call, person: str) -> Reply:
             pairings.tell(conn, asked, phrase("paired", asked.language), at=at)
         return asked
 
-    asked = await call.house.database.write(work)
-    call.house.book.note(grant)
+    asked = await call.deps.database.write(work)
+    call.deps.book.note(grant)
     if asked is not None:
-        call.house.deliver(ConversationKey.parse(asked.conversation))
+        call.deps.deliver(ConversationKey.parse(asked.conversation))
     return Reply(text=phrase("allowed_person", language, person=person))
 
 
 async def _turn_away(call: Call, person: str) -> Reply:
     """Their code is worth nothing any more; they are not told."""
-    by, at = str(call.incoming.person), to_us(call.house.clock.now())
-    asked = await call.house.database.write(lambda conn: pairings.end_of(conn, person, ending="denied", by=by, now=at))
+    by, at = str(call.incoming.person), to_timestamp(call.deps.clock.now())
+    asked = await call.deps.database.write(lambda conn: pairings.end_of(conn, person, ending="denied", by=by, now=at))
     key = "turned_away" if asked is not None else "nobody_asks"
-    return Reply(text=call.house.phrase(key, call.incoming.language, person=person))
+    return Reply(text=call.deps.phrase(key, call.incoming.language, person=person))
 
 
 async def _block(call: Call, person: str) -> Reply:
     """Nobody blocks who has as much to say as they do, themselves included. The earlier role is remembered."""
-    phrase, language, given = call.house.phrase, call.incoming.language, call.house.book.grants
-    theirs, own = (role_everywhere(who, call.house.access(), given) for who in (person, str(call.incoming.person)))
+    phrase, language, given = call.deps.phrase, call.incoming.language, call.deps.book.grants
+    theirs, own = (role_everywhere(who, call.deps.access(), given) for who in (person, str(call.incoming.person)))
     if theirs >= own:
         return Reply(text=phrase("block_too_high", language, person=person), private=True)
-    at = to_us(call.house.clock.now())
+    at = to_timestamp(call.deps.clock.now())
     grant = Grant(subject=person, kind="person", role="blocked", granted_by=str(call.incoming.person), at=at)
-    call.house.book.note(await call.house.database.write(lambda conn: grants.block(conn, grant)))
+    call.deps.book.note(await call.deps.database.write(lambda conn: grants.block(conn, grant)))
     return Reply(text=phrase("blocked_person", language, person=person))
 
 
 async def _let_in_group(call: Call, place: str) -> Reply:
-    phrase, language = call.house.phrase, call.incoming.language
-    if place in call.house.book.grants.places:
+    phrase, language = call.deps.phrase, call.incoming.language
+    if place in call.deps.book.grants.places:
         return Reply(text=phrase("already_allowed", language), private=True)
-    at = to_us(call.house.clock.now())
+    at = to_timestamp(call.deps.clock.now())
     await _give(call, Grant(subject=place, kind="place", role="member", granted_by=str(call.incoming.person), at=at))
-    mention = phrase("allowed_mention", language) if call.house.access().require_mention else ""
+    mention = phrase("allowed_mention", language) if call.deps.access().require_mention else ""
     return Reply(text=phrase("allowed_group", language, mention=mention))
 
 
 async def _give(call: Call, grant: Grant) -> None:
-    await call.house.database.write(lambda conn: grants.give(conn, grant))
-    call.house.book.note(grant)
+    await call.deps.database.write(lambda conn: grants.give(conn, grant))
+    call.deps.book.note(grant)
 
 
 async def _remove(call: Call, subject: str) -> Reply:
     """Nobody takes back more than they have themselves."""
-    had = call.house.book.grants.everywhere.get(subject, Role.STRANGER)
+    had = call.deps.book.grants.everywhere.get(subject, Role.STRANGER)
     if had > call.role:
         return refused(call)
     if had is Role.BLOCKED:
         return await _unblock(call, subject)
-    taken = await call.house.database.write(lambda conn: grants.take(conn, subject))
-    call.house.book.forget(subject)
+    taken = await call.deps.database.write(lambda conn: grants.take(conn, subject))
+    call.deps.book.forget(subject)
     key = "disallowed" if taken else "disallowed_before"
-    return Reply(text=call.house.phrase(key, call.incoming.language, person=subject))
+    return Reply(text=call.deps.phrase(key, call.incoming.language, person=subject))
 
 
 async def _unblock(call: Call, person: str) -> Reply:
     """They are as they were before the block; the answer tells where that is not enough to be answered."""
-    house, by, at = call.house, str(call.incoming.person), to_us(call.house.clock.now())
-    restored = await house.database.write(lambda conn: grants.unblock(conn, person, by=by, at=at))
-    house.book.forget(person)
+    deps, by, at = call.deps, str(call.incoming.person), to_timestamp(call.deps.clock.now())
+    restored = await deps.database.write(lambda conn: grants.unblock(conn, person, by=by, at=at))
+    deps.book.forget(person)
     if restored is not None:
-        house.book.note(restored)
-    settings = house.access()
+        deps.book.note(restored)
+    settings = deps.access()
     if person in settings.block:
         key = "blocked_by_settings"
     elif restored is not None or person in (*settings.allow, *settings.admins):
         key = "unblocked_as_before"
     else:
         key = "unblocked" if settings.dm == "open" else "unblocked_stranger"
-    return Reply(text=house.phrase(key, call.incoming.language, person=person))
+    return Reply(text=deps.phrase(key, call.incoming.language, person=person))
 
 
 async def whoami(call: Call) -> Reply:
     """The names that settings and grants use."""
-    text = call.house.phrase(
+    text = call.deps.phrase(
         "whoami",
         call.incoming.language,
         person=call.incoming.person,
@@ -158,11 +158,11 @@ async def why(call: Call) -> Reply:
         return await why_skill(call)
     if call.args.strip().lower() == "tools":
         return await _why_tools(call)
-    phrase, language = call.house.phrase, call.incoming.language
-    found = call.house.decisions.of(str(call.key))
+    phrase, language = call.deps.phrase, call.incoming.language
+    found = call.deps.decisions.of(str(call.key))
     if not found:
         return Reply(text=phrase("why_none", language), private=True)
-    zone = await call.house.schedules.zone_of(call.incoming.person, call.incoming.zone)
+    zone = await call.deps.schedules.zone_of(call.incoming.person, call.incoming.zone)
     here = zone_named(zone.name)
     lines = [
         phrase(
@@ -179,16 +179,16 @@ async def why(call: Call) -> Reply:
 
 async def _why_tools(call: Call) -> Reply:
     """Of the last calls here, those whose output the conversation holds in other words than the tool's (Z-144)."""
-    phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
-    records = await call.house.database.read(
+    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
+    records = await call.deps.database.read(
         lambda conn: audit_rows.newest(conn, conversation=conversation, most=LOOKED_AT)
     )
-    here = zone_named((await call.house.schedules.zone_of(call.incoming.person, call.incoming.zone)).name)
+    here = zone_named((await call.deps.schedules.zone_of(call.incoming.person, call.incoming.zone)).name)
     lines = [
         phrase(
             "why_tools_line",
             language,
-            when=f"{from_us(one.at).astimezone(here):%Y-%m-%d %H:%M %Z}",
+            when=f"{from_timestamp(one.at).astimezone(here):%Y-%m-%d %H:%M %Z}",
             tool=f"`{one.tool}`",
             before=f"{one.original_tokens:,}",
             after=f"{one.shortened_tokens or 0:,}",

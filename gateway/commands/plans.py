@@ -11,7 +11,7 @@ from agent.goals.ticks import short
 from agent.plans.desk import PlanRefused
 from agent.plans.stored import OPEN, Plan
 from agent.plans.telling import Offer, proposal, view
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
 from gateway.commands.plan_buttons import plan_buttons
@@ -40,21 +40,21 @@ async def plan(call: Call) -> Reply:
             return await _draft(call, call.args)
         return await action(call, _number(rest))
     except PlanRefused as refusal:
-        text = call.house.phrase(refusal.key, call.incoming.language, **refusal.values)
+        text = call.deps.phrase(refusal.key, call.incoming.language, **refusal.values)
         return Reply(text=text, private=True)
 
 
 async def halt_plan(call: Call) -> Plan | None:
     """For /stop: let go of the plan that is worked on here, and end its turn; None: there is none."""
     conversation = _conversation(call)
-    halted = await call.house.plans.halt(conversation, _name(call))
+    halted = await call.deps.plans.halt(conversation, _name(call))
     if halted is not None:
         _let_go(call, halted)
     return halted
 
 
 async def _draft(call: Call, words: str) -> Reply:
-    incoming, conversation, plans = call.incoming, _conversation(call), call.house.plans
+    incoming, conversation, plans = call.incoming, _conversation(call), call.deps.plans
     if plans.settings().enabled and await _plans_by_demo(call):
         raise PlanRefused("plan_demo")
     owner = Owner(
@@ -64,21 +64,21 @@ async def _draft(call: Call, words: str) -> Reply:
         role=incoming.role,
         chat_type=incoming.chat_type,
     )
-    origin = origin_of(call) or f"{conversation}:{to_us(incoming.received_at)}"
+    origin = origin_of(call) or f"{conversation}:{to_timestamp(incoming.received_at)}"
     made = await plans.draft(conversation, owner, words, origin=f"plan:{origin}", decides=_decides_about_all(call))
-    return Reply(text=call.house.phrase("plan_drafts", incoming.language, id=made.id), private=True)
+    return Reply(text=call.deps.phrase("plan_drafts", incoming.language, id=made.id), private=True)
 
 
 async def _plans_by_demo(call: Call) -> bool:
-    providers, name = call.house.providers(), call.house.plans.settings().provider
+    providers, name = call.deps.providers(), call.deps.plans.settings().provider
     name = name or (await call.agent.status()).provider
     return name in providers and providers.get(name).family == "demo"
 
 
 async def _status(call: Call, number: int | None) -> Reply:
     """All of it where it still waits for a word."""
-    phrase, language = call.house.phrase, call.incoming.language
-    meant = await call.house.plans.meant(_conversation(call), number)
+    phrase, language = call.deps.phrase, call.incoming.language
+    meant = await call.deps.plans.meant(_conversation(call), number)
     buttons = plan_buttons(phrase)
     text = proposal(meant, phrase, buttons).text if meant.status == "proposed" else view(meant, phrase, language)
     offer = _OFFERS.get(meant.status)
@@ -87,8 +87,8 @@ async def _status(call: Call, number: int | None) -> Reply:
 
 
 async def _list(call: Call, number: int | None) -> Reply:
-    phrase, language = call.house.phrase, call.incoming.language
-    found = await call.house.plans.all_of(_conversation(call))
+    phrase, language = call.deps.phrase, call.incoming.language
+    found = await call.deps.plans.all_of(_conversation(call))
     if not found:
         raise PlanRefused("plan_none")
     lines = [phrase("plan_list_title", language), ""]
@@ -106,25 +106,25 @@ async def _list(call: Call, number: int | None) -> Reply:
 
 
 async def _confirm(call: Call, number: int | None) -> Reply:
-    return await _change(call, number, call.house.plans.confirm, "plan_confirmed")
+    return await _change(call, number, call.deps.plans.confirm, "plan_confirmed")
 
 
 async def _resume(call: Call, number: int | None) -> Reply:
-    return await _change(call, number, call.house.plans.resume, "plan_resumed")
+    return await _change(call, number, call.deps.plans.resume, "plan_resumed")
 
 
 async def _retry(call: Call, number: int | None) -> Reply:
-    return await _change(call, number, call.house.plans.retry, "plan_retried")
+    return await _change(call, number, call.deps.plans.retry, "plan_retried")
 
 
 async def _cancel(call: Call, number: int | None) -> Reply:
-    return await _change(call, number, call.house.plans.cancel, "plan_cancelled")
+    return await _change(call, number, call.deps.plans.cancel, "plan_cancelled")
 
 
 async def _stop(call: Call, number: int | None) -> Reply:
     """What the button below the running plan gives."""
     meant = await _checked(call, number)
-    halted = await call.house.plans.halt(_conversation(call), _name(call)) if meant.status == "running" else None
+    halted = await call.deps.plans.halt(_conversation(call), _name(call)) if meant.status == "running" else None
     if halted is None:
         raise PlanRefused("plan_over", id=meant.id)
     _let_go(call, halted)
@@ -133,7 +133,7 @@ async def _stop(call: Call, number: int | None) -> Reply:
 
 def halted_reply(call: Call, halted: Plan) -> Reply:
     """What is said when it was stopped, with what can be done about it."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     if not halted.is_open:
         return Reply(text=phrase("plan_cancelled", language, id=halted.id))
     buttons = plan_buttons(phrase)("go_on", halted)
@@ -150,7 +150,7 @@ async def _change(
     changed = await change(_conversation(call), meant.id, _name(call))
     if changed.status == "cancelled":
         _let_go(call, changed)
-    return Reply(text=call.house.phrase(key, call.incoming.language, id=changed.id))
+    return Reply(text=call.deps.phrase(key, call.incoming.language, id=changed.id))
 
 
 _ACTIONS: dict[str, Callable[[Call, int | None], Awaitable[Reply]]] = {
@@ -166,7 +166,7 @@ _ACTIONS: dict[str, Callable[[Call, int | None], Awaitable[Reply]]] = {
 
 async def _checked(call: Call, number: int | None) -> Plan:
     """The plan that is meant, if this person may change it: who asked for it, or an admin."""
-    meant = await call.house.plans.meant(_conversation(call), number)
+    meant = await call.deps.plans.meant(_conversation(call), number)
     if not _may_change(call, meant):
         raise PlanRefused("plan_not_yours")
     if number is None and meant.status not in OPEN | {"failed"}:
@@ -185,9 +185,9 @@ def _decides_about_all(call: Call) -> bool:
 def _let_go(call: Call, meant: Plan) -> None:
     """End the turn that works on it, and take its message away."""
     conversation = _conversation(call)
-    if call.house.plan_of(conversation) == meant.id:
-        call.house.stop(conversation, f"plan put down by {call.incoming.person}", call.house.clock.now())
-    call.house.hide_live(conversation)
+    if call.deps.plan_of(conversation) == meant.id:
+        call.deps.stop(conversation, f"plan put down by {call.incoming.person}", call.deps.clock.now())
+    call.deps.hide_live(conversation)
 
 
 def _conversation(call: Call) -> ConversationId:

@@ -3,7 +3,7 @@
 from agent.core.ids import ConversationId
 from agent.inbox import Incoming
 from agent.storage import waiting_rows
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.commands.goals import pause_work
@@ -27,21 +27,21 @@ async def queue(call: Call) -> Reply:
 
 
 async def _set_mode(call: Call, mode: str) -> Reply:
-    phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
+    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
     if mode not in MODES:
         return Reply(text=phrase("queue_mode_unknown", language, mode=mode), private=True)
-    at = to_us(call.house.clock.now())
-    await call.house.database.write(lambda conn: settings_rows.put(conn, conversation, MODE_SETTING, mode, at=at))
-    call.house.setting_changed(conversation, MODE_SETTING, mode)
+    at = to_timestamp(call.deps.clock.now())
+    await call.deps.database.write(lambda conn: settings_rows.put(conn, conversation, MODE_SETTING, mode, at=at))
+    call.deps.setting_changed(conversation, MODE_SETTING, mode)
     return Reply(text=phrase("queue_mode_set", language, mode=mode))
 
 
 async def _show(call: Call) -> Reply:
-    phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
-    waiting, stored = await call.house.database.read(
+    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
+    waiting, stored = await call.deps.database.read(
         lambda conn: (waiting_rows.waiting(conn, conversation), settings_rows.get(conn, conversation, MODE_SETTING))
     )
-    mode = stored or call.house.default_queue_mode()
+    mode = stored or call.deps.default_queue_mode()
     if not waiting:
         return Reply(text=phrase("queue_empty", language, mode=mode), private=True)
     lines = [f"{number}. {_first_line(row.incoming)}" for number, row in enumerate(waiting, 1)]
@@ -53,19 +53,17 @@ async def clear_queue(call: Call) -> Reply:
     """Refuses everything that waits; what runs goes on."""
     conversation = ConversationId(str(call.key))
     note = f"cleared by {call.incoming.person}"
-    count = await call.house.database.write(lambda conn: waiting_rows.clear_waiting(conn, conversation, note=note))
-    return Reply(text=call.house.phrase("queue_cleared", call.incoming.language, count=count))
+    count = await call.deps.database.write(lambda conn: waiting_rows.clear_waiting(conn, conversation, note=note))
+    return Reply(text=call.deps.phrase("queue_cleared", call.incoming.language, count=count))
 
 
 async def drop_last_queued(call: Call) -> Reply:
     """Refuses the newest waiting message."""
     conversation = ConversationId(str(call.key))
     note = f"dropped by {call.incoming.person}"
-    dropped = await call.house.database.write(
-        lambda conn: waiting_rows.drop_last_waiting(conn, conversation, note=note)
-    )
+    dropped = await call.deps.database.write(lambda conn: waiting_rows.drop_last_waiting(conn, conversation, note=note))
     key = "queue_dropped_last" if dropped else "queue_cleared"
-    return Reply(text=call.house.phrase(key, call.incoming.language, count=0))
+    return Reply(text=call.deps.phrase(key, call.incoming.language, count=0))
 
 
 async def stop(call: Call) -> Reply:
@@ -73,14 +71,14 @@ async def stop(call: Call) -> Reply:
 
     Work on a goal by itself, and on a plan, ends too.
     """
-    house, conversation, reason = call.house, ConversationId(str(call.key)), f"stopped by {call.incoming.person}"
+    deps, conversation, reason = call.deps, ConversationId(str(call.key)), f"stopped by {call.incoming.person}"
     paused = await pause_work(call)
-    halted = await halt_plan(call) if house.plan_of(conversation) is not None else None
-    once_more = house.is_ending(conversation)  # that turn was stopped before: who says it again means the next
-    stopped = house.stop(conversation, reason, call.incoming.received_at)
+    halted = await halt_plan(call) if deps.plan_of(conversation) is not None else None
+    once_more = deps.is_ending(conversation)  # that turn was stopped before: who says it again means the next
+    stopped = deps.stop(conversation, reason, call.incoming.received_at)
     # Before a plan that waits is looked for: meanwhile the turn could begin, and would not be meant any more.
     is_pressed = call.args == PRESSED  # it stands below the turn that it ends, and means no other
-    waits = not is_pressed and (once_more or (not stopped and house.running_since(conversation) is None))
+    waits = not is_pressed and (once_more or (not stopped and deps.running_since(conversation) is None))
     following = Following.NOTHING
     if waits and paused is None and halted is None:
         following = await stop_what_follows(call, conversation, reason)
@@ -88,15 +86,15 @@ async def stop(call: Call) -> Reply:
     if halted is not None:
         return halted_reply(call, halted)
     if paused is not None:
-        return Reply(text=house.phrase("goal_is_paused", call.incoming.language, id=paused.id))
+        return Reply(text=deps.phrase("goal_is_paused", call.incoming.language, id=paused.id))
     if following is Following.REFUSED:  # it has no turn whose end would tell it
-        return Reply(text=house.phrase("stopped", call.incoming.language))
+        return Reply(text=deps.phrase("stopped", call.incoming.language))
     stopped = stopped or following is Following.STOPPED
     if waits and not stopped:  # nothing was meant here itself
-        stopped = house.stop_within(conversation, reason, call.incoming.received_at)
+        stopped = deps.stop_within(conversation, reason, call.incoming.received_at)
     if stopped and (is_pressed or call.incoming.interaction is None):  # a slash command wants an answer of its own
         return Reply()  # the turn's own end tells it; a second sentence would be noise
-    return Reply(text=call.house.phrase("stopping" if stopped else "nothing_to_stop", call.incoming.language))
+    return Reply(text=call.deps.phrase("stopping" if stopped else "nothing_to_stop", call.incoming.language))
 
 
 def _first_line(incoming: Incoming) -> str:

@@ -41,11 +41,11 @@ async def loop(call: Call) -> Reply:
 
 async def heartbeat(call: Call) -> Reply:
     """Wakes the agent with a checklist; it speaks only when there is something to say."""
-    phrase, language, conversation = call.house.phrase, call.incoming.language, conversation_of(call)
+    phrase, language, conversation = call.deps.phrase, call.incoming.language, conversation_of(call)
     if call.args.lower() in _OFF:
         try:
-            found = await call.house.schedules.find(conversation, HEARTBEAT)
-            await call.house.schedules.remove(conversation, found.id, by=creator_of(call))
+            found = await call.deps.schedules.find(conversation, HEARTBEAT)
+            await call.deps.schedules.remove(conversation, found.id, by=creator_of(call))
         except Mistake:
             return Reply(text=phrase("heartbeat_none", language), private=True)
         return Reply(text=phrase("heartbeat_off", language))
@@ -62,7 +62,7 @@ async def _set(
     kind: str = "",
     recurring: bool = False,
 ) -> Reply:
-    phrase, language, schedules = call.house.phrase, call.incoming.language, call.house.schedules
+    phrase, language, schedules = call.deps.phrase, call.incoming.language, call.deps.schedules
     if not text.strip():
         return Reply(text=phrase(usage, language), private=True)
     zone = await schedules.zone_of(call.incoming.person, call.incoming.zone)
@@ -102,7 +102,7 @@ def _plan(wanted: Wanted, zone: Zone, action: Action, kind: str) -> Plan:
 
 async def _stop_loops(call: Call, wanted: str | None) -> Reply:
     """One by its number, or all of them here that this person may stop."""
-    phrase, language, schedules = call.house.phrase, call.incoming.language, call.house.schedules
+    phrase, language, schedules = call.deps.phrase, call.incoming.language, call.deps.schedules
     found = [
         one
         for one in await schedules.all_of(conversation_of(call))
@@ -139,7 +139,7 @@ def origin_of(call: Call) -> str | None:
 
 def confirmation(call: Call, schedule: Schedule) -> str:
     """That it is set, and for when: in full, so that a misunderstanding shows."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     assert schedule.due is not None
     when = shown(schedule.due.at, schedule.zone, phrase, language)
     key = {"remind": "remind_set", "ask": "ask_set", "heartbeat": "heartbeat_set"}[schedule.plan.action]
@@ -152,7 +152,7 @@ async def zone_question(call: Call, schedule: Schedule) -> bool:
     person = call.incoming.person
     if person is None or schedule.plan.zone_source != "assumed" or not follows_the_wall(schedule.plan.rule):
         return False
-    return await call.house.schedules.asks_for_zone(person)
+    return await call.deps.schedules.asks_for_zone(person)
 
 
 def zone_buttons(call: Call) -> list[tuple[Button, ...]]:

@@ -9,7 +9,7 @@ from agent.core.clock import shown_zone
 from agent.core.long_texts import worked_on
 from agent.core.money import money
 from agent.core.outbox import Button
-from agent.storage.moments import from_us, to_us
+from agent.storage.moments import from_timestamp, to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply, refused
 from gateway.commands.remind import confirmation, conversation_of, creator_of, origin_of
@@ -45,13 +45,13 @@ async def schedules(call: Call) -> Reply:
             return await _show(call, await _named(call))
         if len(words) < 2:
             raise Mistake("schedule_which", verb=words[0].lower())
-        schedule = await call.house.schedules.find(conversation_of(call), words[1])
+        schedule = await call.deps.schedules.find(conversation_of(call), words[1])
         if not may_change(schedule, creator_of(call)):
             return refused(call)
         text = await change(call, schedule, call.args.split(maxsplit=2)[2] if len(words) > 2 else "")
         return Reply(text=text, buttons=await _next_buttons(call, words[0].lower(), schedule), verbatim=True)
     except Mistake as mistake:
-        return Reply(text=mistake.said(call.house.phrase, call.incoming.language), private=True)
+        return Reply(text=mistake.said(call.deps.phrase, call.incoming.language), private=True)
 
 
 # --- looking ----------------------------------------------------------------------------------------
@@ -59,12 +59,12 @@ async def schedules(call: Call) -> Reply:
 
 async def _list(call: Call, wanted: str) -> Reply:
     """A page of it, what comes next first; one too far is the last."""
-    phrase, language = call.house.phrase, call.incoming.language
-    found = await call.house.schedules.all_of(conversation_of(call))
+    phrase, language = call.deps.phrase, call.incoming.language
+    found = await call.deps.schedules.all_of(conversation_of(call))
     quiet = await _quiet_hours(call)
     if not found:
         return Reply(text=phrase("schedules_none", language), private=True)
-    reader = await call.house.schedules.zone_of(call.incoming.person, call.incoming.zone)
+    reader = await call.deps.schedules.zone_of(call.incoming.person, call.incoming.zone)
     zone = zone_named(reader.name) if reader.source != "assumed" else None  # one for all, where it is known
     lines = [phrase("schedules_title", language, count=len(found))]
     page = int(wanted) if wanted.isdecimal() and len(wanted) < 6 else 1
@@ -88,7 +88,7 @@ async def _list(call: Call, wanted: str) -> Reply:
 async def _named(call: Call) -> Schedule:
     """The one that is meant by its number or name."""
     try:
-        return await call.house.schedules.find(conversation_of(call), call.args)
+        return await call.deps.schedules.find(conversation_of(call), call.args)
     except Mistake:
         if call.words[0].removeprefix("#").isdecimal():
             raise
@@ -97,8 +97,8 @@ async def _named(call: Call) -> Schedule:
 
 
 async def _show(call: Call, schedule: Schedule) -> Reply:
-    phrase, language = call.house.phrase, call.incoming.language
-    detail = await call.house.schedules.detail(schedule)
+    phrase, language = call.deps.phrase, call.incoming.language
+    detail = await call.deps.schedules.detail(schedule)
     plan = schedule.plan
     lines = [
         f"{_MARKS[schedule.state]} #{schedule.id} {phrase(f'action_{plan.action}', language)}: {plan.text}",
@@ -117,7 +117,7 @@ async def _show(call: Call, schedule: Schedule) -> Reply:
 
 
 def _state(call: Call, schedule: Schedule, zone: ZoneInfo) -> str:
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     moment = moment_of(schedule)
     said = schedule.plan.said if moment is None else shown(moment, zone, phrase, language)
     if schedule.state == "active" and schedule.next_at is not None:
@@ -130,8 +130,8 @@ def _state(call: Call, schedule: Schedule, zone: ZoneInfo) -> str:
 
 
 def _run(call: Call, schedule: Schedule, entry: Entry) -> str:
-    phrase, language = call.house.phrase, call.incoming.language
-    when = shown(from_us(entry.due_at), schedule.zone, phrase, language)
+    phrase, language = call.deps.phrase, call.incoming.language
+    when = shown(from_timestamp(entry.due_at), schedule.zone, phrase, language)
     parts = [phrase(f"run_{entry.outcome}", language) + (f" ×{entry.count}" if entry.count > 1 else "")]
     if entry.run == "failed":
         parts.append(phrase("run_failed", language))
@@ -147,7 +147,7 @@ def _buttons(call: Call, schedule: Schedule) -> tuple[tuple[Button, ...], ...]:
         return ()
 
     def button(verb: str) -> Button:
-        label = call.house.phrase(f"button_{verb}", call.incoming.language)
+        label = call.deps.phrase(f"button_{verb}", call.incoming.language)
         action = f"{PRESS}/schedules {verb} {schedule.id}"
         return Button(label=label, action=action, style="danger" if verb == "delete" else "plain")
 
@@ -161,35 +161,35 @@ async def _next_buttons(call: Call, verb: str, schedule: Schedule) -> tuple[tupl
     """What takes a change back, or makes it again, stands below it."""
     if verb not in ("pause", "resume", "skip"):
         return ()
-    return _buttons(call, await call.house.schedules.find(schedule.conversation, str(schedule.id)))[:1]
+    return _buttons(call, await call.deps.schedules.find(schedule.conversation, str(schedule.id)))[:1]
 
 
 # --- changing ---------------------------------------------------------------------------------------
 
 
 async def _pause(call: Call, schedule: Schedule, _: str) -> str:
-    paused = await call.house.schedules.pause(schedule.conversation, schedule.id)
+    paused = await call.deps.schedules.pause(schedule.conversation, schedule.id)
     return _said(call, "schedule_is_paused", paused)
 
 
 async def _resume(call: Call, schedule: Schedule, _: str) -> str:
-    resumed = await call.house.schedules.resume(schedule.conversation, schedule.id)
+    resumed = await call.deps.schedules.resume(schedule.conversation, schedule.id)
     return _said(call, "schedule_is_resumed", resumed)
 
 
 async def _run_now(call: Call, schedule: Schedule, _: str) -> str:
-    origin = origin_of(call) or f"{to_us(call.incoming.received_at)}"
-    started = await call.house.schedules.run_now(schedule.conversation, schedule.id, origin)
+    origin = origin_of(call) or f"{to_timestamp(call.incoming.received_at)}"
+    started = await call.deps.schedules.run_now(schedule.conversation, schedule.id, origin)
     return _said(call, "schedule_is_run", started)
 
 
 async def _skip(call: Call, schedule: Schedule, _: str) -> str:
-    skipped = await call.house.schedules.skip(schedule.conversation, schedule.id)
+    skipped = await call.deps.schedules.skip(schedule.conversation, schedule.id)
     return _said(call, "schedule_is_skipped", skipped)
 
 
 async def _delete(call: Call, schedule: Schedule, _: str) -> str:
-    removed = await call.house.schedules.remove(schedule.conversation, schedule.id, by=creator_of(call))
+    removed = await call.deps.schedules.remove(schedule.conversation, schedule.id, by=creator_of(call))
     return _said(call, "schedule_is_deleted", removed)
 
 
@@ -197,24 +197,24 @@ async def _edit(call: Call, schedule: Schedule, text: str) -> str:
     """Another time, another text, or both; without either it tells how."""
     if not text:
         plan = schedule.plan
-        return call.house.phrase(
+        return call.deps.phrase(
             "schedule_edit_how", call.incoming.language, id=schedule.id, said=typed(schedule), text=plan.text
         )
-    wanted = await worked_on(text, partial(read_when, now=call.house.schedules.now, zone=schedule.zone))
+    wanted = await worked_on(text, partial(read_when, now=call.deps.schedules.now, zone=schedule.zone))
     plan = replace(schedule.plan, rule=wanted.rule, said=wanted.when, text=wanted.text or schedule.plan.text)
-    edited = await call.house.schedules.edit(schedule.conversation, schedule.id, plan, by=creator_of(call))
+    edited = await call.deps.schedules.edit(schedule.conversation, schedule.id, plan, by=creator_of(call))
     return confirmation(call, edited)
 
 
 async def _late(call: Call, schedule: Schedule, text: str) -> str:
     """What becomes of missed moments."""
     misfire = read_misfire(text)
-    noted = await call.house.schedules.set_misfire(schedule.conversation, schedule.id, misfire)
+    noted = await call.deps.schedules.set_misfire(schedule.conversation, schedule.id, misfire)
     return _said(call, "schedule_is_late", noted)
 
 
 def _said(call: Call, key: str, schedule: Schedule) -> str:
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     return phrase(key, language, id=schedule.id, title=schedule.title, state=_state(call, schedule, schedule.zone))
 
 
@@ -234,7 +234,7 @@ _CHANGES: dict[str, Change] = {
 
 async def _quiet(call: Call, text: str) -> Reply:
     """Shows, sets or ends the hours in which nothing that recurs disturbs this chat."""
-    phrase, language, conversation = call.house.phrase, call.incoming.language, conversation_of(call)
+    phrase, language, conversation = call.deps.phrase, call.incoming.language, conversation_of(call)
     if not text:
         quiet = await _quiet_hours(call)
         key, values = ("quiet_now", {"window": quiet}) if quiet else ("quiet_none", {})
@@ -242,12 +242,12 @@ async def _quiet(call: Call, text: str) -> Reply:
     if call.in_group and call.role < Role.ADMIN:
         return refused(call)
     if text.lower() in ("off", "aus"):
-        await call.house.database.write(lambda conn: settings_rows.clear(conn, conversation, QUIET_SETTING))
+        await call.deps.database.write(lambda conn: settings_rows.clear(conn, conversation, QUIET_SETTING))
         return Reply(text=phrase("quiet_off", language))
-    zone = await call.house.schedules.zone_of(call.incoming.person, call.incoming.zone)
+    zone = await call.deps.schedules.zone_of(call.incoming.person, call.incoming.zone)
     quiet_hours = str(read_quiet(text, zone_named(zone.name).key))
-    at = to_us(call.house.clock.now())
-    await call.house.database.write(
+    at = to_timestamp(call.deps.clock.now())
+    await call.deps.database.write(
         lambda conn: settings_rows.put(conn, conversation, QUIET_SETTING, quiet_hours, at=at)
     )
     return Reply(text=phrase("quiet_set", language, window=quiet_hours))
@@ -255,7 +255,7 @@ async def _quiet(call: Call, text: str) -> Reply:
 
 async def _quiet_hours(call: Call) -> str | None:
     conversation = conversation_of(call)
-    return await call.house.database.read(lambda conn: settings_rows.get(conn, conversation, QUIET_SETTING))
+    return await call.deps.database.read(lambda conn: settings_rows.get(conn, conversation, QUIET_SETTING))
 
 
 SCHEDULES = Command(

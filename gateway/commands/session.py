@@ -18,7 +18,7 @@ SHOWN_ID = 8  # characters of a session's id that people see and type
 
 async def new(call: Call) -> Reply:
     """The next message begins a session; memory and settings stay. Tasks that are not done go along where asked."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     options = {word.lower().replace("—", "--") for word in call.words if word.startswith(("-", "—"))}
     if wrong := sorted(options - {KEEP_PLAN}):
         return Reply(text=phrase("new_usage", language, given=", ".join(wrong)))
@@ -32,7 +32,7 @@ async def new(call: Call) -> Reply:
 
 async def clear(call: Call) -> Reply:
     """Hides the history from the model. In a group it is everybody's, so the requester confirms it."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     count = await call.agent.clear()
     if not count:
         return Reply(text=phrase("nothing_to_clear", language))
@@ -42,7 +42,7 @@ async def clear(call: Call) -> Reply:
             asked_of=call.incoming.person,
             interaction=call.incoming.interaction,
         )
-        answer = await call.house.ask(call.key, question, language)
+        answer = await call.deps.ask(call.key, question, language)
         if answer.choice != "yes":
             call.agent.take_staged()
             return Reply(text=phrase("clear_kept", language))
@@ -53,7 +53,7 @@ async def retry(call: Call) -> Reply:
     """Takes the last answer back and answers the person's words again."""
     last = await call.agent.take_back()
     if last is None:
-        return Reply(text=call.house.phrase("nothing_to_retry", call.incoming.language))
+        return Reply(text=call.deps.phrase("nothing_to_retry", call.incoming.language))
     if _is_of_another(call, last):
         return _left_alone(call)
     return Reply(go_on_with=last.text, go_on_files=last.files, go_on_quoted=last.quoted)
@@ -63,12 +63,12 @@ async def undo(call: Call) -> Reply:
     """Takes the last exchange back."""
     last = await call.agent.take_back()
     if last is None:
-        return Reply(text=call.house.phrase("nothing_to_undo", call.incoming.language))
+        return Reply(text=call.deps.phrase("nothing_to_undo", call.incoming.language))
     if _is_of_another(call, last):
         return _left_alone(call)
     said = last.text or ", ".join(file.name for file in last.files)
     shown = said if len(said) <= 80 else f"{said[:79]}…"
-    text = call.house.phrase("undone", call.incoming.language, text=shown.replace("\n", " "))
+    text = call.deps.phrase("undone", call.incoming.language, text=shown.replace("\n", " "))
     return Reply(text=text, verbatim=True)  # the person's own words
 
 
@@ -79,12 +79,12 @@ def _is_of_another(call: Call, last: TakenBack) -> bool:
 
 def _left_alone(call: Call) -> Reply:
     call.agent.take_staged()
-    return Reply(text=call.house.phrase("not_your_words", call.incoming.language))
+    return Reply(text=call.deps.phrase("not_your_words", call.incoming.language))
 
 
 async def sessions(call: Call) -> Reply:
     """Lists the sessions of this chat, or goes back to one: by the beginning of its id, or `last`; or closes one."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     if call.words and call.words[0].lower() == "close":
         return await _close(call, call.words[1] if len(call.words) > 1 else None)
     if call.words:
@@ -93,7 +93,7 @@ async def sessions(call: Call) -> Reply:
     if not found:
         return Reply(text=phrase("sessions_none", language))
     current = (await call.agent.status()).session
-    zone = await call.house.schedules.zone_of(call.incoming.person, call.incoming.zone)
+    zone = await call.deps.schedules.zone_of(call.incoming.person, call.incoming.zone)
     here = zone_named(zone.name)
     lines = [
         phrase(
@@ -122,7 +122,7 @@ async def sessions(call: Call) -> Reply:
 
 
 async def _resume(call: Call, wanted: str) -> Reply:
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     try:
         session = await call.agent.resume(None if wanted == "last" else wanted)
     except SessionClosed:
@@ -136,7 +136,7 @@ async def _resume(call: Call, wanted: str) -> Reply:
 
 async def _close(call: Call, wanted: str | None) -> Reply:
     """Asks first: nothing opens it again."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     try:
         session = await call.agent.close_session(wanted)
     except AgentError:
@@ -152,7 +152,7 @@ async def _close(call: Call, wanted: str | None) -> Reply:
         asked_of=call.incoming.person,
         interaction=call.incoming.interaction,
     )
-    answer = await call.house.ask(call.key, question, language)
+    answer = await call.deps.ask(call.key, question, language)
     if answer.choice != "yes":
         call.agent.take_staged()
         return Reply(text=phrase("session_left_open", language))
@@ -163,12 +163,12 @@ async def export(call: Call) -> Reply:
     """The current session as a file of JSON lines; only those in this chat see it."""
     lines = await call.agent.export()
     if not lines:
-        return Reply(text=call.house.phrase("nothing_to_export", call.incoming.language))
+        return Reply(text=call.deps.phrase("nothing_to_export", call.incoming.language))
     # The name cannot be guessed: files of the data directory are handed out by name.
     path = Path("exports", f"{secrets.token_hex(8)}.jsonl")
-    await anyio.to_thread.run_sync(_write, call.house.home / path, lines)
+    await anyio.to_thread.run_sync(_write, call.deps.home / path, lines)
     file = FileRef(path=str(path), name="conversation.jsonl", mime_type="application/x-ndjson")
-    text = call.house.phrase("exported", call.incoming.language, count=lines.count("\n"))
+    text = call.deps.phrase("exported", call.incoming.language, count=lines.count("\n"))
     return Reply(text=text, files=(file,))
 
 

@@ -24,7 +24,7 @@ _DIGEST = re.compile(rf"[0-9a-fA-F]{{{LEAST_DIGEST},64}}")
 
 async def skills(call: Call) -> Reply:
     """Every skill, by how it stands."""
-    phrase, language, snapshot = call.house.phrase, call.incoming.language, _snapshot(call)
+    phrase, language, snapshot = call.deps.phrase, call.incoming.language, _snapshot(call)
     lines = [phrase("skills_title", language), ""]
     usable = snapshot.visible()
     lines += [
@@ -46,7 +46,7 @@ async def skills(call: Call) -> Reply:
         lines += ["", phrase("skills_waiting_count", language, count=len(waiting))]
     if revoked and _decides(call):
         lines += ["", phrase("skills_revoked", language, names=", ".join(revoked[:MOST_LISTED]))]
-    if not call.house.skills_on():
+    if not call.deps.skills_on():
         lines += ["", phrase("skills_off", language)]
     hint = phrase("skills_hint_admin" if _decides(call) else "skills_hint", language)
     return Reply(text="\n".join([*lines, "", hint]), private=True)
@@ -65,11 +65,11 @@ async def skill(call: Call) -> Reply:
 
 async def _run(call: Call, rest: str) -> Reply:
     """Goes on as a turn that has the skill before it."""
-    phrase, language, incoming = call.house.phrase, call.incoming.language, call.incoming
+    phrase, language, incoming = call.deps.phrase, call.incoming.language, call.incoming
     given, _, words = rest.partition(" ")
     if not given:
         return Reply(text=phrase("skill_usage", language), private=True)
-    if not call.house.skills_on():
+    if not call.deps.skills_on():
         return Reply(text=phrase("skills_off", language), private=True)
     name = slug(given)
     found = _snapshot(call).find(name)
@@ -92,7 +92,7 @@ async def _show(call: Call, rest: str) -> Reply:
 
 def _shown(call: Call, entry: Entry) -> Reply:
     """The whole text, and for who may decide how to: nothing is approved but what stands here."""
-    phrase, language, decides, one = call.house.phrase, call.incoming.language, _decides(call), entry.skill
+    phrase, language, decides, one = call.deps.phrase, call.incoming.language, _decides(call), entry.skill
     facts = {
         "when": one.when_to_use,
         "triggers": ", ".join(one.triggers),
@@ -124,7 +124,7 @@ async def _approve(call: Call, rest: str) -> Reply:
 
     A button gives the digest alone: names may be too long for one.
     """
-    phrase, language, entries = call.house.phrase, call.incoming.language, _snapshot(call).entries
+    phrase, language, entries = call.deps.phrase, call.incoming.language, _snapshot(call).entries
     given, _, digest = rest.partition(" ")
     name, digest = slug(given), digest.strip().lower()
     if name not in entries and not digest and _DIGEST.fullmatch(given):
@@ -139,7 +139,7 @@ async def _approve(call: Call, rest: str) -> Reply:
         return _missing(call, given)
     if len(digest) < LEAST_DIGEST:
         return _shown(call, entries[name])
-    entry = await call.house.skills.approve(name, call.incoming.person or "", digest)
+    entry = await call.deps.skills.approve(name, call.incoming.person or "", digest)
     if entry is None:
         return Reply(text=phrase("skill_changed", language, name=name), private=True)
     return Reply(text=phrase("skill_approved", language, name=name), private=True)
@@ -148,32 +148,32 @@ async def _approve(call: Call, rest: str) -> Reply:
 async def _revoke(call: Call, rest: str) -> Reply:
     """It is not used any more, whatever becomes of its file."""
     name = slug(rest)
-    if await call.house.skills.revoke(name, call.incoming.person or "") is None:
+    if await call.deps.skills.revoke(name, call.incoming.person or "") is None:
         return _missing(call, rest)
-    return Reply(text=call.house.phrase("skill_taken_back", call.incoming.language, name=name), private=True)
+    return Reply(text=call.deps.phrase("skill_taken_back", call.incoming.language, name=name), private=True)
 
 
 async def _reload(call: Call, rest: str) -> Reply:
     """Reads every folder now, instead of within two seconds."""
-    snapshot = await call.house.skills.reload()
+    snapshot = await call.deps.skills.reload()
     if rest and slug(rest) not in snapshot.entries:
         return _missing(call, rest)
     waiting = sum(entry.standing == "quarantined" for entry in snapshot.entries.values())
     values = {"usable": len(snapshot.usable), "waiting": waiting}
-    return Reply(text=call.house.phrase("skill_reloaded", call.incoming.language, **values), private=True)
+    return Reply(text=call.deps.phrase("skill_reloaded", call.incoming.language, **values), private=True)
 
 
 def _decides(call: Call) -> bool:
-    return role_everywhere(str(call.incoming.person), call.house.access(), call.house.book.grants) >= Role.ADMIN
+    return role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants) >= Role.ADMIN
 
 
 def _snapshot(call: Call) -> Snapshot:
-    return call.house.skills.catalogue.snapshot
+    return call.deps.skills.catalogue.snapshot
 
 
 def _missing(call: Call, given: str) -> Reply:
     """No such skill for this person; whoever may decide is shown it when it only waits."""
-    phrase, language, snapshot, name = call.house.phrase, call.incoming.language, _snapshot(call), slug(given)
+    phrase, language, snapshot, name = call.deps.phrase, call.incoming.language, _snapshot(call), slug(given)
     if not given:
         return Reply(text=phrase("skill_usage", language), private=True)
     entry = snapshot.entries.get(name)
@@ -185,22 +185,22 @@ def _missing(call: Call, given: str) -> Reply:
 
 
 def _why(call: Call, entry: Entry) -> str:
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     return "; ".join(phrase(f"skill_why_{reason.key}", language, what=reason.what) for reason in entry.why)
 
 
 def _origin(call: Call, origin: str) -> str:
-    return call.house.phrase(f"skill_origin_{origin}", call.incoming.language)
+    return call.deps.phrase(f"skill_origin_{origin}", call.incoming.language)
 
 
 def _how_to_approve(call: Call, entry: Entry) -> str:
     one = entry.skill
-    return call.house.phrase("skill_how_to_approve", call.incoming.language, name=one.name, digest=one.digest[:DIGEST])
+    return call.deps.phrase("skill_how_to_approve", call.incoming.language, name=one.name, digest=one.digest[:DIGEST])
 
 
 def _buttons(call: Call, entry: Entry) -> tuple[tuple[Button, ...], ...]:
     """What an admin may do about it, as far as it fits into a button."""
-    one, phrase, language = entry.skill, call.house.phrase, call.incoming.language
+    one, phrase, language = entry.skill, call.deps.phrase, call.incoming.language
     approve = ("button_skill_approve", f"approve {one.digest[:DIGEST]}")
     revoke = ("button_skill_revoke", f"revoke {one.name}")
     offered = {"ready": (revoke,), "quarantined": (approve, revoke), "revoked": (approve,)}[entry.standing]

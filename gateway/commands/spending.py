@@ -11,12 +11,12 @@ from agent.core.errors import Permanent
 from agent.core.ids import ConversationId
 from agent.core.outbox import Button, Buttons, FileRef
 from agent.ledger import rows, table
-from agent.ledger.accounts import Standing
+from agent.ledger.accounts import AccountBalance
 from agent.ledger.bills import UsageTotals
 from agent.ledger.budgets import AlreadyDecided, NoLimit, NotInMoney, PeriodOver
 from agent.ledger.spending import SCOPES, SPANS, Account, amount, period_of
-from agent.providers.metering import Bill
-from agent.storage.moments import to_us
+from agent.providers.metering import CostAttribution
+from agent.storage.moments import to_timestamp
 from gateway.access.policy import Role, role_everywhere
 from gateway.commands.command import MOST_ACTION, PRESS, Call, Command, Reply, refused
 from gateway.phrases.catalogue import Catalogue
@@ -30,11 +30,11 @@ async def cost(call: Call) -> Reply:
     """What this chat spent, on what, and of which budgets. Admins of the bot see everything together."""
     if call.words[:1] == ["export"]:
         return await _export(call)
-    house, phrase, language = call.house, call.house.phrase, call.incoming.language
-    await house.ledger.flush()
+    deps, phrase, language = call.deps, call.deps.phrase, call.incoming.language
+    await deps.ledger.flush()
     conversation, everywhere = ConversationId(str(call.key)), _is_admin_everywhere(call)
-    day = house.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    today, month = to_us(day), to_us(day.replace(day=1))
+    day = deps.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    today, month = to_timestamp(day), to_timestamp(day.replace(day=1))
 
     def read(conn: Connection) -> list[str]:
         spans = [("cost_today", today), ("cost_month", month)]
@@ -49,7 +49,7 @@ async def cost(call: Call) -> Reply:
             lines += [_line(call, key, rows.totals(conn, since=since)) for key, since in spans]
         return lines
 
-    lines = await house.database.read(read)
+    lines = await deps.database.read(read)
     standings = await standings_here(call)
     if standings:
         lines += ["", phrase("cost_budgets", language), "", *(_standing(call, standing) for standing in standings)]
@@ -59,11 +59,11 @@ async def cost(call: Call) -> Reply:
 async def budget(call: Call) -> Reply:
     """Every budget in use; `more` raises one. For admins of the whole bot: it is the operator's money."""
     if not _is_admin_everywhere(call):  # a group's own admins are let through as far as here
-        return Reply(text=call.house.phrase("budget_not_yours", call.incoming.language), private=True)
+        return Reply(text=call.deps.phrase("budget_not_yours", call.incoming.language), private=True)
     if call.words[:1] == ["more"]:
         return await _more(call, call.words[1:])
-    phrase, language = call.house.phrase, call.incoming.language
-    standings = call.house.ledger.budgets.all_standings()[:MOST_LINES]
+    phrase, language = call.deps.phrase, call.incoming.language
+    standings = call.deps.ledger.budgets.all_standings()[:MOST_LINES]
     if not standings:
         return Reply(text=phrase("budget_none", language), private=True)
     lines = [_standing(call, standing) for standing in standings]
@@ -88,16 +88,18 @@ def more_button(phrase: Catalogue, language: str, account: Account, approvals: i
     return ((Button(label=label, action=action, style="primary"),),)
 
 
-async def standings_here(call: Call) -> Sequence[Standing]:
+async def standings_here(call: Call) -> Sequence[AccountBalance]:
     """The limits that the caller's next message here would come under."""
     provider = (await call.agent.status()).provider
-    bill = Bill(purpose="turn", conversation=ConversationId(str(call.key)), person=call.incoming.person)
-    return call.house.ledger.budgets.standings(bill, provider)
+    attribution = CostAttribution(
+        purpose="turn", conversation=ConversationId(str(call.key)), person=call.incoming.person
+    )
+    return call.deps.ledger.budgets.standings(attribution, provider)
 
 
 def spent_in_words(call: Call, totals: UsageTotals) -> str:
     """Money as far as prices are known, and what is not sure about it."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     if not totals.calls:
         return phrase("cost_none", language)
     if totals.unpriced == totals.calls:
@@ -111,8 +113,8 @@ def spent_in_words(call: Call, totals: UsageTotals) -> str:
 
 async def _more(call: Call, words: Sequence[str]) -> Reply:
     """`/budget more person:telegram:77 [day | month] [USD]`; a button gives the period itself and `#approvals`."""
-    house, phrase, language = call.house, call.house.phrase, call.incoming.language
-    account = _account(words, today=period_of(house.clock.now(), "day"))
+    deps, phrase, language = call.deps, call.deps.phrase, call.incoming.language
+    account = _account(words, today=period_of(deps.clock.now(), "day"))
     if account is None:
         return Reply(text=phrase("budget_usage", language), private=True)
     usd: float | None = None
@@ -128,7 +130,7 @@ async def _more(call: Call, words: Sequence[str]) -> Reply:
     if usd is not None and not 0 < usd < float("inf"):
         return Reply(text=phrase("budget_usage", language), private=True)
     try:
-        standing = await house.ledger.budgets.approve(account, by=str(call.incoming.person), usd=usd, after=after)
+        standing = await deps.ledger.budgets.approve(account, by=str(call.incoming.person), usd=usd, after=after)
     except Permanent as error:
         keys = {
             AlreadyDecided: "budget_decided",
@@ -138,7 +140,7 @@ async def _more(call: Call, words: Sequence[str]) -> Reply:
         }
         values = {"who": str(account), "payer": words[0], "per": account.per}
         return Reply(text=phrase(keys[type(error)], language, **values), private=True)
-    await house.more_allowed(account, call.key)
+    await deps.more_allowed(account, call.key)
     return Reply(text=phrase("budget_raised", language, line=_standing(call, standing).removeprefix("- ")))
 
 
@@ -160,12 +162,12 @@ def _account(words: Sequence[str], *, today: str) -> Account | None:
 
 
 def _line(call: Call, key: str, totals: UsageTotals) -> str:
-    return f"- {call.house.phrase(key, call.incoming.language)}: {spent_in_words(call, totals)}"
+    return f"- {call.deps.phrase(key, call.incoming.language)}: {spent_in_words(call, totals)}"
 
 
-def _standing(call: Call, standing: Standing) -> str:
+def _standing(call: Call, standing: AccountBalance) -> str:
     """`- person telegram:77, day: 1.20 USD of 2.00 USD (60 %)`."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     parts = []
     if standing.usd is not None:
         parts.append((amount(standing.spent_usd, "usd"), amount(standing.usd, "usd")))
@@ -179,17 +181,17 @@ def _standing(call: Call, standing: Standing) -> str:
 
 async def _export(call: Call) -> Reply:
     """This chat's calls as a file, for those who run the bot here."""
-    house, phrase, language = call.house, call.house.phrase, call.incoming.language
+    deps, phrase, language = call.deps, call.deps.phrase, call.incoming.language
     if call.in_group and call.role < Role.ADMIN:
         return refused(call)
-    await house.ledger.flush()
+    await deps.ledger.flush()
     conversation = ConversationId(str(call.key))
-    entries, _ = await house.database.read(lambda conn: rows.page(conn, conversation=conversation, most=MOST_EXPORTED))
+    entries, _ = await deps.database.read(lambda conn: rows.page(conn, conversation=conversation, most=MOST_EXPORTED))
     if not entries:
         return Reply(text=phrase("nothing_to_export", language))
     # The name cannot be guessed: files of the data directory are handed out by name.
     path = Path("exports", f"{secrets.token_hex(8)}.csv")
-    await anyio.to_thread.run_sync(_write, house.home / path, table.HEADING + table.lines(entries))
+    await anyio.to_thread.run_sync(_write, deps.home / path, table.HEADING + table.lines(entries))
     file = FileRef(path=str(path), name="usage.csv", mime_type="text/csv")
     return Reply(text=phrase("cost_exported", language, count=len(entries)), files=(file,))
 
@@ -201,7 +203,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _is_admin_everywhere(call: Call) -> bool:
-    return role_everywhere(str(call.incoming.person), call.house.access(), call.house.book.grants) >= Role.ADMIN
+    return role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants) >= Role.ADMIN
 
 
 COST = Command(name="cost", run=cost, group="model", usage="[export]", immediate=True)

@@ -11,11 +11,11 @@ from agent.ledger import rows
 from agent.ledger.bills import UsageTotals
 from agent.status import Status
 from agent.storage import approval_rows
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
 from gateway.commands.goals import aim
-from gateway.commands.model import source_key, standing_in
+from gateway.commands.model import fallback, source_key
 from gateway.commands.queue import MODE_SETTING
 from gateway.commands.spending import spent_in_words
 from gateway.storage import settings_rows
@@ -27,13 +27,13 @@ VERBOSITIES = ("quiet", "normal", "verbose")
 
 async def status(call: Call) -> Reply:
     """Provider and model really in use, context, queue, what runs; admins see the accounts' health too."""
-    house, phrase, language = call.house, call.house.phrase, call.incoming.language
+    deps, phrase, language = call.deps, call.deps.phrase, call.incoming.language
     seen, conversation = await call.agent.status(), ConversationId(str(call.key))
-    mode, asked = await house.database.read(
+    mode, asked = await deps.database.read(
         lambda conn: (settings_rows.get(conn, conversation, MODE_SETTING), approval_rows.pending(conn, conversation))
     )
-    since = house.running_since(conversation)
-    now = house.clock.now()
+    since = deps.running_since(conversation)
+    now = deps.clock.now()
     lines = [
         phrase("status_title", language),
         "",
@@ -44,13 +44,13 @@ async def status(call: Call) -> Reply:
             model=seen.model,
             source=phrase(source_key(seen.choice), language),
         ),
-        *([standing_in(call, seen)] if seen.standing_in is not None else []),
+        *([fallback(call, seen)] if seen.fallback is not None else []),
         _context(call, seen.context_tokens, seen.context_window),
         *_compaction(call, seen),
         phrase("status_persona", language, name=seen.persona),
         phrase("status_session", language, count=seen.message_count, id=(seen.session or "–")[:8]),
         *await _spent(call, conversation),
-        phrase("status_queue", language, count=seen.waiting, mode=mode or house.default_queue_mode()),
+        phrase("status_queue", language, count=seen.waiting, mode=mode or deps.default_queue_mode()),
         *await _goal(call),
         phrase("status_asks", language)
         if asked
@@ -61,37 +61,37 @@ async def status(call: Call) -> Reply:
     if call.role >= Role.ADMIN:
         lines += [
             phrase("status_channel", language, channel=name, state=health.state.value)
-            for name, health in sorted(house.health().items())
+            for name, health in sorted(deps.health().items())
         ]
         lines += [
             f"- {phrase('mcp_lost', language, name=one.settings.name, reason=one.trouble)}"
-            for one in house.servers.all
+            for one in deps.servers.all
             if not one.is_connected
         ]
-        lines.append(phrase("status_uptime", language, uptime=_span(int((now - house.started_at).total_seconds()))))
+        lines.append(phrase("status_uptime", language, uptime=_span(int((now - deps.started_at).total_seconds()))))
     return Reply(text="\n".join(lines), private=True)
 
 
 async def _spent(call: Call, conversation: ConversationId) -> tuple[str, ...]:
     """Money of this chat, where a price is known; what is being spent this moment is not among it."""
-    house = call.house
-    day = house.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    deps = call.deps
+    day = deps.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
 
     def read(conn: Connection) -> tuple[UsageTotals, UsageTotals]:
-        since = (to_us(day), to_us(day.replace(day=1)))
+        since = (to_timestamp(day), to_timestamp(day.replace(day=1)))
         return tuple(rows.totals(conn, conversation=conversation, since=at) for at in since)  # type: ignore[return-value]
 
-    today, month = await house.database.read(read)
+    today, month = await deps.database.read(read)
     if month.unpriced == month.calls:
         return ()
     words = {"today": spent_in_words(call, today), "month": spent_in_words(call, month)}
-    return (house.phrase("status_spent", call.incoming.language, **words),)
+    return (deps.phrase("status_spent", call.incoming.language, **words),)
 
 
 async def _goal(call: Call) -> tuple[str, ...]:
     """The goal that somebody has set, else what the session is after, where that is followed."""
-    phrase, language = call.house.phrase, call.incoming.language
-    kept = await call.house.goals.active(ConversationId(str(call.key)))
+    phrase, language = call.deps.phrase, call.incoming.language
+    kept = await call.deps.goals.active(ConversationId(str(call.key)))
     if kept is not None:
         return (phrase("status_goal", language, id=kept.id, goal=short(kept.text)),)
     after = await aim(call)
@@ -100,7 +100,7 @@ async def _goal(call: Call) -> tuple[str, ...]:
 
 def _context(call: Call, used: int, window: int) -> str:
     """With the gauge of Z-76; none while the window is unknown."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     if not window:
         return phrase("status_context_unknown", language, used=f"{used:,}")
     percent = f"{used * 100 / window:.0f}"
@@ -116,8 +116,8 @@ def gauge_of(used: int, window: int) -> str:
 
 def _compaction(call: Call, seen: Status) -> list[str]:
     """What the newest compaction saved, how results are pruned, and what is worked on (Z-77, Z-57, H-36)."""
-    phrase, language = call.house.phrase, call.incoming.language
-    now_ms = to_us(call.house.clock.now()) // 1000
+    phrase, language = call.deps.phrase, call.incoming.language
+    now_ms = to_timestamp(call.deps.clock.now()) // 1000
     badge = badge_of(seen.compaction_last_before, seen.compaction_last_after, seen.compaction_last_at_ms, now_ms)
     lines = [phrase("status_compaction", language, badge=badge)] if badge else []
     if seen.strategy in ("subgoal", "subgoal_mig") and seen.active_subgoal:
@@ -140,7 +140,7 @@ def _span(seconds: int) -> str:
 
 async def usage(call: Call) -> Reply:
     """Tokens and money of this chat, from the ledger; what was estimated is said so."""
-    phrase, language, spent = call.house.phrase, call.incoming.language, await call.agent.usage()
+    phrase, language, spent = call.deps.phrase, call.incoming.language, await call.agent.usage()
     lines = [
         _usage_line(call, phrase(f"usage_{span}", language), totals)
         for span, totals in (("session", spent.session), ("today", spent.today), ("total", spent.all))
@@ -149,7 +149,7 @@ async def usage(call: Call) -> Reply:
 
 
 def _usage_line(call: Call, span: str, totals: UsageTotals) -> str:
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     return phrase(
         "usage_line",
         language,
@@ -163,22 +163,22 @@ def _usage_line(call: Call, span: str, totals: UsageTotals) -> str:
 
 async def verbose(call: Call) -> Reply:
     """How much of the work is shown while it goes on."""
-    phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
+    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
     mode = call.words[0].lower() if call.words else ""
     if mode not in VERBOSITIES:
-        now = await call.house.database.read(lambda conn: settings_rows.get(conn, conversation, VERBOSITY_SETTING))
-        return Reply(text=phrase("verbosity_now", language, mode=now or call.house.default_verbosity()), private=True)
-    at = to_us(call.house.clock.now())
-    await call.house.database.write(lambda conn: settings_rows.put(conn, conversation, VERBOSITY_SETTING, mode, at=at))
-    call.house.setting_changed(conversation, VERBOSITY_SETTING, mode)
+        now = await call.deps.database.read(lambda conn: settings_rows.get(conn, conversation, VERBOSITY_SETTING))
+        return Reply(text=phrase("verbosity_now", language, mode=now or call.deps.default_verbosity()), private=True)
+    at = to_timestamp(call.deps.clock.now())
+    await call.deps.database.write(lambda conn: settings_rows.put(conn, conversation, VERBOSITY_SETTING, mode, at=at))
+    call.deps.setting_changed(conversation, VERBOSITY_SETTING, mode)
     return Reply(text=phrase("verbosity_set", language, mode=mode))
 
 
 async def leave(call: Call) -> Reply:
     """Only a terminal can be left; server channels refuse politely (SPEC §1.1 supports_exit)."""
     if call.key.platform == "console":
-        return Reply(text=call.house.phrase("bye", call.incoming.language), end=True)
-    return Reply(text=call.house.phrase("exit_refused", call.incoming.language))
+        return Reply(text=call.deps.phrase("bye", call.incoming.language), end=True)
+    return Reply(text=call.deps.phrase("exit_refused", call.incoming.language))
 
 
 STATUS = Command(name="status", everyday=True, run=status, group="chat", immediate=True)

@@ -9,7 +9,7 @@ from agent.core.ids import ConversationId
 from agent.sessions import runs
 from agent.storage import inbox_rows
 from agent.storage.inbox_rows import OpenRow
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.commands.command import Call
 
 BEGINS_WITHIN_S, GIVES_UP_AFTER_S, LOOK_EVERY_S = 1.0, 2.0, 0.01
@@ -27,34 +27,34 @@ async def stop_what_follows(call: Call, conversation: ConversationId, reason: st
     """Stop its turn as soon as that begins. If it does not for a moment, the message is ended where it waits: an album
     that is gathered, a run to be tried again, or what stands behind a turn that takes long to end.
     """
-    house, said_at = call.house, to_us(call.incoming.received_at)
-    began = house.clock.monotonic()
-    while (waited_s := house.clock.monotonic() - began) < GIVES_UP_AFTER_S:
+    deps, said_at = call.deps, to_timestamp(call.incoming.received_at)
+    began = deps.clock.monotonic()
+    while (waited_s := deps.clock.monotonic() - began) < GIVES_UP_AFTER_S:
         look = partial(
-            inbox_rows.next_open, conversation=conversation, said_at=said_at, unbegun=house.is_ending(conversation)
+            inbox_rows.next_open, conversation=conversation, said_at=said_at, unbegun=deps.is_ending(conversation)
         )
-        row = await house.database.read(look)
+        row = await deps.database.read(look)
         if row is None:
             return Following.NOTHING
-        if not house.is_ending(conversation) and house.stop(conversation, reason, house.clock.now()):
+        if not deps.is_ending(conversation) and deps.stop(conversation, reason, deps.clock.now()):
             return Following.STOPPED
         is_late = waited_s >= BEGINS_WITHIN_S and _is_free(call, conversation, row)
         if is_late and await _refused(call, conversation, row, reason):
             return Following.REFUSED
-        await house.clock.sleep(LOOK_EVERY_S)
+        await deps.clock.sleep(LOOK_EVERY_S)
     return Following.NOTHING
 
 
 def _is_free(call: Call, conversation: ConversationId, row: OpenRow) -> bool:
     """No turn is under way that could be this message's own."""
-    if call.house.is_ending(conversation):
+    if call.deps.is_ending(conversation):
         return row.attempts == 0
-    return not call.house.is_running(conversation)
+    return not call.deps.is_running(conversation)
 
 
 async def _refused(call: Call, conversation: ConversationId, row: OpenRow, reason: str) -> bool:
     """End it, and the run that failed before, unless another has begun meanwhile."""
-    at = to_us(call.house.clock.now())
+    at = to_timestamp(call.deps.clock.now())
 
     def work(conn: Connection) -> bool:
         if not inbox_rows.refuse_open(conn, conversation, row, note=reason):
@@ -62,4 +62,4 @@ async def _refused(call: Call, conversation: ConversationId, row: OpenRow, reaso
         runs.end_run(conn, row.id, "cancelled", at)
         return True
 
-    return await call.house.database.write(work)
+    return await call.deps.database.write(work)

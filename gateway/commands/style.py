@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from agent.core.ids import PersonId
 from agent.memory import rows
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.style import user_model as people
 from agent.style.detector import Style, StyleDetector
 from agent.style.telling import ENOUGH, line_of
@@ -20,45 +20,45 @@ VERBS = ("", "show", "reset", "off", "on")
 
 async def style(call: Call) -> Reply:
     """Everybody sees and changes their own alone."""
-    phrase, language, person = call.house.phrase, call.incoming.language, call.incoming.person
+    phrase, language, person = call.deps.phrase, call.incoming.language, call.incoming.person
     verb = call.args.strip().lower()
     if verb not in VERBS:
         return Reply(text=phrase("style_usage", language, given=verb), private=True)
     if person is None:
         return Reply(text=phrase("style_nobody", language), private=True)
-    model = call.house.user_model()
+    model = call.deps.user_model()
     if model is None:
         return Reply(text=phrase("style_none", language), private=True)
     if verb in ("", "show"):
         return Reply(text="\n".join(await _shown(call, model, person)), private=True)
-    at = to_us(call.house.clock.now())
+    at = to_timestamp(call.deps.clock.now())
     if verb == "reset":
-        await call.house.database.write(lambda conn: people.reset(conn, person))
+        await call.deps.database.write(lambda conn: people.reset(conn, person))
     else:
-        await call.house.database.write(lambda conn: people.set_adapt(conn, person, adapt=verb == "on", at=at))
+        await call.deps.database.write(lambda conn: people.set_adapt(conn, person, adapt=verb == "on", at=at))
     return Reply(text=phrase(f"style_{verb}", language), private=True)
 
 
 async def style_of(call: Call) -> StyleDetector:
     """What is kept of how the caller writes here; empty where there is nothing."""
-    model, person = call.house.user_model(), call.incoming.person
+    model, person = call.deps.user_model(), call.incoming.person
     if model is None or person is None:
         return StyleDetector()
-    audience = call.house.memory.scope(call.agent.conversation, call.incoming.chat_type, person).own
+    audience = call.deps.memory.scope(call.agent.conversation, call.incoming.chat_type, person).own
     try:
-        return await call.house.database.read(lambda conn: model.brief(conn, person, audience))
+        return await call.deps.database.read(lambda conn: model.brief(conn, person, audience))
     except ValueError as error:  # what is kept cannot be read: the next message begins it anew
         log.warning("the style of %s cannot be read: %s", person, error)
         return StyleDetector()
 
 
 async def _shown(call: Call, model: UserModel, person: PersonId) -> Sequence[str]:
-    phrase, language, conversation = call.house.phrase, call.incoming.language, call.agent.conversation
+    phrase, language, conversation = call.deps.phrase, call.incoming.language, call.agent.conversation
 
     def read(conn: Connection) -> tuple[bool, bool]:
         return model.preferences(conn, person).adapt, rows.is_off(conn, conversation)
 
-    adapt, off = await call.house.database.read(read)
+    adapt, off = await call.deps.database.read(read)
     if not adapt:
         return (phrase("style_is_off", language),)
     detector = await style_of(call)

@@ -10,7 +10,7 @@ _MARKS = {"pending": "○", "in_progress": "▸", "completed": "✓", "failed": 
 
 async def tasks(call: Call) -> Reply:
     """Its list, the oldest first; of a long one the newest."""
-    phrase, language = call.house.phrase, call.incoming.language
+    phrase, language = call.deps.phrase, call.incoming.language
     found = await call.agent.tasks()
     if not found:
         return Reply(text=phrase("tasks_none", language), private=True)

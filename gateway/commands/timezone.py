@@ -11,7 +11,7 @@ from gateway.scheduler.zones import all_zones, find_zone, zone_named
 
 async def timezone(call: Call) -> Reply:
     """Shows or sets it: an IANA name, a city, or an offset from UTC."""
-    phrase, language, schedules = call.house.phrase, call.incoming.language, call.house.schedules
+    phrase, language, schedules = call.deps.phrase, call.incoming.language, call.deps.schedules
     person = call.incoming.person
     if not call.args or person is None:
         zone = await schedules.zone_of(person, call.incoming.zone)

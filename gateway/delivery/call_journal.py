@@ -89,7 +89,7 @@ class CallJournal:
         notes = self._own if run == self.run else self._earlier.get(run or "")
         return run is None or notes is None or notes.may_have_begun(row, attempt, piece)
 
-    def take_up(self, runs: Collection[str]) -> None:
+    def recover(self, runs: Collection[str]) -> None:
         """Read what these earlier runs noted, and remove the files of runs that no row names. Blocking.
 
         A file whose process lives is left alone, and so are those of another boot or host that rows still name.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from agent.core.long_texts import worked_on
 from agent.core.outbox import Button as AgentButton
-from agent.core.outbox import FileRef, Say
+from agent.core.outbox import FileRef, OutgoingMessage
 from agent.core.phrases import Phrases
 from gateway.channels.channel import Capabilities
 from gateway.channels.document import Document, Paragraph, Plain, Text
@@ -72,7 +72,7 @@ async def composed(
     )
 
 
-def _document(say: Say, notes: list[str]) -> Document:
+def _document(say: OutgoingMessage, notes: list[str]) -> Document:
     document = (Plain(say.text),) if say.verbatim else parse(say.text)
     return (*document, *(Paragraph((Text(note),)) for note in notes))
 

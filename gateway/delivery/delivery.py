@@ -20,7 +20,7 @@ from agent.storage import ephemeral_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.ephemeral_rows import EphemeralKind, EphemeralRow
 from agent.storage.errors import StorageTrouble
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey
 from gateway.delivery import rows
@@ -29,7 +29,7 @@ from gateway.delivery.drafts import Drafts
 from gateway.delivery.egress import Guard
 from gateway.delivery.ephemera import Ephemera
 from gateway.delivery.guarded import guarded
-from gateway.delivery.hands import Hands, Taken
+from gateway.delivery.hands import InFlightRows, Taken
 from gateway.delivery.leftovers import previews_to_keep
 from gateway.delivery.live import LiveLines
 from gateway.delivery.outbox import STOP_BUTTON_AFTER_S, ConversationOutbox
@@ -91,7 +91,7 @@ class Delivery:
         self._reports = reports
         self._journal = journal
         self._sender = Sender(self._write, home, phrase, guard, journal)
-        self._hands = Hands(journal)
+        self._in_flight = InFlightRows(journal)
         self._tasks: TaskGroup | None = None
         self._woken: set[ConversationKey] = set()
         self._workers: set[ConversationKey] = set()
@@ -129,7 +129,7 @@ class Delivery:
 
         def take(conn: Connection) -> None:
             nonlocal first
-            first = self._hands.take(conn, key, to_us(self.clock.now()))
+            first = self._in_flight.take(conn, key, to_timestamp(self.clock.now()))
 
         try:
             yield take
@@ -167,7 +167,7 @@ class Delivery:
             self._woken.add(ConversationKey.parse(conversation))
         reacted = await self._database.read(rows.unfinished)
         runs = await self._database.read(outbox_rows.runs_with_open)
-        await anyio.to_thread.run_sync(self._journal.take_up, runs)
+        await anyio.to_thread.run_sync(self._journal.recover, runs)
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
@@ -176,8 +176,8 @@ class Delivery:
                     self.spawn(partial(self._tidying.unreact, ConversationKey.parse(conversation), message))
                 for key in sorted(self._woken, key=str):
                     self._start(key, left_over.get(key, ()))
-                self.spawn(self.prompts.take_up)
-                self.spawn(self.plan_prompts.take_up)
+                self.spawn(self.prompts.recover)
+                self.spawn(self.plan_prompts.recover)
                 self._started.set()
                 await anyio.sleep_forever()
         finally:
@@ -263,7 +263,7 @@ class Delivery:
         finally:
             self._woken.discard(key)
             self._workers.discard(key)
-            self._hands.keep_only(key, None)
+            self._in_flight.keep_only(key, None)
             if not self._workers:
                 self._idle.set()
             self.drafts.drop_ended(key)
@@ -284,7 +284,7 @@ class Delivery:
             database=self._database,
             clock=self.clock,
             sender=self._sender,
-            hands=self._hands,
+            in_flight=self._in_flight,
             journal=self._journal,
             phrase=self.phrase,
             reports=self._reports,

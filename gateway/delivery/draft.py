@@ -22,7 +22,7 @@ from gateway.delivery.growing import Growing
 from gateway.delivery.leftovers import CALL_DEADLINE_S
 from gateway.delivery.markdown import LONG_TEXT
 from gateway.delivery.refs import Shown
-from gateway.delivery.rest import Rest
+from gateway.delivery.rest import InterruptibleSleep
 from gateway.delivery.showing import Showing
 
 log = logging.getLogger("tieline.delivery")
@@ -65,7 +65,7 @@ class Draft:
         self._taken = False
         self._done: anyio.Event | None = None  # None: it was not begun, as in most turns
         self._changed: anyio.Event | None = None  # there while the next change is waited for
-        self._rest = Rest(clock)
+        self._rest = InterruptibleSleep(clock)
         self._pace = pacing.first_frame(channel.capabilities.stream_every_s, clock.monotonic())
         self._growing = self._begun()
 

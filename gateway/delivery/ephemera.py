@@ -7,7 +7,7 @@ from agent.core.ids import ConversationId
 from agent.storage import ephemeral_rows
 from agent.storage.database import Database
 from agent.storage.ephemeral_rows import EphemeralKind
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.refs import Shown, encode, notes, unnamed
 
@@ -20,7 +20,7 @@ class Ephemera:
         self._clock = clock
 
     async def note(self, key: ConversationKey, kind: EphemeralKind, shown: Shown) -> None:
-        at = to_us(self._clock.now())
+        at = to_timestamp(self._clock.now())
         conversation, ref = ConversationId(str(key)), encode(shown)
         await self._database.write(
             lambda conn: ephemeral_rows.note(conn, conversation=conversation, kind=kind, ref=ref, at=at)
@@ -28,7 +28,7 @@ class Ephemera:
 
     async def name(self, key: ConversationKey, kind: EphemeralKind, shown: Shown) -> None:
         """The platform has named what was noted by its key."""
-        at = to_us(self._clock.now())
+        at = to_timestamp(self._clock.now())
         conversation, ref, before = ConversationId(str(key)), encode(shown), encode(unnamed(shown.key, shown.of))
 
         def rename(conn: Connection) -> None:

@@ -65,9 +65,9 @@ class GuardedChannel:
         with self._watch.call():
             await self._channel.delete(sent)
 
-    async def whisper(self, message: Outbound, to: UserId | None) -> SentRef | None:
+    async def send_ephemeral(self, message: Outbound, to: UserId | None) -> SentRef | None:
         with self._watch.call(proves=True):
-            return await self._channel.whisper(_safe(message, self._guard), to)
+            return await self._channel.send_ephemeral(_safe(message, self._guard), to)
 
 
 class _Streams:

@@ -15,7 +15,7 @@ from gateway.delivery.rows import Claimed, Elsewhere, Waiting
 Taken = Claimed | Waiting | Elsewhere
 
 
-class Hands:
+class InFlightRows:
     """One for a delivery. A row is in them from the transaction that takes it to the end of the one that settles it."""
 
     def __init__(self, journal: CallJournal) -> None:

@@ -6,7 +6,7 @@ _ZERO_WIDTH_JOINER = "\u200d"
 _LONGEST_CLUSTER = 64  # code points; what is longer ("Zalgo") is cut wherever needed
 
 
-def is_joint(text: str, at: int) -> bool:
+def is_grapheme_break(text: str, at: int) -> bool:
     """May `text` be cut before index `at` without tearing a character, an emoji or a flag in two?"""
     if at <= 0 or at >= len(text):
         return True
@@ -56,7 +56,7 @@ def _is_regional(character: str) -> bool:
     return "\U0001f1e6" <= character <= "\U0001f1ff"
 
 
-def last_joint(text: str, most: int) -> int:
+def last_grapheme_break(text: str, most: int) -> int:
     """The best place to cut so that at most `most` code points come before it; at least 1, at most `len(text)`.
 
     The newline or space stays with what comes before. Neither side is blank if that can be helped: platforms refuse
@@ -76,6 +76,6 @@ def last_joint(text: str, most: int) -> int:
     visible = len(text.rstrip())
     most = max(1, min(most, visible - 1)) if visible else most
     for cut in range(most, max(0, most - _LONGEST_CLUSTER), -1):
-        if is_joint(text, cut):
+        if is_grapheme_break(text, cut):
             return cut
     return most

@@ -17,9 +17,9 @@ from agent.core.phrases import Phrases
 from agent.plans import store
 from agent.plans.stored import Plan
 from agent.storage.database import Database
-from agent.storage.payloads import decode_say
+from agent.storage.payloads import decode_outgoing
 from agent.storage.tables import outbox
-from agent.turn.synthesis import prompt_key
+from agent.turn.synthesis import plan_prompt_key
 from gateway.channels.channel import Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelError, ChannelRejected
@@ -64,7 +64,7 @@ class PlanPrompts:
         """Somebody has decided about it, or nobody is asked any more."""
         self._spawn(partial(self._keep_true, id, restarted=False))
 
-    async def take_up(self) -> None:
+    async def recover(self) -> None:
         """What an earlier process left."""
         for id in await self._database.read(store.unsettled):
             self._spawn(partial(self._keep_true, id, restarted=True))
@@ -73,7 +73,7 @@ class PlanPrompts:
         await persistently(partial(self._attempt, id, restarted), self._clock)
 
     async def _attempt(self, id: int, restarted: bool) -> bool:
-        shown = await self._database.write(partial(_look, id=id))
+        shown = await self._database.write(partial(_plan_look, id=id))
         if shown is None:
             return True
         waits = shown.plan.status == "proposed"
@@ -117,12 +117,12 @@ class PlanPrompts:
         return self._phrase("plan_prompt_yes", language, who=plan.decided_by)
 
 
-def _look(conn: Connection, id: int) -> _Shown | None:
+def _plan_look(conn: Connection, id: int) -> _Shown | None:
     """None when nothing is left to do. A proposal that is decided before it left is not sent any more."""
     plan = store.find(conn, id)
     if plan is None or store.screen_of(conn, id) != "open":
         return None
-    row = conn.execute(select(outbox).where(outbox.c.dedup == prompt_key(id))).one_or_none()
+    row = conn.execute(select(outbox).where(outbox.c.dedup == plan_prompt_key(id))).one_or_none()
     if row is None or row.status in ("dead", "dropped"):
         store.set_screen(conn, id, "settled")
         return None
@@ -136,7 +136,7 @@ def _look(conn: Connection, id: int) -> _Shown | None:
         id=row.id,
         inbox_id=None,
         conversation=plan.conversation,
-        say=decode_say(row.payload),
+        say=decode_outgoing(row.payload),
         cut_off=False,
         sent_refs=refs,
         repeated=None,

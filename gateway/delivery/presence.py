@@ -10,7 +10,7 @@ from gateway.channels.channel import Channel
 from gateway.channels.channel import Presence as PresenceOfChannel
 from gateway.channels.errors import ChannelBusy, ChannelError
 from gateway.delivery.budget import Holding
-from gateway.delivery.rest import Rest
+from gateway.delivery.rest import InterruptibleSleep
 
 log = logging.getLogger("tieline.delivery")
 
@@ -43,7 +43,7 @@ class Presence:
         self._holding = Holding(is_busy)
         self._began = clock.monotonic()
         self._over = False
-        self._rest = Rest(clock)
+        self._rest = InterruptibleSleep(clock)
 
     @property
     def is_over(self) -> bool:

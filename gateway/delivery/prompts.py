@@ -14,13 +14,13 @@ import anyio
 from sqlalchemy import Connection, select, update
 
 from agent.core.clock import Clock
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.core.phrases import Phrases
 from agent.storage import approval_rows
 from agent.storage.approval_rows import Approval
 from agent.storage.database import Database
-from agent.storage.moments import to_us
-from agent.storage.payloads import decode_say
+from agent.storage.moments import to_timestamp
+from agent.storage.payloads import decode_outgoing
 from agent.storage.tables import approval, outbox
 from agent.turn.approving import prompt_key
 from gateway.channels.channel import Channel
@@ -70,7 +70,7 @@ class Prompts:
         """It has its answer, or its time is up."""
         self._spawn(partial(self._keep_true, id, restarted=False))
 
-    async def take_up(self) -> None:
+    async def recover(self) -> None:
         """What an earlier process left: buttons of questions that are over go, those that stand are shown anew."""
         for id in await self._database.read(approval_rows.unsettled):
             self._spawn(partial(self._keep_true, id, restarted=True))
@@ -114,7 +114,7 @@ class Prompts:
 
     def _outcome(self, one: Approval) -> str:
         if one.status == "pending":
-            left_s = (one.expires_at - to_us(self._clock.now())) / 1e6
+            left_s = (one.expires_at - to_timestamp(self._clock.now())) / 1e6
             return self._phrase("approval_still", one.language, minutes=max(1, round(left_s / 60)))
         return outcome_of(one, self._phrase)
 
@@ -149,7 +149,7 @@ def _look(conn: Connection, id: str) -> _Asked | None:
         if conn.execute(dropped).rowcount:
             approval_rows.settle(conn, id, None)
             return None
-    say: Say = decode_say(row.payload)
+    say: OutgoingMessage = decode_outgoing(row.payload)
     refs = tuple(json.loads(row.sent_refs))
     claimed = Claimed(
         id=row.id,

@@ -11,7 +11,7 @@ from enum import StrEnum
 import anyio
 
 from agent.core.clock import Clock
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.ids import PersonId
 from agent.core.long_texts import worked_on
 from agent.core.outbox import Answer, Question
@@ -24,7 +24,7 @@ from gateway.channels.outbound import Button, Outbound
 from gateway.delivery.leftovers import CALL_DEADLINE_S
 from gateway.delivery.markdown import LONG_TEXT, parse
 from gateway.delivery.refs import Shown
-from gateway.delivery.rest import Rest
+from gateway.delivery.rest import InterruptibleSleep
 from gateway.delivery.showing import Showing, Spawn
 from gateway.delivery.splitting import split
 
@@ -52,7 +52,7 @@ class Verdict:
 class _Open:
     conversation: ConversationKey
     question: Question
-    rest: Rest
+    rest: InterruptibleSleep
     answer: Answer = field(default_factory=lambda: Answer(None))
 
 
@@ -69,7 +69,7 @@ class Questions:
     async def ask(self, channel: Channel, question: Question, language: str) -> Answer:
         """Ask and wait. A question that could not be shown, or was not answered in time, is denied; never raises."""
         token = secrets.token_urlsafe(18)
-        entry = _Open(channel.key, question, Rest(self._clock))
+        entry = _Open(channel.key, question, InterruptibleSleep(self._clock))
         terms = self._terms(question, language)
         parts = await self._parts(channel, f"{question.prompt}\n\n{terms}", question, language)
         closed = (await self._parts(channel, question.prompt, question, language))[
@@ -81,7 +81,7 @@ class Questions:
         try:
             shown = await self._show_soon(channel, question, parts, self._buttons(question, token, language))
             if entry.answer.choice is None:
-                passing("question.open")
+                failpoint("question.open")
                 await entry.rest.sleep(question.timeout_s)
         except (ChannelError, TimeoutError) as error:
             log.warning("a question could not be asked: %s", error, extra={"conversation": str(channel.key)})

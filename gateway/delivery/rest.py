@@ -57,7 +57,7 @@ class Later:
             self._waiting.clear()
 
 
-class Rest:
+class InterruptibleSleep:
     """One sleeper at a time."""
 
     def __init__(self, clock: Clock) -> None:

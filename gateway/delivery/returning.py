@@ -9,7 +9,7 @@ from agent.core.clock import Clock
 from agent.storage.ephemeral_rows import EphemeralRow
 from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey
-from gateway.delivery.rest import Rest
+from gateway.delivery.rest import InterruptibleSleep
 from gateway.delivery.showing import Spawn
 from gateway.delivery.worker import Reports
 
@@ -41,7 +41,7 @@ class Returning:
         self._refused: dict[str, float] = {}  # accounts with which nothing can be sent, and when that was last tried
         self._homeless: dict[ConversationKey, Sequence[EphemeralRow]] = {}  # their account is not there (yet)
         self._awaiting = False
-        self._opening = Rest(clock)
+        self._opening = InterruptibleSleep(clock)
 
     def note_call(self, key: ConversationKey, accepted: bool) -> None:
         """A login that is refused may be taken again, also where the adapter never noticed and goes on hearing."""

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, and_, bindparam, literal_column, select, union, update
 
 from agent.core.ids import ConversationId
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.storage import conversation_rows, outbox_rows
-from agent.storage.hot import Hot
-from agent.storage.payloads import decode_incoming, decode_say
+from agent.storage.hot import CompiledStatement
+from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.tables import conversation, inbox, outbox
 from gateway.delivery.call_journal import CallJournal
 
@@ -40,7 +40,7 @@ class Claimed:
     id: int
     inbox_id: int | None
     conversation: ConversationId
-    say: Say
+    say: OutgoingMessage
     cut_off: bool
     sent_refs: tuple[str, ...]
     repeated: int | None
@@ -68,7 +68,7 @@ class Elsewhere:
 # Written out: behind parameters neither database could use the partial index of open rows.
 _IS_OPEN = outbox.c.status.in_((literal_column("'new'"), literal_column("'sending'")))
 _OPEN = (outbox.c.conv == bindparam("conversation"), _IS_OPEN)
-_NEXT = Hot(
+_NEXT = CompiledStatement(
     select(
         outbox.c.id,
         outbox.c.inbox_id,
@@ -119,7 +119,7 @@ def claim(
         if row.status == "sending" and not is_free(row.id):
             return Elsewhere()
         try:
-            say = decode_say(row.payload)
+            say = decode_outgoing(row.payload)
         except ValidationError:
             log.exception("an outbox row cannot be read", extra={"conversation": key, "outbox_id": row.id})
             outbox_rows.mark_dead(conn, row.id, "its payload cannot be read")

@@ -12,10 +12,10 @@ from pathlib import Path
 import anyio
 from sqlalchemy import Connection
 
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.phrases import Phrases
 from agent.storage import outbox_rows
-from agent.storage.moments import from_us
+from agent.storage.moments import from_timestamp
 from gateway.channels.channel import Attempt, Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import (
@@ -126,18 +126,18 @@ class Sender:
         try:
             messages = await composed(row, channel.capabilities, self._home, self._phrase, language, self._guard)
             for piece in range(len(refs), len(messages)):
-                passing("send.before")
+                failpoint("send.before")
                 await self._note(row, piece)
-                passing("send.noted")
+                failpoint("send.noted")
                 shown = preview if piece == 0 else None
                 step = _Step(messages[piece], piece, cut_off, frozenset(refs) | row.others)
                 sent = await self._piece(row, channel, step, shown, language, astray)
-                passing("send.after")
+                failpoint("send.after")
                 cut_off = False
                 refs.append(sent.id)
                 if piece < len(messages) - 1:
                     await self._write(progress(tuple(refs)))
-                    passing("send.piece")
+                    failpoint("send.piece")
         except ChannelBusy as error:
             return Later(error.after_s, surely_not=not cut_off, reason=str(error))
         except ChannelUnsure as error:
@@ -190,7 +190,7 @@ class Sender:
         # Also where the platform refuses a second one by itself: its memory is short (DESIGN §13.6).
         found: SentRef | None = None
         if channel.history is not None:
-            attempt = Attempt(message=message, since=from_us(row.created_at), others=step.others)
+            attempt = Attempt(message=message, since=from_timestamp(row.created_at), others=step.others)
             try:
                 found = await channel.history.find(message.key, attempt)
             except ChannelUnsure:
@@ -234,7 +234,7 @@ class Sender:
         alone = can.ephemeral or (can.ephemeral_answers and row.say.interaction is not None)
         if row.say.private_to is not None and alone:
             to = UserId(row.say.private_to.partition(":")[2])
-            return await channel.whisper(message, to) or SentRef("")
+            return await channel.send_ephemeral(message, to) or SentRef("")
         return await channel.send(message)
 
     async def _repeat(self, row: Claimed, channel: Channel, step: _Step, language: str) -> SentRef:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import anyio
 
 from agent.core.clock import Clock
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.storage.ephemeral_rows import EphemeralKind
 from agent.storage.errors import StorageTrouble
 from gateway.channels.channel import Channel
@@ -22,7 +22,7 @@ from gateway.channels.outbound import Outbound, SentRef
 from gateway.delivery.ephemera import Ephemera
 from gateway.delivery.leftovers import CALL_DEADLINE_S, LATE_S
 from gateway.delivery.refs import By, Shown, has_keys, unnamed
-from gateway.delivery.rest import Rest
+from gateway.delivery.rest import InterruptibleSleep
 
 log = logging.getLogger("tieline.delivery")
 
@@ -103,7 +103,7 @@ class Showing:
     async def _in_time(
         self, channel: Channel, kind: EphemeralKind, message: Outbound, send: Send, by: By, of: int | None
     ) -> SentRef | None:
-        rest = Rest(self._clock)
+        rest = InterruptibleSleep(self._clock)
         outcome: SentRef | Exception | None = TimeoutError("no answer in time")
         waits = True
 
@@ -139,6 +139,6 @@ class Showing:
     def _pass(self, kind: EphemeralKind) -> None:
         match kind:
             case "preview":
-                passing("preview.shown")
+                failpoint("preview.shown")
             case "status":
-                passing("status.shown")
+                failpoint("status.shown")

@@ -25,7 +25,7 @@ from gateway.channels.document import (
     Text,
     is_blank,
 )
-from gateway.delivery.joints import last_joint
+from gateway.delivery.joints import last_grapheme_break
 from gateway.delivery.spans import bare, beyond, text_of, up_to
 
 Measure = Callable[[Document], int]
@@ -196,7 +196,7 @@ def _cut_text(
     most = _longest(min(len(text), limit), limit, lambda count: size(block(text[:count])))
     if not most:
         return None, ()
-    cut = last_joint(text, most)
+    cut = last_grapheme_break(text, most)
     tail = text[cut:]
     return block(text[:cut]), ((block(tail),) if tail else ())
 
@@ -206,7 +206,7 @@ def _cut_code(code: str, language: str, limit: int, size: Size) -> tuple[Block |
     if not most:
         return None, ()
     # A newline right behind what fits costs nothing: the end of the fence stands for it.
-    cut = most + 1 if code[most : most + 1] == "\n" else last_joint(code, most)
+    cut = most + 1 if code[most : most + 1] == "\n" else last_grapheme_break(code, most)
     if code[:cut].isspace():
         cut = most
     head, tail = code[:cut].removesuffix("\n"), code[cut:]
@@ -220,7 +220,7 @@ def _cut_inlines(
     most = _longest(min(len(text), limit), limit, lambda count: size(block(up_to(children, count))))
     if not most:
         return None, ()
-    cut = last_joint(text, most)
+    cut = last_grapheme_break(text, most)
     end = len(text[:cut].rstrip()) or cut
     start = cut + len(text[cut:]) - len(text[cut:].lstrip())
     tail = beyond(children, start)

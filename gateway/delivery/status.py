@@ -13,7 +13,7 @@ from gateway.channels.outbound import Button, Outbound, SentRef
 from gateway.delivery.budget import Budget
 from gateway.delivery.leftovers import CALL_DEADLINE_S, take_away
 from gateway.delivery.refs import Shown
-from gateway.delivery.rest import Rest
+from gateway.delivery.rest import InterruptibleSleep
 from gateway.delivery.showing import Showing
 
 log = logging.getLogger("tieline.delivery")
@@ -61,7 +61,7 @@ class StatusLine:
         self._updated_at = clock.monotonic()
         self._not_before = 0.0
         self._shown: Shown | None = None
-        self._rest = Rest(clock)
+        self._rest = InterruptibleSleep(clock)
 
     def show(self, text: str) -> None:
         """The last text wins; "" ends it."""
@@ -127,7 +127,7 @@ class StatusLine:
         return UNREACHABLE_THROTTLE_S if shown is None else THROTTLE_S
 
     async def _say(self, message: Outbound) -> SentRef | None:
-        return await (self._channel.send(message) if self._openly else self._channel.whisper(message, self._to))
+        return await (self._channel.send(message) if self._openly else self._channel.send_ephemeral(message, self._to))
 
     async def _remove(self) -> None:
         """What cannot be taken away now is taken away as soon as it can be."""

@@ -8,8 +8,8 @@ from agent.core.provider_events import (
     ContextDegraded,
     DecisionCompleted,
     OutputSlotEscalated,
+    ProviderFailedOver,
     ProviderReturned,
-    ProviderStoodIn,
     ProviderSwitched,
     RetryScheduled,
     TokensUsed,
@@ -30,7 +30,7 @@ def line_for(event: Event, verbosity: Verbosity, phrase: Phrases, language: str)
             return phrase("tool_running", language, tool=event.tool_name)
         case RetryScheduled():
             return phrase("show_retry", language, attempt=event.attempt)
-        case ProviderStoodIn():
+        case ProviderFailedOver():
             key = "show_stood_in_budget" if event.over_budget else "show_stood_in"
             return phrase(key, language, name=event.instead_of, provider=event.provider)
         case ProviderReturned():

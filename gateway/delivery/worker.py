@@ -15,7 +15,7 @@ from agent.core.phrases import Phrases
 from agent.storage import ephemeral_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.channels.channel import Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelError
@@ -23,7 +23,7 @@ from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Outbound
 from gateway.delivery import rows
 from gateway.delivery.call_journal import CallJournal
-from gateway.delivery.hands import Hands, Taken
+from gateway.delivery.hands import InFlightRows, Taken
 from gateway.delivery.leftovers import CALL_DEADLINE_S
 from gateway.delivery.pacing import retry_after
 from gateway.delivery.refs import Shown, notes
@@ -68,7 +68,7 @@ class Worker:
         database: Database,
         clock: Clock,
         sender: Sender,
-        hands: Hands,
+        in_flight: InFlightRows,
         journal: CallJournal,
         phrase: Phrases,
         reports: Reports,
@@ -83,7 +83,7 @@ class Worker:
         self._database = database
         self._clock = clock
         self._sender = sender
-        self._hands = hands
+        self._in_flight = in_flight
         self._journal = journal
         self._phrase = phrase
         self._reports = reports
@@ -93,7 +93,7 @@ class Worker:
         self._remove_preview = remove_preview
         self._preview: tuple[int, Shown] | None = None  # of the row it is meant for
         self._failures = (0, 0)  # row, failures in a row
-        self._put_off_until = inf  # on the stopwatch; the row that is next
+        self._postponed_until = inf  # on the stopwatch; the row that is next
         self._gone_for: str | None = None  # why the place is closed, if that is news
         self.login_refused = False  # the last time that something was to be sent
 
@@ -106,7 +106,7 @@ class Worker:
             before = claimed
             if isinstance(claimed, Waiting):
                 # Put off by us, it waits by the stopwatch: the wall clock may be set back meanwhile.
-                wait_s = min((claimed.until - self._now()) / 1e6, self._put_off_until - self._clock.monotonic())
+                wait_s = min((claimed.until - self._now()) / 1e6, self._postponed_until - self._clock.monotonic())
                 await self._clock.sleep(wait_s)
                 due = claimed.until
             elif isinstance(claimed, Elsewhere):
@@ -133,17 +133,17 @@ class Worker:
                 log.warning("the outbox cannot be read or written: %s", error, extra={"conversation": str(self._key)})
                 await self._clock.sleep(STORAGE_PAUSE_S)
             else:
-                self._hands.keep_only(self._key, found.id if isinstance(found, Claimed) else None)
+                self._in_flight.keep_only(self._key, found.id if isinstance(found, Claimed) else None)
                 return found
 
     def _step(self, settle: Settle | None, closed: bool, due: int, conn: Connection) -> Taken | None:
         """In one transaction: write down what became of the last row, take the next."""
         if settle is not None:
             settle(conn)
-        return None if closed else self._hands.take(conn, self._key, max(self._now(), due))
+        return None if closed else self._in_flight.take(conn, self._key, max(self._now(), due))
 
     def _now(self) -> int:
-        return to_us(self._clock.now())
+        return to_timestamp(self._clock.now())
 
     async def _deliver(self, row: Claimed) -> Outcome:
         preview = await self._preview_for(row)
@@ -186,7 +186,7 @@ class Worker:
                 log.info("sending waits %.1f s: %s", wait, reason, extra=extra)
                 if surely_not:
                     until = self._now() + int(wait * 1e6)
-                    self._put_off_until = self._clock.monotonic() + wait
+                    self._postponed_until = self._clock.monotonic() + wait
                     return partial(outbox_rows.postpone, row_id=row.id, not_before=until), 0.0, False
                 return partial(outbox_rows.mark_unnoted, row_id=row.id), wait, False
             case Gone(reason, surely_not, account):
@@ -242,7 +242,7 @@ class Worker:
                 words = self._phrase("with_ref", self._language, text=told, ref=f"out-{row.id}")
                 notice = Outbound(document=(Plain(words),))
                 if row.say.private_to is not None and self._channel.capabilities.ephemeral:
-                    await self._channel.whisper(notice, UserId(row.say.private_to.partition(":")[2]))
+                    await self._channel.send_ephemeral(notice, UserId(row.say.private_to.partition(":")[2]))
                 else:
                     await self._channel.send(notice)
         except ChannelBusy as error:

@@ -8,7 +8,7 @@ from typing import Protocol
 from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming, Source
 
 
@@ -74,7 +74,7 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class DispatchDeps:
     """What the gateway lends a dispatcher.
 
     `zone_of` is the IANA zone where the person of the work lives, as far as anybody knows; it is asked in the
@@ -85,8 +85,8 @@ class Surroundings:
     """
 
     zone_of: Callable[[Connection, Incoming], str]
-    notice: Callable[[DeadLetter], Say | None]
-    locked: Callable[[Incoming], Say]
+    notice: Callable[[DeadLetter], OutgoingMessage | None]
+    locked: Callable[[Incoming], OutgoingMessage]
     deliver: Callable[[ConversationId], None]
     on_dead: Callable[[DeadLetter], None]
 

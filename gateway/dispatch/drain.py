@@ -14,9 +14,9 @@ from agent.core.ids import ConversationId
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
-from agent.storage.moments import to_us
-from gateway.dispatch.bell import Bell
-from gateway.dispatch.dispatcher import Agents, Surroundings, Timing
+from agent.storage.moments import to_timestamp
+from gateway.dispatch.bell import WakeEvent
+from gateway.dispatch.dispatcher import Agents, DispatchDeps, Timing
 from gateway.dispatch.leases import Held, Leases, Trouble
 from gateway.dispatch.source import InboxSource
 
@@ -36,7 +36,7 @@ class Activity:
 
     def __init__(self, conversation: ConversationId) -> None:
         self.conversation = conversation
-        self.bell = Bell()
+        self.wake_event = WakeEvent()
         self.scope = anyio.CancelScope()
         self.forgiven: Counter[int] = Counter()
         self.held: Held | None = None
@@ -68,14 +68,14 @@ class Drain:
         clock: Clock,
         leases: Leases,
         agents: Agents,
-        surroundings: Surroundings,
+        deps: DispatchDeps,
         timing: Timing,
     ) -> None:
         self._database = database
         self._clock = clock
         self._leases = leases
         self._agents = agents
-        self._surroundings = surroundings
+        self._deps = deps
         self._timing = timing
         self._turns = anyio.Semaphore(timing.most_turns, fast_acquire=True)
 
@@ -94,10 +94,10 @@ class Drain:
             held,
             database=self._database,
             clock=self._clock,
-            surroundings=self._surroundings,
+            deps=self._deps,
             timing=self._timing,
             turns=self._turns,
-            bell=activity.bell,
+            wake_event=activity.wake_event,
             forgiven=activity.forgiven,
         )
         activity.held, activity.source = held, source
@@ -114,11 +114,11 @@ class Drain:
         """Whoever has waited longest is told that it takes longer, and what to do; once for each message (B-12)."""
 
         def tell(conn: Connection) -> bool:
-            at = to_us(self._clock.now())
+            at = to_timestamp(self._clock.now())
             row = next((row for row in inbox_rows.due(conn, conversation, now=at) if row.kind == "message"), None)
             if row is None:
                 return False
-            say, dedup = self._surroundings.locked(row.incoming), f"locked:{row.id}"
+            say, dedup = self._deps.locked(row.incoming), f"locked:{row.id}"
             added = outbox_rows.add(conn, conversation=conversation, inbox_id=None, part=0, dedup=dedup, say=say, at=at)
             return added is not None
 
@@ -128,7 +128,7 @@ class Drain:
             _log.warning("nobody is told that %s is locked: %s", conversation, error)
             return
         if told:
-            self._surroundings.deliver(conversation)
+            self._deps.deliver(conversation)
 
     async def _run(self, source: InboxSource) -> Ending:
         conversation = source.conversation

@@ -15,7 +15,7 @@ from agent.core.ids_source import NewId
 from agent.storage import conversation_rows
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.dispatch.dispatcher import Timing
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 4.0  # between two tries: it doubles
@@ -90,4 +90,4 @@ class Leases:
 
     def _now_and_end(self) -> tuple[int, int]:
         now = self._clock.now()
-        return to_us(now), to_us(now + timedelta(seconds=self._timing.lock_timeout))
+        return to_timestamp(now), to_timestamp(now + timedelta(seconds=self._timing.lock_timeout))

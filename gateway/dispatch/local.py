@@ -7,15 +7,15 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agent.core.clock import Clock
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.turn.run import SHUTDOWN
-from gateway.dispatch.dispatcher import Agents, Surroundings, Timing
+from gateway.dispatch.dispatcher import Agents, DispatchDeps, Timing
 from gateway.dispatch.drain import Activity, Drain, Ending
 from gateway.dispatch.leases import Leases, Trouble
-from gateway.dispatch.recovery import look_around, take_up
+from gateway.dispatch.recovery import look_around, recover
 from gateway.dispatch.source import pause_s
 
 _log = logging.getLogger("tieline.dispatch")
@@ -32,7 +32,7 @@ class LocalDispatcher:
         clock: Clock,
         leases: Leases,
         agents: Agents,
-        surroundings: Surroundings,
+        deps: DispatchDeps,
         timing: Timing,
     ) -> None:
         self._drain = drain
@@ -40,7 +40,7 @@ class LocalDispatcher:
         self._clock = clock
         self._leases = leases
         self._agents = agents
-        self._surroundings = surroundings
+        self._deps = deps
         self._timing = timing
         self._active: dict[ConversationId, Activity] = {}
         self._early: set[ConversationId] = set()  # woken before `run`
@@ -53,7 +53,7 @@ class LocalDispatcher:
         activity = self._active.get(conversation)
         if activity is not None:
             if row is None or not activity.has_seen(row):
-                activity.bell.ring()
+                activity.wake_event.ring()
         elif self._tasks is None:
             self._early.add(conversation)
         elif not self._is_ending:
@@ -74,12 +74,12 @@ class LocalDispatcher:
         return tuple(key for key, activity in self._active.items() if activity.is_running)
 
     async def run(self) -> None:
-        now = to_us(self._clock.now())
-        left = await self._database.write(partial(take_up, now=now))
+        now = to_timestamp(self._clock.now())
+        left = await self._database.write(partial(recover, now=now))
         if left.leases or left.with_work:
             _log.info("taking up %d conversations, freed %d leases", len(left.with_work), left.leases)
         for conversation in left.with_outbox:
-            self._surroundings.deliver(conversation)
+            self._deps.deliver(conversation)
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
@@ -97,7 +97,7 @@ class LocalDispatcher:
         self._is_ending = True
         for activity in self._active.values():
             activity.stop()
-        passing("drain")
+        failpoint("drain")
         await self._wait_quiet(timeout_s)
         for conversation in self._active:
             _log.warning("the turn of %s is left for the next start", conversation)
@@ -128,9 +128,9 @@ class LocalDispatcher:
                         failures += 1
                         with anyio.move_on_after(pause_s(failures, self._timing)):
                             await activity.stopped.wait()
-                    elif ending in (Ending.BUSY, Ending.FENCED) and not activity.bell.rang:
+                    elif ending in (Ending.BUSY, Ending.FENCED) and not activity.wake_event.rang:
                         return  # the other owner does it, or we find it when we look around
-                    elif ending is Ending.EMPTY and not activity.bell.rang:
+                    elif ending is Ending.EMPTY and not activity.wake_event.rang:
                         # From here to the removal below nothing waits, so no message can come in between.
                         return
                     else:
@@ -161,7 +161,7 @@ class LocalDispatcher:
         """Find what is due: put-off work, and whatever a wake was lost for."""
         while True:
             pause = self._timing.look_around
-            now = to_us(self._clock.now())
+            now = to_timestamp(self._clock.now())
             try:
                 due = await self._database.read(partial(look_around, now=now))
             except Trouble as error:  # the storage is reported by itself; look again later

@@ -12,11 +12,11 @@ class Verdict(Enum):
     ADMIT_AND_CANCEL = "store it, then cancel the running turn"
 
 
-def verdict(mode: QueueMode, *, is_running: bool, gives_way: bool = False, waiting: int = 0) -> Verdict:
+def verdict(mode: QueueMode, *, is_running: bool, preemptible: bool = False, waiting: int = 0) -> Verdict:
     """`is_running`: a turn is under way; `gives_way`: one of a plan or goal, which people need not wait for. `waiting`:
     messages that wait before this one."""
     match mode:
-        case "drop" if (is_running and not gives_way) or waiting > 0:
+        case "drop" if (is_running and not preemptible) or waiting > 0:
             return Verdict.REFUSE_BUSY
         case "interrupt" if is_running:
             return Verdict.ADMIT_AND_CANCEL

@@ -37,7 +37,7 @@ class Due:
     next_at: int | None
 
 
-def take_up(conn: Connection, *, now: int) -> Left:
+def recover(conn: Connection, *, now: int) -> Left:
     """For the start of the sole owner, in a write: it frees every lease, since whoever took one is dead.
 
     An album waits once more for its parts: the platform still has those that were not stored.

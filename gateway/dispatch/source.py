@@ -10,7 +10,7 @@ import anyio
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.core.errors import Fenced
 from agent.inbox import Opening, Work
 from agent.sessions import runs
@@ -19,9 +19,9 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from agent.storage.fence import check_epoch
 from agent.storage.inbox_rows import InboxRow
-from agent.storage.moments import to_us
-from gateway.dispatch.bell import Bell
-from gateway.dispatch.dispatcher import DeadLetter, Surroundings, Timing
+from agent.storage.moments import to_timestamp
+from gateway.dispatch.bell import WakeEvent
+from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
 from gateway.dispatch.leases import Held
 from gateway.dispatch.merging import choose
 
@@ -52,10 +52,10 @@ class InboxSource:
         *,
         database: Database,
         clock: Clock,
-        surroundings: Surroundings,
+        deps: DispatchDeps,
         timing: Timing,
         turns: anyio.Semaphore,
-        bell: Bell,
+        wake_event: WakeEvent,
         forgiven: Counter[int],
     ) -> None:
         self.conversation = held.conversation
@@ -65,10 +65,10 @@ class InboxSource:
         self.last: Work | None = None
         self._database = database
         self._clock = clock
-        self._surroundings = surroundings
+        self._deps = deps
         self._timing = timing
         self._turns = turns
-        self._bell = bell
+        self._wake_event = wake_event
         self._forgiven = forgiven
         self._stopped = anyio.Event()
         self._had_all = False  # the last look gave all there was
@@ -87,13 +87,13 @@ class InboxSource:
         self.close()
         lingered = False
         while not self._stopped.is_set():
-            if self._had_all and not self._bell.rang:
+            if self._had_all and not self._wake_event.rang:
                 # Nothing came since the last look, which left nothing: the next one can wait for the end of the linger
                 # time. It is made in any case, for a run that ended without doing its work.
                 self._had_all = False
                 lingered = not await self._linger()
                 continue
-            self._bell.silence()
+            self._wake_event.silence()
             found = await self._look()
             if isinstance(found, Work):
                 return found
@@ -106,13 +106,13 @@ class InboxSource:
 
     async def _linger(self) -> bool:
         """Whether something came within the linger time."""
-        passing("linger")
-        return await self._bell.wait(self._timing.linger)
+        failpoint("linger")
+        return await self._wake_event.wait(self._timing.linger)
 
     def stop(self) -> None:
         """Give no more work; also end the wait for it."""
         self._stopped.set()
-        self._bell.ring()
+        self._wake_event.ring()
 
     def close(self) -> None:
         """The turn under way, if there is one, is over."""
@@ -193,7 +193,7 @@ class InboxSource:
     def _begin(self, conn: Connection, opening: Opening | None) -> Work | DeadLetter | _InVain | None:
         """Choose the next run and count it, or end what was tried too often: one transaction."""
         check_epoch(conn, self.conversation, self.epoch)
-        now = to_us(self._clock.now())
+        now = to_timestamp(self._clock.now())
         self._had_all, self.seen = False, frozenset()
         rows = inbox_rows.due(conn, self.conversation, now=now)
         self.seen = frozenset(row.id for row in rows)
@@ -212,7 +212,7 @@ class InboxSource:
         work = Work(
             inbox_ids=(row.id, *choice.absorbed),
             kind=row.kind,
-            incoming=replace(choice.incoming, zone=self._surroundings.zone_of(conn, choice.incoming)),
+            incoming=replace(choice.incoming, zone=self._deps.zone_of(conn, choice.incoming)),
             attempt=attempt,
             epoch=self.epoch,
         )
@@ -222,9 +222,9 @@ class InboxSource:
         check_epoch(conn, self.conversation, self.epoch)
         if not inbox_rows.finish(conn, [dead.inbox_id], status="dead", epoch=self.epoch, note=dead.why):
             return False
-        at = to_us(self._clock.now())
+        at = to_timestamp(self._clock.now())
         runs.abandon(conn, dead.inbox_id, at)
-        say = self._surroundings.notice(dead)
+        say = self._deps.notice(dead)
         if say is not None:
             outbox_rows.add(
                 conn,
@@ -238,8 +238,8 @@ class InboxSource:
         return True
 
     def _announce(self, dead: DeadLetter) -> None:
-        self._surroundings.on_dead(dead)
-        self._surroundings.deliver(dead.conversation)
+        self._deps.on_dead(dead)
+        self._deps.deliver(dead.conversation)
 
     async def _pause(self, attempts: int) -> None:
         self.last = None

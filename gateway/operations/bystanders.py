@@ -9,7 +9,7 @@ from gateway.storage.grants import Grant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bystanders:
+class OperationCallbacks:
     """Without one nobody need hear. `settle` ends the ledger's delay.
 
     `reconnect` connects an MCP server anew, by its name; False where there is none.

@@ -20,12 +20,12 @@ from agent.sessions import store
 from agent.storage import audit_rows, backup, conversation_rows
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.moments import from_us, to_us
+from agent.storage.moments import from_timestamp, to_timestamp
 from gateway.access.pairing import LENGTH, WRONG_TRIES, digest, normalised
 from gateway.channels.keys import ConversationKey
-from gateway.operations.bystanders import Bystanders
+from gateway.operations.bystanders import OperationCallbacks
 from gateway.operations.finding import Finding
-from gateway.operations.letters import Letters
+from gateway.operations.letters import DeadLetters
 from gateway.operations.remarks import Remarks
 from gateway.operations.usage import Usage
 from gateway.phrases.catalogue import Catalogue
@@ -53,7 +53,7 @@ class Operations:
         clock: Clock,
         home: Path,
         phrase: Catalogue,
-        bystanders: Bystanders | None = None,
+        callbacks: OperationCallbacks | None = None,
         admins: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
         """`admins` are those that the configuration names."""
@@ -62,8 +62,8 @@ class Operations:
         self._clock = clock
         self._home = home
         self._phrase = phrase
-        self._bystanders = bystanders or Bystanders()
-        self.usage = Usage(database, clock, self._bystanders.settle)
+        self._callbacks = callbacks or OperationCallbacks()
+        self.usage = Usage(database, clock, self._callbacks.settle)
 
     def table(self) -> Mapping[str, Operation]:
         """By the names that `tieline` uses."""
@@ -71,7 +71,7 @@ class Operations:
             "pair.list": self.pair_list,
             "pair.approve": self.pair_approve,
             "pair.deny": self.pair_deny,
-            **Letters(self._database, self._bystanders).table(),
+            **DeadLetters(self._database, self._callbacks).table(),
             **Finding(self._database).table(),
             "export": self.export,
             "usage": self.usage.sums,
@@ -85,11 +85,11 @@ class Operations:
 
     async def reconnect(self, arguments: Mapping[str, Json]) -> Json:
         name = str(arguments["name"])
-        if not self._bystanders.reconnect(name):
+        if not self._callbacks.reconnect(name):
             raise Refusal(f"it knows no MCP server called {name!r}")
 
     async def pair_list(self, _: Mapping[str, Json]) -> Json:
-        now = to_us(self._clock.now())
+        now = to_timestamp(self._clock.now())
         found = await self._database.read(lambda conn: pairings.open_requests(conn, now))
         return [
             {
@@ -97,8 +97,8 @@ class Operations:
                 "person": request.subject,
                 "display": request.display,
                 "channel": ConversationKey.parse(request.conversation).channel_type,
-                "asked_at": from_us(request.created_at).isoformat(),
-                "seconds_left": int((from_us(request.expires_at) - self._clock.now()).total_seconds()),
+                "asked_at": from_timestamp(request.created_at).isoformat(),
+                "seconds_left": int((from_timestamp(request.expires_at) - self._clock.now()).total_seconds()),
             }
             for request in found
         ]
@@ -114,9 +114,9 @@ class Operations:
         given, now = str(arguments.get("code", "")).strip(), self._clock.now()
         role: Literal["admin", "member"] = "admin" if arguments.get("admin") else "member"
         if approve and role == "admin" and ":" in given:
-            return await self._make_admin(given, to_us(now))
+            return await self._make_admin(given, to_timestamp(now))
         code = normalised(given)
-        at, hour_ago = to_us(now), to_us(now - timedelta(hours=1))
+        at, hour_ago = to_timestamp(now), to_timestamp(now - timedelta(hours=1))
 
         def work(conn: Connection) -> pairings.Pairing | None:
             """None: there is none. Raises _Locked."""
@@ -150,8 +150,8 @@ class Operations:
                 fix="codes are good for 10 minutes and for one use; `tieline pair list` shows who waits",
             )
         if approve:
-            self._bystanders.granted(self._grant(found.subject, at, role))
-            self._bystanders.deliver(ConversationKey.parse(found.conversation))
+            self._callbacks.granted(self._grant(found.subject, at, role))
+            self._callbacks.deliver(ConversationKey.parse(found.conversation))
         return {"person": found.subject, "display": found.display, "role": role, **await self._admins()}
 
     async def _make_admin(self, person: str, at: int) -> Json:
@@ -169,7 +169,7 @@ class Operations:
                 f"{person} has not been let in",
                 fix="give the code that they were told, or the number that `tieline pair list` shows",
             )
-        self._bystanders.granted(grant)
+        self._callbacks.granted(grant)
         return {"person": person, "display": "", "role": "admin", **await self._admins()}
 
     async def _admins(self) -> dict[str, Json]:
@@ -204,7 +204,7 @@ class Operations:
 
         found = await self._database.read(read)
         lines = [
-            json.dumps({**asdict(record), "at": from_us(record.at).isoformat()}, ensure_ascii=False) + "\n"
+            json.dumps({**asdict(record), "at": from_timestamp(record.at).isoformat()}, ensure_ascii=False) + "\n"
             for record in reversed(found)
         ]
         return {"lines": lines}

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, or_, select
 
 from agent.storage.database import Database
-from agent.storage.moments import from_us
-from agent.storage.payloads import decode_incoming, decode_say
+from agent.storage.moments import from_timestamp
+from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.tables import approval, inbox, outbox, tool_call, turn
 from gateway.web.control import OperationError as Refusal
 
@@ -61,7 +61,7 @@ def _refused(conn: Connection, number: int) -> list[dict[str, Json]]:
         | {
             "message": f"out-{number}",
             "conversation": sent.conv,
-            "at": from_us(sent.created_at).isoformat(timespec="seconds"),
+            "at": from_timestamp(sent.created_at).isoformat(timespec="seconds"),
             "state": sent.status,
             "why": sent.note or "",
             "answered": [_short(_text_of(sent.payload))],
@@ -107,7 +107,7 @@ def _told(conn: Connection, row: Any) -> dict[str, Json]:
         "message": f"in-{row.id}",
         "conversation": row.conv,
         "person": person,
-        "at": from_us(row.created_at).isoformat(timespec="seconds"),
+        "at": from_timestamp(row.created_at).isoformat(timespec="seconds"),
         "state": run.state if run is not None and row.status == "done" else row.status,
         "why": row.note or "",
         "run": run.run_id if run is not None else "",
@@ -119,7 +119,7 @@ def _told(conn: Connection, row: Any) -> dict[str, Json]:
 
 def _text_of(payload: str) -> str:
     try:
-        return decode_say(payload).text
+        return decode_outgoing(payload).text
     except ValueError:
         return "(unreadable)"
 

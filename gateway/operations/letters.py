@@ -8,10 +8,10 @@ from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
-from agent.storage.moments import from_us
-from agent.storage.payloads import decode_incoming, decode_say
+from agent.storage.moments import from_timestamp
+from agent.storage.payloads import decode_incoming, decode_outgoing
 from gateway.channels.keys import ConversationKey
-from gateway.operations.bystanders import Bystanders
+from gateway.operations.bystanders import OperationCallbacks
 from gateway.storage import inbox_view, outbox_view
 from gateway.web.control import OperationError as Refusal
 
@@ -23,11 +23,11 @@ Row = Callable[[Connection, int], ConversationId | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Letters:
+class DeadLetters:
     """Over one open database."""
 
     database: Database
-    bystanders: Bystanders
+    callbacks: OperationCallbacks
 
     def table(self) -> Mapping[str, Callable[[Mapping[str, Json]], Awaitable[Json]]]:
         """By the names that `tieline` uses."""
@@ -79,7 +79,7 @@ class Letters:
     async def dead_list(self, _: Mapping[str, Json]) -> Json:
         """Both ways, newest first."""
 
-        def read(conn: Connection) -> tuple[Sequence[inbox_view.Letter], Sequence[outbox_view.Letter]]:
+        def read(conn: Connection) -> tuple[Sequence[inbox_view.InboxEntry], Sequence[outbox_view.OutboxEntry]]:
             return inbox_view.dead(conn), outbox_view.dead(conn)
 
         incoming, outgoing = await self.database.read(read)
@@ -107,11 +107,11 @@ class Letters:
         return conversation
 
     def _work(self, conversation: ConversationId) -> Json:
-        self.bystanders.work(conversation)
+        self.callbacks.work(conversation)
         return {"conversation": conversation}
 
     def _deliver(self, conversation: ConversationId) -> Json:
-        self.bystanders.deliver(ConversationKey.parse(conversation))
+        self.callbacks.deliver(ConversationKey.parse(conversation))
         return {"conversation": conversation}
 
 
@@ -131,7 +131,7 @@ def _dead_number(arguments: Mapping[str, Json]) -> tuple[str, int]:
     raise Refusal("which one?", fix=f"give what `tieline dead` shows, such as {IN}12 or {OUT}7")
 
 
-def _incoming(letter: inbox_view.Letter) -> dict[str, Json]:
+def _incoming(letter: inbox_view.InboxEntry) -> dict[str, Json]:
     try:
         text = decode_incoming(letter.payload).text
     except ValueError:
@@ -139,7 +139,7 @@ def _incoming(letter: inbox_view.Letter) -> dict[str, Json]:
     return {
         "id": letter.id,
         "conversation": letter.conversation,
-        "at": from_us(letter.created_at).isoformat(),
+        "at": from_timestamp(letter.created_at).isoformat(),
         "attempts": letter.attempts,
         "state": _state(letter),
         "why": letter.why,
@@ -147,22 +147,24 @@ def _incoming(letter: inbox_view.Letter) -> dict[str, Json]:
     }
 
 
-def _state(letter: inbox_view.Letter) -> str:
+def _state(letter: inbox_view.InboxEntry) -> str:
     if letter.not_before is not None:
-        return f"waits until {from_us(letter.not_before):%Y-%m-%d %H:%M:%S}"
+        return f"waits until {from_timestamp(letter.not_before):%Y-%m-%d %H:%M:%S}"
     return "under work" if letter.attempts else "waits"
 
 
-def _outgoing(letter: outbox_view.Letter) -> dict[str, Json]:
+def _outgoing(letter: outbox_view.OutboxEntry) -> dict[str, Json]:
     try:
-        text = decode_say(letter.payload).text
+        text = decode_outgoing(letter.payload).text
     except ValueError:
         text = "(unreadable)"
-    until = f"waits until {from_us(letter.not_before):%Y-%m-%d %H:%M:%S}" if letter.not_before is not None else ""
+    until = (
+        f"waits until {from_timestamp(letter.not_before):%Y-%m-%d %H:%M:%S}" if letter.not_before is not None else ""
+    )
     return {
         "id": letter.id,
         "conversation": letter.conversation,
-        "at": from_us(letter.created_at).isoformat(),
+        "at": from_timestamp(letter.created_at).isoformat(),
         "attempts": letter.attempts,
         "state": until or ("on its way" if letter.status == "sending" else "waits"),
         "why": letter.why,

@@ -12,7 +12,7 @@ from agent.sessions import store
 from agent.sessions.reading import text_of
 from agent.storage import feedback_rows
 from agent.storage.database import Database
-from agent.storage.moments import from_us, to_us
+from agent.storage.moments import from_timestamp, to_timestamp
 
 LONGEST_ANSWER = 200  # characters of the answer that is meant
 
@@ -29,13 +29,13 @@ class Remarks:
         days, most = int(arguments.get("days") or 30), int(arguments.get("most") or 100)
         named = arguments.get("conversation")
         conversation = ConversationId(str(named)) if named else None
-        since = to_us(self._clock.now() - timedelta(days=days))
+        since = to_timestamp(self._clock.now() - timedelta(days=days))
 
         def read(conn: Connection) -> list[dict[str, Any]]:
             found = feedback_rows.newest(conn, since=since, conversation=conversation, most=most)
             return [
                 {
-                    "at": from_us(one.at).isoformat(),
+                    "at": from_timestamp(one.at).isoformat(),
                     "conversation": one.conversation,
                     "person": one.person,
                     "rating": "up" if one.up else "down",

@@ -11,7 +11,7 @@ from agent.core.ids import ConversationId
 from agent.ledger import rows, table
 from agent.ledger.rows import Grouping
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.web.control import OperationError as Refusal
 
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
@@ -34,7 +34,7 @@ class Usage:
         if group not in GROUPINGS:
             raise Refusal(f"nothing is summed up by {group!r}", fix=f"use one of {', '.join(GROUPINGS)}")
         month = self._clock.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-        since = _moment(arguments, "since") or to_us(month)
+        since = _moment(arguments, "since") or to_timestamp(month)
         await self._settled()
         found = await self._database.read(lambda conn: rows.by(conn, group, since=since, most=MOST_GROUPS))
         return [
@@ -81,4 +81,4 @@ def _moment(arguments: Mapping[str, Json], key: str) -> int | None:
         moment = datetime.fromisoformat(str(text))
     except ValueError:
         raise Refusal(f"{text!r} is no date", fix="write it as 2026-11-01") from None
-    return to_us(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return to_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))

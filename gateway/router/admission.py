@@ -9,23 +9,23 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from agent.core.crash_points import passing
-from agent.core.outbox import Say
+from agent.core.crash_points import failpoint
+from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming
 from agent.storage import conversation_rows, inbox_rows, waiting_rows
 from agent.storage.errors import StorageTrouble
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.storage.payloads import encode_incoming
 from gateway.access.limits import Flood, Take
 from gateway.access.policy import Role, person_name
 from gateway.access.settings import AccessSettings
-from gateway.channels.inbound import Outcome, Pressed, Receipt, Said
+from gateway.channels.inbound import ButtonClicked, MessageReceived, Outcome, Receipt
 from gateway.commands.approvals import answered_by_text
 from gateway.dispatch.queue_modes import Verdict, verdict
 from gateway.router import albums
 from gateway.router.arrival import Arrival
 from gateway.router.gathering import Gathering
-from gateway.router.house import House
+from gateway.router.house import RouterDeps
 from gateway.router.identity import dedup_key, event_key
 from gateway.router.incoming import incoming_from, language_of, notice_for, person_of, unanswered
 
@@ -37,33 +37,33 @@ T = TypeVar("T")
 class Admission:
     """Takes messages of people with a role."""
 
-    def __init__(self, house: House, gathering: Gathering) -> None:
-        self._house = house
+    def __init__(self, deps: RouterDeps, gathering: Gathering) -> None:
+        self._deps = deps
         self._flood: tuple[int, Flood] | None = None
         self._albums = gathering
         self._refused = albums.Refused()
 
-    async def take(self, said: Said, role: Role, origin: Pressed | None = None) -> Receipt:
+    async def take(self, said: MessageReceived, role: Role, origin: ButtonClicked | None = None) -> Receipt:
         """Store it, once. `origin` is the button whose command this is; its identity counts."""
-        house = self._house
-        passing("admit.before")
-        if said.parent is not None and not house.knows_parent(said.key, said.parent):
-            await house.learn_parent(said.key, said.parent)
+        deps = self._deps
+        failpoint("admit.before")
+        if said.parent is not None and not deps.knows_parent(said.key, said.parent):
+            await deps.learn_parent(said.key, said.parent)
         arrival = Arrival(said=said, role=role, dedup=dedup_key(origin or said), event=event_key(origin or said))
         if self._is_too_old(said):  # before all else: neither a stale /stop nor a stale "yes" may do anything
             return await self._too_old(arrival)
-        if origin is None and house.questions.waits(said.key):
+        if origin is None and deps.questions.waits(said.key):
             if await self._is_known(arrival):  # the repeat of a "yes" must not answer the next question
                 return Receipt(Outcome.DUPLICATE)
-            if house.questions.text(said.key, person_of(said), said.text):
+            if deps.questions.text(said.key, person_of(said), said.text):
                 return await self._end(arrival, "done", "answered a question", Outcome.ACCEPTED)
         here = (arrival.conversation, person_of(said), said.text)
-        if origin is None and not said.attachments and (house.approvals.asks(*here) or house.approvals.ruled(*here)):
+        if origin is None and not said.attachments and (deps.approvals.asks(*here) or deps.approvals.ruled(*here)):
             if await self._is_known(arrival):
                 return Receipt(Outcome.DUPLICATE)
             if await self._answers_a_tool(arrival):
                 return await self._end(arrival, "done", "answered a question", Outcome.ACCEPTED)
-        found = house.desk.find(said.text)
+        found = deps.handler.find(said.text)
         if said.from_history and await self._is_known(arrival):  # histories are read more than once: that costs nobody
             return Receipt(Outcome.DUPLICATE)
         is_part = await self._albums.hold(arrival)  # of what was counted already
@@ -80,19 +80,19 @@ class Admission:
         if is_part:
             return await self._queue(arrival, interrupt=False)
         what = verdict(
-            house.queue_mode(arrival.conversation),
+            deps.queue_mode(arrival.conversation),
             is_running=self._is_running(arrival),
-            gives_way=house.gives_way(arrival.conversation),
+            preemptible=deps.preemptible(arrival.conversation),
         )
         if what is Verdict.REFUSE_BUSY:
-            return await self._end(arrival, "refused", "busy", Outcome.REFUSED, house.phrase("busy", language_of(said)))
+            return await self._end(arrival, "refused", "busy", Outcome.REFUSED, deps.phrase("busy", language_of(said)))
         return await self._queue(arrival, interrupt=what is Verdict.ADMIT_AND_CANCEL)
 
     async def _answers_a_tool(self, arrival: Arrival) -> bool:
         said = arrival.said
         return await answered_by_text(
             said.text,
-            self._house.approvals,
+            self._deps.approvals,
             arrival.conversation,
             person=person_of(said),
             name=said.sender.display or person_name(said),
@@ -100,7 +100,7 @@ class Admission:
 
     async def _queue(self, arrival: Arrival, *, interrupt: bool) -> Receipt:
         """Into the inbox, for the conversation's agent."""
-        house, said = self._house, arrival.said
+        deps, said = self._deps, arrival.said
         if (said.attachments or interrupt) and await self._is_known(arrival):
             return Receipt(Outcome.DUPLICATE)
         limit, full = self._room(arrival)
@@ -108,7 +108,7 @@ class Admission:
             return await self._end(arrival, "refused", "queue full", Outcome.REFUSED, full)
         incoming = await self._with_files(arrival) if said.attachments else arrival.incoming
         if interrupt:  # before it is stored: the turn that is stopped must not be its own
-            house.conversations.stop(arrival.conversation, "a newer message came")
+            deps.conversations.stop(arrival.conversation, "a newer message came")
 
         def work(conn: Connection) -> inbox_rows.Admitted:
             album = waiting_rows.waiting_album(conn, arrival.conversation, incoming)
@@ -117,25 +117,25 @@ class Admission:
                 self._albums.put_to(conn, album, incoming, admitted.id)
             if admitted.refused:
                 notice = notice_for(said, full)
-                house.notices.add(conn, said.key, notice, dedup=arrival.dedup, inbox_id=admitted.id)
+                deps.notices.add(conn, said.key, notice, dedup=arrival.dedup, inbox_id=admitted.id)
             return admitted
 
         was_running = self._is_running(arrival)
         if said.album is None:
-            house.expect(arrival.conversation)
+            deps.expect(arrival.conversation)
         admitted = await self._store(work)
         if admitted.duplicate:
             return Receipt(Outcome.DUPLICATE)
         if admitted.refused:
-            house.notices.committed(said.key)
+            deps.notices.committed(said.key)
             self._note(said, "queue full")
             return Receipt(Outcome.REFUSED, "queue full")
         if said.album is not None:
-            house.later(partial(self._albums.wake_settled, arrival.conversation))
+            deps.later(partial(self._albums.wake_settled, arrival.conversation))
             return Receipt(Outcome.ACCEPTED)
-        house.wake(arrival.conversation, admitted.id)
+        deps.wake(arrival.conversation, admitted.id)
         if was_running and self._is_running(arrival):
-            house.outbox_for(said.key).queued(admitted.depth)
+            deps.outbox_for(said.key).queued(admitted.depth)
         return Receipt(Outcome.ACCEPTED)
 
     async def _is_full(self, arrival: Arrival, limit: int) -> bool:
@@ -146,11 +146,11 @@ class Admission:
                 return False
             return waiting_rows.waiting_album(conn, arrival.conversation, arrival.incoming) is None
 
-        return await self._house.database.read(look)
+        return await self._deps.database.read(look)
 
     async def _at_once(self, arrival: Arrival) -> Receipt:
         """A command that never queues: done, then noted together with its answer."""
-        house, said = self._house, arrival.said
+        deps, said = self._deps, arrival.said
         if await self._is_known(arrival):
             return Receipt(Outcome.DUPLICATE)  # a repeated /stop must not stop the next turn
         incoming = arrival.incoming
@@ -162,67 +162,67 @@ class Admission:
                 return False
             inbox_rows.finish(conn, [admitted.id], "done", note=note)
             for number, say in enumerate(answer):
-                house.notices.add(conn, said.key, say, dedup=f"{arrival.dedup}#{number}", inbox_id=admitted.id)
+                deps.notices.add(conn, said.key, say, dedup=f"{arrival.dedup}#{number}", inbox_id=admitted.id)
             return True
 
         if not await self._store(work):
             return Receipt(Outcome.DUPLICATE)
-        house.notices.committed(said.key)
+        deps.notices.committed(said.key)
         return Receipt(Outcome.ACCEPTED, "command")
 
-    async def _run(self, arrival: Arrival, incoming: Incoming) -> tuple[tuple[Say, ...], str]:
+    async def _run(self, arrival: Arrival, incoming: Incoming) -> tuple[tuple[OutgoingMessage, ...], str]:
         """What the command answers, and the note of that; a broken one ends in a sentence with a reference."""
         said = arrival.said
         try:
-            answer = await self._house.desk.answer(said.text, said.key, incoming, arrival.role, said.place)
+            answer = await self._deps.handler.answer(said.text, said.key, incoming, arrival.role, said.place)
         except StorageTrouble:
             raise
         except Exception:  # noqa: BLE001 - the same seam as the turn's (STYLE §6)
             _log.exception("command broke: %s", said.text.split(maxsplit=1)[0], extra={"inbox": arrival.dedup})
             ref = hashlib.sha256(arrival.dedup.encode()).hexdigest()[:8]
-            phrase, language = self._house.phrase, incoming.language
+            phrase, language = self._deps.phrase, incoming.language
             told = phrase("with_ref", language, text=phrase("command_failed", language), ref=ref)
             return (notice_for(said, told),), f"command failed ({ref})"
         return answer, "command"
 
     async def _with_files(self, arrival: Arrival) -> Incoming:
-        house, said, role = self._house, arrival.said, arrival.role
-        fetched = await house.attachments.fetch(house.channel(said.key), said, arrival.dedup, language_of(said))
+        deps, said, role = self._deps, arrival.said, arrival.role
+        fetched = await deps.attachments.fetch(deps.channel(said.key), said, arrival.dedup, language_of(said))
         return incoming_from(said, role, fetched.files, fetched.notes)
 
     def _room(self, arrival: Arrival) -> tuple[int, str]:
         """How many may wait there, and what is said to one too many. In mode drop nothing waits behind another."""
-        house, language = self._house, language_of(arrival.said)
-        if house.queue_mode(arrival.conversation) == "drop":
-            return 1, house.phrase("busy", language)
-        limit = house.rules().queue_depth
-        return limit, house.phrase("queue_full", language, limit=limit)
+        deps, language = self._deps, language_of(arrival.said)
+        if deps.queue_mode(arrival.conversation) == "drop":
+            return 1, deps.phrase("busy", language)
+        limit = deps.rules().queue_depth
+        return limit, deps.phrase("queue_full", language, limit=limit)
 
     def _is_running(self, arrival: Arrival) -> bool:
-        return self._house.conversations.is_running(arrival.conversation)
+        return self._deps.conversations.is_running(arrival.conversation)
 
-    def _is_too_old(self, said: Said) -> bool:
+    def _is_too_old(self, said: MessageReceived) -> bool:
         if not said.from_history:
             return False
-        age_s = (self._house.clock.now() - (said.sent_at or said.received_at)).total_seconds()
-        return age_s > self._house.rules().catch_up_max_age_s
+        age_s = (self._deps.clock.now() - (said.sent_at or said.received_at)).total_seconds()
+        return age_s > self._deps.rules().catch_up_max_age_s
 
     async def _too_old(self, arrival: Arrival) -> Receipt:
         receipt = await self._end(arrival, "refused", "older than catch-up reaches", Outcome.REFUSED)
         if receipt.outcome is Outcome.REFUSED:
-            self._house.tell_owner("owner_too_old", {"chat": str(arrival.said.key)})
+            self._deps.notify_owner("owner_too_old", {"chat": str(arrival.said.key)})
         return receipt
 
-    def _flooded(self, said: Said) -> Take:
-        access = self._house.rules().access
-        return self._bucket(access).take((person_name(said), said.place), self._house.clock.monotonic())
+    def _flooded(self, said: MessageReceived) -> Take:
+        access = self._deps.rules().access
+        return self._bucket(access).take((person_name(said), said.place), self._deps.clock.monotonic())
 
     async def _flood_refused(self, arrival: Arrival, how: Take) -> Receipt:
         """Told once, until there is room again."""
         notice = None
         if how is Take.REFUSED_FIRST:
-            limit = self._house.rules().access.messages_per_minute
-            notice = self._house.phrase("flood", language_of(arrival.said), limit=limit)
+            limit = self._deps.rules().access.messages_per_minute
+            notice = self._deps.phrase("flood", language_of(arrival.said), limit=limit)
         return await self._end(arrival, "refused", "flood limit", Outcome.REFUSED, notice)
 
     async def _end(
@@ -234,7 +234,7 @@ class Admission:
         notice: str | None = None,
     ) -> Receipt:
         """Keep it as dealt with, so that a repeat is a repeat; `notice` is said to its sender."""
-        house, said = self._house, arrival.said
+        deps, said = self._deps, arrival.said
 
         def work(conn: Connection) -> bool:
             admitted = self._insert(conn, arrival, arrival.incoming, None)
@@ -243,22 +243,22 @@ class Admission:
             inbox_rows.finish(conn, [admitted.id], status, note=why)
             if notice is not None:
                 say = notice_for(said, notice)
-                house.notices.add(conn, said.key, say, dedup=arrival.dedup, inbox_id=admitted.id)
+                deps.notices.add(conn, said.key, say, dedup=arrival.dedup, inbox_id=admitted.id)
             return True
 
         if not await self._store(work):
             return Receipt(Outcome.DUPLICATE)
-        house.notices.committed(said.key)
+        deps.notices.committed(said.key)
         if outcome is Outcome.REFUSED:
             self._note(said, why)
         return Receipt(outcome, why)
 
-    def _note(self, said: Said, why: str) -> None:
+    def _note(self, said: MessageReceived, why: str) -> None:
         self._refused.note(said)
-        self._house.decisions.note(str(said.key), unanswered(said, why, self._house.clock.now()))
+        self._deps.decisions.note(str(said.key), unanswered(said, why, self._deps.clock.now()))
 
     async def _is_known(self, arrival: Arrival) -> bool:
-        return await self._house.database.read(arrival.is_known)
+        return await self._deps.database.read(arrival.is_known)
 
     def _insert(
         self, conn: Connection, arrival: Arrival, incoming: Incoming, limit: int | None, *, at: datetime | None = None
@@ -273,7 +273,7 @@ class Admission:
             event_dedup=arrival.event,
             platform_ref=arrival.said.message_id,
             payload=encode_incoming(incoming),
-            at=to_us(at or self._house.clock.now()),
+            at=to_timestamp(at or self._deps.clock.now()),
             not_before=self._albums.settled_at(incoming),
             limit=limit,
         )
@@ -282,12 +282,12 @@ class Admission:
         if admitted.id is not None and conversation_rows.is_gone(conn, conversation):
             # Who is heard can be spoken to, whatever the platform told or failed to tell about our return.
             conversation_rows.set_gone(conn, conversation, gone=False)
-        passing("admit.commit")
+        failpoint("admit.commit")
         return admitted
 
     async def _store(self, work: Callable[[Connection], T]) -> T:
-        stored = await self._house.database.write(work)
-        passing("admit.after")
+        stored = await self._deps.database.write(work)
+        failpoint("admit.after")
         return stored
 
     def _bucket(self, access: AccessSettings) -> Flood:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from agent.inbox import Incoming
-from gateway.channels.inbound import Said
+from gateway.channels.inbound import MessageReceived
 from gateway.router.attachments import FETCH_TIMEOUT_S
 from gateway.router.incoming import with_notes
 
@@ -25,13 +25,13 @@ class Refused:
         self._most = most
         self._albums: OrderedDict[Hashable, None] = OrderedDict()
 
-    def note(self, part: Said) -> None:
+    def note(self, part: MessageReceived) -> None:
         if part.album is not None:
             self._albums[_identity(part)] = None
             if len(self._albums) > self._most:
                 self._albums.popitem(last=False)
 
-    def has(self, part: Said) -> bool:
+    def has(self, part: MessageReceived) -> bool:
         return part.album is not None and _identity(part) in self._albums
 
 
@@ -48,7 +48,7 @@ def joined(album: Incoming, part: Incoming) -> Incoming:
     )
 
 
-def _identity(part: Said) -> Hashable:
+def _identity(part: MessageReceived) -> Hashable:
     return part.key, part.sender.id, part.album
 
 

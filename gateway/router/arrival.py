@@ -8,7 +8,7 @@ from agent.core.ids import ConversationId
 from agent.inbox import Incoming
 from agent.storage import inbox_rows
 from gateway.access.policy import Role
-from gateway.channels.inbound import Said
+from gateway.channels.inbound import MessageReceived
 from gateway.router.incoming import incoming_from
 
 
@@ -16,7 +16,7 @@ from gateway.router.incoming import incoming_from
 class Arrival:
     """A message, as whose it is taken, and what makes it the same when it comes again."""
 
-    said: Said
+    said: MessageReceived
     role: Role
     dedup: str
     event: str | None

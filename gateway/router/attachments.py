@@ -14,7 +14,7 @@ import anyio
 from agent.core.messages import FilePart
 from gateway.channels.channel import Channel, Files
 from gateway.channels.errors import ChannelBusy
-from gateway.channels.inbound import Attachment, Said
+from gateway.channels.inbound import Attachment, MessageReceived
 from gateway.channels.receiving import whole_or_nothing
 from gateway.phrases.catalogue import Catalogue
 
@@ -46,7 +46,7 @@ class Attachments:
         self._limit_mb = limit_mb
         self._within_s = within_s
 
-    async def fetch(self, channel: Channel | None, said: Said, folder: str, language: str) -> Fetched:
+    async def fetch(self, channel: Channel | None, said: MessageReceived, folder: str, language: str) -> Fetched:
         """Every file of the message; `folder` is its own, so that a repeat writes the same paths."""
         source, limit_mb = channel.files if channel is not None else None, self._limit_mb()
         files: list[FilePart] = []

@@ -12,12 +12,12 @@ from sqlalchemy import Connection
 from agent.core.ids import ConversationId
 from agent.memory import notes
 from agent.storage import conversation_rows, waiting_rows
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.tools.overflow import move_outputs
 from agent.tools.workspace import move_workspace
 from gateway.channels.inbound import Deleted, Edited, Membership, Moved, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
-from gateway.router.house import House
+from gateway.router.house import RouterDeps
 from gateway.router.incoming import language_of, notice_for
 from gateway.storage import grants, places, settings_rows
 from gateway.storage.grants import Grant
@@ -29,8 +29,8 @@ _log = logging.getLogger("tieline.router")
 class Changes:
     """Each is safe to hear twice."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, deps: RouterDeps) -> None:
+        self._deps = deps
 
     async def edited(self, edited: Edited) -> Receipt:
         """A message whose turn has not begun gets its new words; later edits change nothing.
@@ -38,7 +38,7 @@ class Changes:
         The first of the later ones in a conversation is told so; the next are not, who corrects a typo knows by then.
         """
         conversation, ref, text = _id(edited), edited.message_id, edited.text
-        words = self._house.phrase("edited_late", language_of(edited))
+        words = self._deps.phrase("edited_late", language_of(edited))
 
         def edit(conn: Connection) -> bool:
             version = edited.version
@@ -46,18 +46,18 @@ class Changes:
                 return True
             if waiting_rows.is_edited_late(conn, conversation=conversation, platform_ref=ref, text=text):
                 say = notice_for(edited, words)
-                self._house.notices.add(conn, edited.key, say, dedup=f"edited late:{conversation}")
+                self._deps.notices.add(conn, edited.key, say, dedup=f"edited late:{conversation}")
             return False
 
-        if await self._house.database.write(edit):
+        if await self._deps.database.write(edit):
             return Receipt(Outcome.ACCEPTED)
-        self._house.notices.committed(edited.key)
+        self._deps.notices.committed(edited.key)
         return Receipt(Outcome.IGNORED, "its turn has begun, or a newer edit was there before")
 
     async def deleted(self, deleted: Deleted) -> Receipt:
         """A message taken back before its turn is not answered."""
         conversation, ref = _id(deleted), deleted.message_id
-        taken = await self._house.database.write(
+        taken = await self._deps.database.write(
             lambda conn: waiting_rows.take_back(conn, conversation=conversation, platform_ref=ref)
         )
         return Receipt(Outcome.ACCEPTED) if taken else Receipt(Outcome.IGNORED, "its turn has begun")
@@ -74,37 +74,37 @@ class Changes:
             return rekey(conn, old, new), settings_rows.all_of(conn, new)
 
         # The agent first: what it would still write under the old key must not be mixed in.
-        self._house.conversations.stop(old, "the chat has moved")
-        changed, settings = await self._house.database.write(work)
+        self._deps.conversations.stop(old, "the chat has moved")
+        changed, settings = await self._deps.database.write(work)
         await self._move_files(old, new)  # before it is acknowledged: nobody tells it again
-        self._house.book.replace(await self._house.database.read(grants.all_grants))
+        self._deps.book.replace(await self._deps.database.read(grants.all_grants))
         for key, value in settings.items():
-            self._house.setting_changed(new, key, value)
-        self._house.notices.committed(moved.new_key)
+            self._deps.setting_changed(new, key, value)
+        self._deps.notices.committed(moved.new_key)
         # An agent takes its time to end, and the platform's other chats are not to wait for it.
-        self._house.later(partial(self._settle, old, new))
+        self._deps.later(partial(self._settle, old, new))
         return Receipt(Outcome.ACCEPTED) if changed else Receipt(Outcome.IGNORED, "nothing known there")
 
     async def _settle(self, old: ConversationId, new: ConversationId) -> None:
         """Once both agents, who know of no move, are asleep: what the old one still wrote follows, the work goes on."""
-        await self._house.conversations.forget(old)
-        await self._house.conversations.forget(new)
+        await self._deps.conversations.forget(old)
+        await self._deps.conversations.forget(new)
         await self._move_files(old, new)
-        self._house.wake(new)
+        self._deps.wake(new)
 
     async def _move_files(self, old: ConversationId, new: ConversationId) -> None:
-        await anyio.to_thread.run_sync(_move_files, self._house.attachments.home, old, new, self._house.clock.now())
+        await anyio.to_thread.run_sync(_move_files, self._deps.attachments.home, old, new, self._deps.clock.now())
 
     def _listed(self, moved: Moved) -> Grant | None:
         """A grant for the new place of a group that the configuration lets in by its old name."""
-        if _place(moved.key, moved.place) not in self._house.rules().access.allow_groups:
+        if _place(moved.key, moved.place) not in self._deps.rules().access.allow_groups:
             return None
         return Grant(
             subject=_place(moved.key, moved.new_place),
             kind="place",
             role="member",
             granted_by=_place(moved.key, moved.place),
-            at=to_us(self._house.clock.now()),
+            at=to_timestamp(self._deps.clock.now()),
         )
 
     async def membership(self, membership: Membership) -> Receipt:
@@ -112,7 +112,7 @@ class Changes:
 
         It holds for every conversation of the place, its topics and threads too.
         """
-        house, key = self._house, _id(membership)
+        deps, key = self._deps, _id(membership)
         also = [ConversationId(str(each)) for each in membership.also]
 
         def work(conn: Connection) -> list[ConversationId]:
@@ -126,17 +126,17 @@ class Changes:
                 conversation_rows.set_gone(conn, conversation, gone=not membership.present)
             return changed
 
-        changed = await house.database.write(work)
+        changed = await deps.database.write(work)
         if not changed:
             return Receipt(Outcome.DUPLICATE)
         for conversation in changed:
             if membership.present:
-                house.wake(conversation)
-                house.notices.committed(ConversationKey.parse(conversation))
+                deps.wake(conversation)
+                deps.notices.committed(ConversationKey.parse(conversation))
             else:
-                house.conversations.stop(conversation, "the bot was removed")
+                deps.conversations.stop(conversation, "the bot was removed")
         if not membership.present:
-            house.tell_owner("owner_gone", {"chat": str(membership.key)}, told=str(membership.key))
+            deps.notify_owner("owner_gone", {"chat": str(membership.key)}, told=str(membership.key))
         return Receipt(Outcome.ACCEPTED)
 
 

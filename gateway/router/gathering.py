@@ -8,12 +8,12 @@ from agent.core.ids import ConversationId
 from agent.inbox import Incoming
 from agent.storage import waiting_rows
 from agent.storage.inbox_rows import InboxRow
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.access.policy import Role
-from gateway.channels.inbound import Said
+from gateway.channels.inbound import MessageReceived
 from gateway.router import albums
 from gateway.router.arrival import Arrival
-from gateway.router.house import House
+from gateway.router.house import RouterDeps
 from gateway.router.incoming import incoming_from
 
 WAKE_MARGIN_S = 0.05  # the wall clock, by which rows are due, is not the one that sleeps
@@ -22,15 +22,15 @@ WAKE_MARGIN_S = 0.05  # the wall clock, by which rows are due, is not the one th
 class Gathering:
     """Finds the album that a part belongs to, holds it while files are fetched, and puts the part to it."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, deps: RouterDeps) -> None:
+        self._deps = deps
 
-    async def waits_for(self, said: Said) -> bool:
+    async def waits_for(self, said: MessageReceived) -> bool:
         """It is a part of an album that waits for it."""
         if said.album is None:
             return False
         conversation, incoming = ConversationId(str(said.key)), incoming_from(said, Role.MEMBER)
-        return await self._house.database.read(
+        return await self._deps.database.read(
             lambda conn: waiting_rows.waiting_album(conn, conversation, incoming) is not None
         )
 
@@ -45,7 +45,7 @@ class Gathering:
                 waiting_rows.join(conn, album, album.incoming, part=None, not_before=self._in(albums.FETCHING))
             return album is not None
 
-        return await self._house.database.write(work)
+        return await self._deps.database.write(work)
 
     def settled_at(self, incoming: Incoming) -> int | None:
         """Before that moment (µs) nobody begins with it, since more parts may come; None for what is no part."""
@@ -58,8 +58,8 @@ class Gathering:
 
     async def wake_settled(self, conversation: ConversationId) -> None:
         """(After a crash, and should the clock be set back, the dispatcher finds it when it looks around.)"""
-        await self._house.clock.sleep(albums.SETTLES_S + WAKE_MARGIN_S)
-        self._house.wake(conversation)
+        await self._deps.clock.sleep(albums.SETTLES_S + WAKE_MARGIN_S)
+        self._deps.wake(conversation)
 
     def _in(self, time: timedelta) -> int:
-        return to_us(self._house.clock.now() + time)
+        return to_timestamp(self._deps.clock.now() + time)

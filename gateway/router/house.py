@@ -15,7 +15,7 @@ from gateway.access.decisions import Decisions
 from gateway.access.settings import AccessSettings
 from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey
-from gateway.commands.desk import Desk
+from gateway.commands.desk import CommandHandler
 from gateway.delivery.outbox import ConversationOutbox
 from gateway.delivery.questions import Questions
 from gateway.dispatch.queue_modes import QueueMode
@@ -38,7 +38,7 @@ class Wake(Protocol):
         """See `gateway.dispatch.dispatcher.Dispatcher.wake`."""
 
 
-class TellOwner(Protocol):
+class NotifyOwner(Protocol):
     def __call__(
         self,
         key: str,
@@ -60,7 +60,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class RouterDeps:
     """Everything the router speaks to.
 
     `tell_owner` takes a key of the catalogue and its values; `met` is told where somebody who may be told such things
@@ -76,20 +76,20 @@ class House:
     rules: Callable[[], Rules]
     book: AccessBook
     decisions: Decisions
-    desk: Desk
+    handler: CommandHandler
     notices: Notices
     questions: Questions
     approvals: Approvals
     conversations: Conversations
     outbox_for: Callable[[ConversationKey], ConversationOutbox]
     queue_mode: Callable[[ConversationId], QueueMode]
-    gives_way: Callable[[ConversationId], bool]
+    preemptible: Callable[[ConversationId], bool]
     channel: Callable[[ConversationKey], Channel | None]
     expect: Callable[[ConversationId], None]
     wake: Wake
     attachments: Attachments
     phrase: Catalogue
-    tell_owner: TellOwner
+    notify_owner: NotifyOwner
     met: Callable[[str, ConversationKey, str], None]
     setting_changed: Callable[[ConversationId, str, str], None]
     knows_parent: Callable[[ConversationKey, str], bool]

@@ -1,6 +1,6 @@
 """What makes two deliveries the same thing: the keys of the inbox (DESIGN §13.1)."""
 
-from gateway.channels.inbound import Edited, Pressed, Received, Said
+from gateway.channels.inbound import ButtonClicked, Edited, MessageReceived, Received
 
 
 def dedup_key(inbound: Received) -> str:
@@ -12,9 +12,9 @@ def dedup_key(inbound: Received) -> str:
     match inbound:
         case Edited():
             return f"{key}:e{inbound.version}"
-        case Pressed():
+        case ButtonClicked():
             return f"{key}:i{inbound.interaction_id}"
-        case Said(interaction_id=str() as interaction):
+        case MessageReceived(interaction_id=str() as interaction):
             return f"{key}:i{interaction}"
         case _:
             return key

@@ -6,12 +6,12 @@ from datetime import datetime
 
 from agent.core.ids import PersonId
 from agent.core.messages import FilePart
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.core.whole_text import one_line, whole
 from agent.inbox import AccessRole, Incoming
 from gateway.access.decisions import Unanswered
 from gateway.access.policy import Role, person_name
-from gateway.channels.inbound import ChatType, Edited, Inbound, Pressed, Received, Said
+from gateway.channels.inbound import ButtonClicked, ChatType, Edited, Inbound, MessageReceived, Received
 
 ROLE_NAMES: dict[Role, AccessRole] = {Role.MEMBER: "member", Role.ADMIN: "admin", Role.OWNER: "owner"}
 
@@ -24,7 +24,7 @@ def made_whole(inbound: Inbound) -> Inbound:
     sender = replace(inbound.sender, display=one_line(inbound.sender.display, LONGEST_NAME))
     title = one_line(inbound.chat_title, LONGEST_NAME)
     match inbound:
-        case Said():
+        case MessageReceived():
             return replace(
                 inbound,
                 sender=sender,
@@ -35,13 +35,15 @@ def made_whole(inbound: Inbound) -> Inbound:
             )
         case Edited():
             return replace(inbound, sender=sender, chat_title=title, text=whole(inbound.text))
-        case Pressed():
+        case ButtonClicked():
             return replace(inbound, sender=sender, chat_title=title, action=whole(inbound.action))
         case _:
             return replace(inbound, sender=sender, chat_title=title)
 
 
-def incoming_from(said: Said, role: Role, files: Sequence[FilePart] = (), notes: Sequence[str] = ()) -> Incoming:
+def incoming_from(
+    said: MessageReceived, role: Role, files: Sequence[FilePart] = (), notes: Sequence[str] = ()
+) -> Incoming:
     """The message as the inbox stores it; `notes` name what could not be read of it."""
     return Incoming(
         text=with_notes(said.text, notes),
@@ -62,7 +64,7 @@ def incoming_from(said: Said, role: Role, files: Sequence[FilePart] = (), notes:
     )
 
 
-def came_at(said: Said) -> datetime:
+def came_at(said: MessageReceived) -> datetime:
     """When it came, or would have come had anybody listened: a stop is for what went on or waited then."""
     if said.from_history and said.sent_at is not None:
         return min(said.sent_at, said.received_at)
@@ -74,11 +76,11 @@ def with_notes(text: str, notes: Sequence[str]) -> str:
     return "\n".join((*((text,) if text else ()), *notes))
 
 
-def notice_for(said: Said | Edited, text: str) -> Say:
+def notice_for(said: MessageReceived | Edited, text: str) -> OutgoingMessage:
     """The house's word on this message: below it in a group, and for its sender alone where the platform can."""
     in_direct_chat = said.chat_type is ChatType.DIRECT
     has_message = isinstance(said, Edited) or not said.interaction_id
-    return Say(
+    return OutgoingMessage(
         text=text,
         kind="notice",
         reply_to=said.message_id if has_message and not in_direct_chat else None,

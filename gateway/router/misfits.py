@@ -12,10 +12,10 @@ from agent.core.ids import ConversationId
 from agent.inbox import Incoming
 from agent.storage import inbox_rows
 from agent.storage.errors import StorageTrouble
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.storage.payloads import encode_incoming
-from gateway.channels.inbound import Inbound, Outcome, Pressed, Receipt, Said
-from gateway.router.house import House
+from gateway.channels.inbound import ButtonClicked, Inbound, MessageReceived, Outcome, Receipt
+from gateway.router.house import RouterDeps
 from gateway.router.identity import dedup_key, event_key
 from gateway.router.incoming import notice_for
 
@@ -25,11 +25,11 @@ REMEMBERED = 1000
 _log = logging.getLogger("tieline.router")
 
 
-class Misfits:
+class PoisonMessages:
     """Counts what failed; a restart counts anew."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, deps: RouterDeps) -> None:
+        self._deps = deps
         self._failed: OrderedDict[str, int] = OrderedDict()
 
     async def failed(self, inbound: Inbound, error: Exception) -> Receipt:
@@ -46,23 +46,23 @@ class Misfits:
             raise error
         _log.error("given up after %d tries: %s", tries, name, exc_info=error)
         try:
-            await self._house.database.write(lambda conn: self._bury(conn, inbound, type(error).__name__))
+            await self._deps.database.write(lambda conn: self._bury(conn, inbound, type(error).__name__))
         except StorageTrouble:
             self._failed[name] = tries - 1
             raise
         except Exception:  # noqa: BLE001 - the last seam before the platform: what is left is to tell the operator
             _log.exception("nor could it be put aside: %s", name)
-        self._house.notices.committed(inbound.key)
-        sentence = "owner_misfit" if isinstance(inbound, Said | Pressed) else "owner_misfit_change"
-        self._house.tell_owner(sentence, {"chat": str(inbound.key), "defect": type(error).__name__})
+        self._deps.notices.committed(inbound.key)
+        sentence = "owner_misfit" if isinstance(inbound, MessageReceived | ButtonClicked) else "owner_misfit_change"
+        self._deps.notify_owner(sentence, {"chat": str(inbound.key), "defect": type(error).__name__})
         return Receipt(Outcome.REFUSED, f"given up after {tries} tries")
 
     def _bury(self, conn: Connection, inbound: Inbound, defect: str) -> None:
         """As much of it as is surely sound, and a word to the person; a changed or closed place leaves no letter."""
-        if not isinstance(inbound, Said | Pressed):
+        if not isinstance(inbound, MessageReceived | ButtonClicked):
             return
-        at = to_us(self._house.clock.now())
-        text = inbound.text if isinstance(inbound, Said) else inbound.action
+        at = to_timestamp(self._deps.clock.now())
+        text = inbound.text if isinstance(inbound, MessageReceived) else inbound.action
         admitted = inbox_rows.admit(
             conn,
             conversation=ConversationId(str(inbound.key)),
@@ -77,6 +77,6 @@ class Misfits:
         if admitted.id is None:
             return
         inbox_rows.finish(conn, [admitted.id], "dead", note=f"a defect kept it from being taken in: {defect}")
-        if isinstance(inbound, Said):
-            say = notice_for(inbound, self._house.phrase("dead_letter", "en", attempts=TRIES))
-            self._house.notices.add(conn, inbound.key, say, dedup=dedup_key(inbound), inbox_id=admitted.id)
+        if isinstance(inbound, MessageReceived):
+            say = notice_for(inbound, self._deps.phrase("dead_letter", "en", attempts=TRIES))
+            self._deps.notices.add(conn, inbound.key, say, dedup=dedup_key(inbound), inbox_id=admitted.id)

@@ -17,18 +17,18 @@ from gateway.access.limits import Take, bot_loop_guard
 from gateway.access.policy import Allowed, Ignored, Role, Unpaired, decide, person_name
 from gateway.channels.errors import ChannelError
 from gateway.channels.inbound import (
+    ButtonClicked,
     ChatType,
     Deleted,
     Edited,
     Inbound,
     Membership,
     Mention,
+    MessageReceived,
     Moved,
     Outcome,
-    Pressed,
     Receipt,
     Received,
-    Said,
 )
 from gateway.commands import approvals as approving
 from gateway.commands.command import PRESS
@@ -36,10 +36,10 @@ from gateway.delivery.questions import Finding
 from gateway.router.admission import Admission
 from gateway.router.changes import Changes
 from gateway.router.gathering import Gathering
-from gateway.router.house import House
+from gateway.router.house import RouterDeps
 from gateway.router.incoming import incoming_from, language_of, made_whole, person_of, unanswered
-from gateway.router.misfits import Misfits
-from gateway.router.strangers import Strangers
+from gateway.router.misfits import PoisonMessages
+from gateway.router.strangers import PairingFlow
 
 ACKNOWLEDGE_WITHIN_S = 10.0
 
@@ -49,13 +49,13 @@ _log = logging.getLogger("tieline.router")
 class Router:
     """One for all adapters."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._albums = Gathering(house)
-        self._admission = Admission(house, self._albums)
-        self._changes = Changes(house)
-        self._strangers = Strangers(house)
-        self._misfits = Misfits(house)
+    def __init__(self, deps: RouterDeps) -> None:
+        self._deps = deps
+        self._albums = Gathering(deps)
+        self._admission = Admission(deps, self._albums)
+        self._changes = Changes(deps)
+        self._strangers = PairingFlow(deps)
+        self._poison_messages = PoisonMessages(deps)
         self._bots = bot_loop_guard()
 
     async def admit(self, inbound: Inbound) -> Receipt:
@@ -64,17 +64,17 @@ class Router:
         Raises StorageTrouble, and for a few tries whatever a defect of the house raises: it may be given again.
         """
         try:
-            return await self._take_in(made_whole(inbound))
+            return await self._ingest(made_whole(inbound))
         except StorageTrouble:
             raise
         except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6
-            return await self._misfits.failed(inbound, error)
+            return await self._poison_messages.failed(inbound, error)
 
-    async def _take_in(self, inbound: Inbound) -> Receipt:
+    async def _ingest(self, inbound: Inbound) -> Receipt:
         match inbound:
-            case Said():
+            case MessageReceived():
                 return await self._said(inbound)
-            case Pressed():
+            case ButtonClicked():
                 return await self._pressed(inbound)
             case Edited():
                 return await self._changes.edited(inbound)
@@ -87,8 +87,8 @@ class Router:
             case _:
                 assert_never(inbound)
 
-    async def _said(self, said: Said) -> Receipt:
-        is_command = self._house.desk.find(said.text) is not None
+    async def _said(self, said: MessageReceived) -> Receipt:
+        is_command = self._deps.handler.find(said.text) is not None
         mention = said.mention
         if mention is Mention.NONE and await self._albums.waits_for(said):
             mention = Mention.DIRECT  # the caption, which names the bot, stands below one picture of an album only
@@ -96,44 +96,44 @@ class Router:
         if isinstance(role, Receipt):
             return role
         if role >= Role.ADMIN and said.chat_type is ChatType.DIRECT:
-            self._house.met(person_name(said), said.key, language_of(said))
+            self._deps.met(person_name(said), said.key, language_of(said))
         return await self._admission.take(said, role)
 
-    async def _pressed(self, pressed: Pressed) -> Receipt:
+    async def _pressed(self, pressed: ButtonClicked) -> Receipt:
         """A question's answer, or a command that the presser gives with their own role."""
         role = await self._role(pressed, mention=Mention.DIRECT, is_command=True)
         if isinstance(role, Receipt):
             await self._acknowledge(pressed, "")
             return role
         language = language_of(pressed)
-        verdict = self._house.questions.press(pressed.action, person_of(pressed), language)
+        verdict = self._deps.questions.press(pressed.action, person_of(pressed), language)
         if verdict.finding is not Finding.NO_QUESTION:
             await self._acknowledge(pressed, verdict.text)
             return Receipt(Outcome.ACCEPTED, f"a question: {verdict.finding}")
         ruled = await approving.pressed(
             pressed.action,
-            self._house.approvals,
+            self._deps.approvals,
             ConversationId(str(pressed.key)),
             person=person_of(pressed),
             name=pressed.sender.display or person_name(pressed),
             role=role,
             in_group=pressed.chat_type is not ChatType.DIRECT,
-            phrase=self._house.phrase,
+            phrase=self._deps.phrase,
             language=language,
         )
         if ruled is not None:
             await self._acknowledge(pressed, ruled)
             return Receipt(Outcome.ACCEPTED, "an approval")
         if not pressed.action.startswith(PRESS):
-            await self._acknowledge(pressed, self._house.phrase("button_over", language))
+            await self._acknowledge(pressed, self._deps.phrase("button_over", language))
             return Receipt(Outcome.IGNORED, "an unknown button")
         receipt = await self._admission.take(_as_said(pressed), role, origin=pressed)
         await self._acknowledge(pressed, "")
         return receipt
 
-    async def _acknowledge(self, pressed: Pressed, text: str) -> None:
+    async def _acknowledge(self, pressed: ButtonClicked, text: str) -> None:
         """Stop the platform's waiting sign; best effort, the press itself is taken in."""
-        channel = self._house.channel(pressed.key)
+        channel = self._deps.channel(pressed.key)
         if channel is None or channel.interactions is None or pressed.interaction is None:
             return
         try:
@@ -142,21 +142,23 @@ class Router:
         except (ChannelError, TimeoutError) as error:
             _log.info("a press was not acknowledged: %s", error, extra={"conversation": str(pressed.key)})
 
-    async def suggest(self, said: Said) -> Sequence[str]:
+    async def suggest(self, said: MessageReceived) -> Sequence[str]:
         """What a half written command may become; nothing for whoever would not be answered, and nobody is told."""
-        house = self._house
-        decision = decide(said, house.rules().access, house.book.grants, mention=Mention.DIRECT, is_command=True)
+        deps = self._deps
+        decision = decide(said, deps.rules().access, deps.book.grants, mention=Mention.DIRECT, is_command=True)
         if not isinstance(decision, Allowed):
             return ()
         incoming = incoming_from(replace(said, text=whole(said.text)), decision.role)
-        return await house.desk.suggest(incoming.text, said.key, incoming, decision.role, said.place)
+        return await deps.handler.suggest(incoming.text, said.key, incoming, decision.role, said.place)
 
-    async def _role(self, inbound: Said | Pressed, *, mention: Mention, is_command: bool) -> Role | Receipt:
+    async def _role(
+        self, inbound: MessageReceived | ButtonClicked, *, mention: Mention, is_command: bool
+    ) -> Role | Receipt:
         """As whom it is taken in, or what became of it instead."""
-        access, grants = self._house.rules().access, self._house.book.grants
+        access, grants = self._deps.rules().access, self._deps.book.grants
         # Only what may be answered is counted: bots that talk among themselves must not use up our answers.
         may_loop = inbound.sender.is_bot and access.bots == "mentions" and mention is Mention.DIRECT
-        guard = may_loop and self._bots.take(str(inbound.key), self._house.clock.monotonic()) is Take.TAKEN
+        guard = may_loop and self._bots.take(str(inbound.key), self._deps.clock.monotonic()) is Take.TAKEN
         decision = decide(inbound, access, grants, mention=mention, is_command=is_command, bot_allowed=guard)
         match decision:
             case Allowed(role):
@@ -169,19 +171,19 @@ class Router:
                 assert_never(decision)
 
     def _ignored(self, inbound: Received, why: str) -> Receipt:
-        self._house.decisions.note(str(inbound.key), unanswered(inbound, why, self._house.clock.now()))
+        self._deps.decisions.note(str(inbound.key), unanswered(inbound, why, self._deps.clock.now()))
         return Receipt(Outcome.IGNORED, why)
 
-    async def _unpaired(self, inbound: Said | Pressed) -> Receipt:
+    async def _unpaired(self, inbound: MessageReceived | ButtonClicked) -> Receipt:
         """Unknown people get a code for what they write; a button means nothing from them."""
-        if isinstance(inbound, Said):
+        if isinstance(inbound, MessageReceived):
             await self._strangers.meet(inbound)
         return self._ignored(inbound, "not paired yet")
 
 
-def _as_said(pressed: Pressed) -> Said:
+def _as_said(pressed: ButtonClicked) -> MessageReceived:
     """The command that a button stands for, as if the presser had typed it."""
-    return Said(
+    return MessageReceived(
         key=pressed.key,
         place=pressed.place,
         message_id=pressed.message_id,

@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 import anyio
 from anyio.abc import TaskGroup
 
-from agent.core.crash_points import passing
+from agent.core.crash_points import failpoint
 from agent.storage.errors import StorageTrouble
 from gateway.channels.adapter import (
     Adapter,
+    AdapterContext,
     Admit,
     ChannelSettings,
     Fullness,
     Health,
     State,
-    Surroundings,
     nothing_to_suggest,
 )
 from gateway.channels.channel import Channel
-from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelUnsure, HouseTrouble
-from gateway.channels.inbound import Inbound, Receipt, Said
+from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelUnsure, GatewayUnavailable
+from gateway.channels.inbound import Inbound, MessageReceived, Receipt
 from gateway.channels.keys import ConversationKey
 from gateway.channels.loading import open_adapter
 from gateway.channels.outbound import CommandSpec
@@ -52,16 +52,16 @@ class Gateway:
     failed: Callable[[str, str], None]
     fullness: Callable[[ConversationKey], Fullness | None] = lambda key: None
     only_demo: Callable[[], bool] = lambda: False
-    suggest: Callable[[Said], Awaitable[Sequence[str]]] = nothing_to_suggest
+    suggest: Callable[[MessageReceived], Awaitable[Sequence[str]]] = nothing_to_suggest
 
 
 class Accounts:
     """Finds the channel of a conversation; keeps every account going until cancelled."""
 
-    def __init__(self, settings: Sequence[ChannelSettings], surroundings: Surroundings) -> None:
+    def __init__(self, settings: Sequence[ChannelSettings], adapter_context: AdapterContext) -> None:
         self._settings = settings
-        self._surroundings = replace(
-            surroundings, fullness=self._fullness, only_demo=self._only_demo, suggest=self._suggest
+        self._adapter_context = replace(
+            adapter_context, fullness=self._fullness, only_demo=self._only_demo, suggest=self._suggest
         )
         self._gateway: Gateway | None = None
         self._built = anyio.Event()
@@ -140,7 +140,7 @@ class Accounts:
         if name in self._adapters or name in self._broken:
             return
         try:
-            adapter = await anyio.to_thread.run_sync(open_adapter, settings, self._surroundings)
+            adapter = await anyio.to_thread.run_sync(open_adapter, settings, self._adapter_context)
         except ImportError as error:
             self._break(name, f"{error}; the library of this platform is not installed")
         except ChannelError as error:
@@ -160,7 +160,7 @@ class Accounts:
             self._running.add(name)
             tasks.start_soon(self._keep_running, self._adapters[name])
 
-    async def _take_in(self, inbound: Inbound) -> Receipt:
+    async def _ingest(self, inbound: Inbound) -> Receipt:
         """What adapters call `admit`. Raises HouseTrouble."""
         while (gateway := self._gateway) is None:
             await self._built.wait()
@@ -171,11 +171,11 @@ class Accounts:
             receipt = await gateway.admit(inbound)
         except StorageTrouble as error:
             _log.warning("what came could not be stored: %s", error, extra={"conversation": str(inbound.key)})
-            raise HouseTrouble("it could not be stored") from error
+            raise GatewayUnavailable("it could not be stored") from error
         except Exception as error:  # the channel seam: a defect of the house in the one word that adapters know
             _log.exception("what came could not be taken in", extra={"conversation": str(inbound.key)})
-            raise HouseTrouble(f"it could not be taken in ({type(error).__name__})") from error
-        passing("acknowledge")
+            raise GatewayUnavailable(f"it could not be taken in ({type(error).__name__})") from error
+        failpoint("acknowledge")
         return receipt
 
     def _fullness(self, key: ConversationKey) -> Fullness | None:
@@ -184,7 +184,7 @@ class Accounts:
     def _only_demo(self) -> bool:
         return self._gateway is not None and self._gateway.only_demo()
 
-    async def _suggest(self, said: Said) -> Sequence[str]:
+    async def _suggest(self, said: MessageReceived) -> Sequence[str]:
         try:
             return await self._gateway.suggest(said) if self._gateway is not None else ()
         except Exception as error:  # noqa: BLE001 - the channel seam: somebody types on without a list
@@ -202,13 +202,13 @@ class Accounts:
 
     async def _keep_running(self, adapter: Adapter) -> None:
         """Start it again whenever it stops, later each time; one that went well for a while begins anew."""
-        name, clock = adapter.channel_type, self._surroundings.clock
+        name, clock = adapter.channel_type, self._adapter_context.clock
         pause_s = FIRST_PAUSE_S
         while True:
             self._broken.pop(name, None)
             began = clock.monotonic()
             try:
-                await adapter.run(self._take_in)
+                await adapter.run(self._ingest)
                 reason = "it ended by itself"
             except ChannelFatal as error:
                 self._break(name, str(error))
@@ -232,7 +232,7 @@ class Accounts:
             except (ChannelBusy, ChannelUnsure) as error:
                 _log.info("%s: the commands are not registered yet: %s", adapter.channel_type, error)
                 wait_s = max(pause_s, error.after_s) if isinstance(error, ChannelBusy) else pause_s
-                await self._surroundings.clock.sleep(wait_s)
+                await self._adapter_context.clock.sleep(wait_s)
             except ChannelError as error:
                 _log.warning("%s: the commands were not registered: %s", adapter.channel_type, error)
                 return

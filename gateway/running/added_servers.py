@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.tools.mcp.servers import Servers
 from agent.tools.mcp.settings import ServerSettings
 from gateway.storage import settings_rows
@@ -31,7 +31,7 @@ class AddedServers:
         self._names: set[str] = set()
         self.left_out: set[str] = set()
 
-    async def take_up(self) -> None:
+    async def recover(self) -> None:
         """Those that were added before; the configuration's own of the same name goes first.
 
         One that this version would not take is left out until somebody removes it: a row must not keep the house from
@@ -59,7 +59,7 @@ class AddedServers:
         parts = urlsplit(url)
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError("an address with a key in it belongs into the configuration, not into a chat")
-        at = to_us(self._clock.now())
+        at = to_timestamp(self._clock.now())
         await self._database.write(lambda conn: settings_rows.put(conn, _row(name), SETTING, url, at=at))
         self._servers.add(settings)
         self._names.add(name)

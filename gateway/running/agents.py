@@ -21,7 +21,7 @@ from agent.operations import Operations
 from agent.providers.registry import Registry
 from agent.providers.slot import ProviderSlot
 from agent.storage.errors import StorageError
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.turn.settings import DEFAULT_WINDOW
 from gateway.channels.adapter import Fullness
 from gateway.channels.keys import ConversationKey
@@ -35,7 +35,7 @@ _log = logging.getLogger("tieline.agents")
 
 
 @dataclass(slots=True, kw_only=True)
-class Awake:
+class ActiveAgent:
     """`gateway.conversations.agents.Agent`: one agent in memory, and its voice, which lives as long."""
 
     conversation: ConversationId
@@ -62,7 +62,7 @@ class Awake:
         self.closed(self.conversation)
 
 
-class Waking:
+class AgentFactory:
     """Wakes agents, and knows those that are awake."""
 
     def __init__(
@@ -80,9 +80,9 @@ class Waking:
         self._outbox_for = outbox_for
         self._held = held
         self._around = around
-        self._awake: dict[ConversationId, Awake] = {}
+        self._awake: dict[ConversationId, ActiveAgent] = {}
 
-    async def wake(self, conversation: ConversationId) -> Awake:
+    async def wake(self, conversation: ConversationId) -> ActiveAgent:
         """An agent with its stored preference and persona; defaults until they can be read (Z-66, Z-71)."""
         awake = await self._build(conversation)
         self._awake[conversation] = awake
@@ -113,7 +113,7 @@ class Waking:
             return None
         state = awake.agent.provider
         chosen, *others = state.slot.route()
-        provider = next((other for other in others if other.name == state.standing_in), chosen)
+        provider = next((other for other in others if other.name == state.fallback), chosen)
         return provider.name, provider.model
 
     def give_way(self, conversation: ConversationId) -> None:
@@ -141,7 +141,7 @@ class Waking:
         awake = self._awake.get(ConversationId(str(key)))
         if awake is None:
             return None
-        agent, now_ms = awake.agent, to_us(self._shared.clock.now()) // 1000
+        agent, now_ms = awake.agent, to_timestamp(self._shared.clock.now()) // 1000
         used, window = agent.metrics.context_tokens, agent.provider.slot.current().context_window or DEFAULT_WINDOW
         tally = agent.message.compaction.tally
         colour = colour_of(used, window)
@@ -165,7 +165,7 @@ class Waking:
         awake = self._awake.get(conversation)
         return awake is None or awake.agent.lifecycle.is_meant(stop_at)
 
-    async def _build(self, conversation: ConversationId) -> Awake:
+    async def _build(self, conversation: ConversationId) -> ActiveAgent:
         key = ConversationKey.parse(conversation)
         slot = ProviderSlot(self._providers())
         stored = await self._stored(key)
@@ -174,7 +174,7 @@ class Waking:
             _log.info("the provider that holds for %s is gone; it uses the default", conversation)
         voice = self._outbox_for(key)
         agent = assemble(self._shared, conversation=conversation, outbox=voice, slot=slot, persona=persona)
-        return Awake(
+        return ActiveAgent(
             conversation=conversation,
             agent=agent,
             voice=voice,

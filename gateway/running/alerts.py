@@ -9,14 +9,14 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
-from agent.core.outbox import Buttons, Say
+from agent.core.outbox import Buttons, OutgoingMessage
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.access.policy import OPERATOR_PLATFORMS
 from gateway.channels.adapter import Health, State
 from gateway.channels.keys import ConversationKey
-from gateway.delivery.rest import Rest
+from gateway.delivery.rest import InterruptibleSleep
 from gateway.phrases.catalogue import Catalogue, spelled
 from gateway.router.notices import Notices
 from gateway.storage import settings_rows
@@ -75,7 +75,7 @@ class Alerts:
         self._deaf_since: dict[str, float] = {}
         self._told_deaf: set[str] = set()
         self._sent = 0
-        self._rest = Rest(clock)
+        self._rest = InterruptibleSleep(clock)
 
     def met(self, person: str, key: ConversationKey, language: str) -> None:
         """This person writes to us directly there. Kept for the next start."""
@@ -211,7 +211,7 @@ class Alerts:
                     self._waiting.append((*said, lambda language: (), ""))
         if not changed:
             return
-        at = to_us(self._clock.now())
+        at = to_timestamp(self._clock.now())
 
         def work(conn: Connection) -> None:
             for subject, sentence in changed.items():
@@ -228,7 +228,7 @@ class Alerts:
             return
         unsaved, self._unsaved = self._unsaved, {}
         news = [(person, before, self._chats[person]) for person, before in unsaved.items()]
-        at = to_us(self._clock.now())
+        at = to_timestamp(self._clock.now())
 
         def work(conn: Connection) -> None:
             for person, before, chat in news:
@@ -257,7 +257,7 @@ class Alerts:
             if str(chat.key) == told:
                 continue
             text = f"{GOOD_NEWS if key.endswith('_back') else WARNING} {self._phrase(key, chat.language, **values)}"
-            say = Say(text=text, kind="notice", verbatim=True, buttons=buttons(chat.language))
+            say = OutgoingMessage(text=text, kind="notice", verbatim=True, buttons=buttons(chat.language))
             says.append((owner, chat.key, say))
 
         def work(conn: Connection) -> None:

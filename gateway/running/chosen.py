@@ -8,7 +8,7 @@ from typing import cast
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.commands.queue import MODE_SETTING
 from gateway.commands.status import VERBOSITY_SETTING
@@ -61,7 +61,7 @@ class Chosen:
 
     async def learn(self, key: ConversationKey, parent: str, database: Database, clock: Clock) -> None:
         """An adapter told that `key` is a thread of the place with that channel id."""
-        conversation, at = ConversationId(str(key)), to_us(clock.now())
+        conversation, at = ConversationId(str(key)), to_timestamp(clock.now())
         await database.write(lambda conn: settings_rows.put(conn, conversation, PARENT_SETTING, parent, at=at))
         self.stored[PARENT_SETTING][conversation] = parent
 

@@ -10,14 +10,14 @@ from sqlalchemy import Connection
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.ids_source import random_uuid
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming
 from agent.storage.database import Database
 from gateway.channels.keys import ConversationKey
 from gateway.config.live import Live
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
-from gateway.dispatch.dispatcher import DeadLetter, Surroundings, Timing
+from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
 from gateway.dispatch.drain import Drain
 from gateway.dispatch.leases import Leases
 from gateway.dispatch.local import LocalDispatcher
@@ -47,7 +47,7 @@ def local_dispatcher(
         queue_timeout=lock.queue_timeout_ms / 1000,
         lock_timeout=lock.lock_timeout_ms / 1000,
     )
-    surroundings = Surroundings(
+    deps = DispatchDeps(
         zone_of=partial(_zone_of, live),
         notice=partial(_dead_letter_notice, phrase),
         locked=partial(_locked_notice, phrase, lock.lock_timeout_ms),
@@ -56,16 +56,14 @@ def local_dispatcher(
     )
     worker = f"local-{secrets.token_hex(4)}"
     leases = Leases(database, clock=clock, new_id=random_uuid, worker=worker, timing=timing)
-    drain = Drain(
-        database=database, clock=clock, leases=leases, agents=conversations, surroundings=surroundings, timing=timing
-    )
+    drain = Drain(database=database, clock=clock, leases=leases, agents=conversations, deps=deps, timing=timing)
     return LocalDispatcher(
         drain,
         database=database,
         clock=clock,
         leases=leases,
         agents=conversations,
-        surroundings=surroundings,
+        deps=deps,
         timing=timing,
     )
 
@@ -96,11 +94,11 @@ def _on_dead(alerts: Alerts, dead: Callable[[DeadLetter], None], letter: DeadLet
     dead(letter)
 
 
-def _dead_letter_notice(phrase: Catalogue, letter: DeadLetter) -> Say | None:
+def _dead_letter_notice(phrase: Catalogue, letter: DeadLetter) -> OutgoingMessage | None:
     incoming = letter.incoming
     told = phrase("dead_letter", incoming.language, attempts=letter.attempts)
     text = phrase("with_ref", incoming.language, text=told, ref=f"in-{letter.inbox_id}")
-    return Say(
+    return OutgoingMessage(
         text=text,
         kind="notice",
         reply_to=incoming.message_ref,
@@ -109,9 +107,9 @@ def _dead_letter_notice(phrase: Catalogue, letter: DeadLetter) -> Say | None:
     )
 
 
-def _locked_notice(phrase: Catalogue, lock_timeout_ms: int, incoming: Incoming) -> Say:
+def _locked_notice(phrase: Catalogue, lock_timeout_ms: int, incoming: Incoming) -> OutgoingMessage:
     text = phrase("locked", incoming.language, minutes=max(1, round(lock_timeout_ms / 60_000)))
-    return Say(
+    return OutgoingMessage(
         text=text,
         kind="notice",
         reply_to=incoming.message_ref,

@@ -28,7 +28,7 @@ from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
 from gateway.running.accounts import Accounts
-from gateway.running.agents import Waking
+from gateway.running.agents import AgentFactory
 from gateway.running.alerts import DEAF_AFTER_S, Alerts
 from gateway.running.chosen import PARENT_SETTING, Chosen
 from gateway.running.model_health import ModelHealth
@@ -111,10 +111,10 @@ def stop_within(
 
 
 def wake_for_person(
-    waking: Waking, dispatcher: LocalDispatcher, conversation: ConversationId, row: int | None = None
+    agent_factory: AgentFactory, dispatcher: LocalDispatcher, conversation: ConversationId, row: int | None = None
 ) -> None:
     """Somebody has written there: what a goal does by itself gives way (SPEC §10.3)."""
-    waking.give_way(conversation)
+    agent_factory.give_way(conversation)
     dispatcher.wake(conversation, row)
 
 

@@ -5,13 +5,13 @@ from functools import partial
 
 from agent.between_turns import Jobs
 from agent.core.outbox import Button
-from agent.goals.desk import Goals
+from agent.goals.desk import GoalService
 from agent.goals.roles import Owned, RoleOf
 from agent.goals.stored import Goal
 from agent.goals.telling import Buttoned, Buttons, Offer
 from agent.inbox import AccessRole
 from agent.plans import stranded
-from agent.plans.desk import Plans
+from agent.plans.desk import PlanService
 from gateway.access.book import AccessBook
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import PRESS
@@ -44,8 +44,8 @@ class Abandoned:
     What the workflow gate made of a message that is one is offered no longer.
     """
 
-    goals: Goals
-    plans: Plans
+    goals: GoalService
+    plans: PlanService
     background: Jobs
     phrase: Catalogue
     delivery: Delivery
@@ -53,7 +53,7 @@ class Abandoned:
     def __call__(self, letter: DeadLetter) -> None:
         wake_up = letter.incoming.wake_up
         if wake_up is not None:
-            self.background.start(partial(self._put_down, wake_up.goal))
+            self.background.start(partial(self._pause, wake_up.goal))
         if letter.incoming.plan is not None:
             self.background.start(partial(self._put_plan_down, letter.incoming.plan.plan))
         elif wake_up is None:
@@ -66,7 +66,7 @@ class Abandoned:
             self.delivery.show_live(key, "")
             self.delivery.wake(key)
 
-    async def _put_down(self, id: int) -> None:
+    async def _pause(self, id: int) -> None:
         goal = await self.goals.abandon(id, self.phrase, goal_buttons(self.phrase))
         if goal is not None:
             key = ConversationKey.parse(goal.conversation)

@@ -13,7 +13,7 @@ from gateway.telemetry.trouble import Troubles
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 WELL_AFTER_S = 300.0  # who has run for so long runs
 
-_log = logging.getLogger("tieline.house")
+_log_loop = logging.getLogger("tieline.house")
 
 
 class Loops:
@@ -33,11 +33,11 @@ class Loops:
             try:
                 await self._watched(name, run, broken=broken)
             except StorageTrouble as error:  # told as the database's own, as damage is, and blocks readiness as that
-                _log.warning("%s: waits for the storage: %s", name, error)
+                _log_loop.warning("%s: waits for the storage: %s", name, error)
             except DatabaseDamaged as error:
-                _log.error("%s: %s", name, error)
+                _log_loop.error("%s: %s", name, error)
             except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6, for loops that nobody waits for
-                _log.exception("%s: broke, and is started again", name)
+                _log_loop.exception("%s: broke, and is started again", name)
                 broken = True
                 self._report(name, type(error).__name__)
             else:

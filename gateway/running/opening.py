@@ -16,10 +16,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from agent.core.clock import Clock
 from agent.storage.database import Database, OwnedDatabase
 from agent.storage.errors import StorageError
-from agent.storage.moments import from_us, to_us
-from agent.storage.retries import SteadyDatabase
-from gateway.channels.adapter import STORED_MOST, Place, Surroundings
-from gateway.channels.errors import HouseTrouble
+from agent.storage.moments import from_timestamp, to_timestamp
+from agent.storage.retries import RetryingDatabase
+from gateway.channels.adapter import STORED_MOST, AdapterContext, Place
+from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.keys import ConversationKey
 from gateway.config.settings import Settings
 from gateway.phrases.catalogue import Catalogue
@@ -54,10 +54,10 @@ async def open_all(
     Raises DatabaseUnusable with the fix.
     """
     owned = await open_database(settings.database.url, settings.home)
-    database = SteadyDatabase(
+    database = RetryingDatabase(
         owned, clock=clock, on_trouble=partial(_storage_trouble, troubles), on_damage=partial(_damage, troubles)
     )
-    surroundings = Surroundings(
+    adapter_context = AdapterContext(
         clock=clock,
         home=settings.home,
         known_places=partial(_known_places, database, clock),
@@ -67,19 +67,19 @@ async def open_all(
         store=partial(Kept, database, clock),
         not_taken=lambda inbound: phrase("not_taken", inbound.sender.language or "en"),
     )
-    return Foundation(owned=owned, database=database, accounts=Accounts(settings.channels, surroundings))
+    return Foundation(owned=owned, database=database, accounts=Accounts(settings.channels, adapter_context))
 
 
 async def _known_places(database: Database, clock: Clock, channel_type: str) -> Sequence[Place]:
     """Conversations of the last seven days, newest first. Raises HouseTrouble."""
-    since = to_us(clock.now() - KNOWN_FOR)
+    since = to_timestamp(clock.now() - KNOWN_FOR)
     with _lent():
         found = await database.read(lambda conn: places.known_places(conn, channel_type, since=since))
     return [
         Place(
             key=ConversationKey.parse(place.conversation),
             last_message_id=place.last_message_id,
-            last_at=from_us(place.last_at),
+            last_at=from_timestamp(place.last_at),
         )
         for place in found
     ]
@@ -94,14 +94,14 @@ class Kept:
     scope: str
 
     async def get(self, key: str) -> str | None:
-        now = to_us(self.clock.now())
+        now = to_timestamp(self.clock.now())
         with _lent():
             return await self.database.read(partial(adapter_store.get, scope=self.scope, key=key, now=now))
 
     async def put(self, key: str, value: str, *, until: datetime) -> None:
         if len(key) + len(value) > STORED_MOST:
             raise ValueError(f"{len(key) + len(value)} characters are too many to keep for {key[:80]!r}")
-        ends, now = to_us(until), to_us(self.clock.now())
+        ends, now = to_timestamp(until), to_timestamp(self.clock.now())
         work = partial(adapter_store.put, scope=self.scope, key=key, value=value, until=ends, now=now)
         with _lent():
             await self.database.write(work)
@@ -113,7 +113,7 @@ def _lent() -> Iterator[None]:
     try:
         yield
     except (StorageError, SQLAlchemyError) as error:
-        raise HouseTrouble(str(error).partition("\n")[0]) from error
+        raise GatewayUnavailable(str(error).partition("\n")[0]) from error
 
 
 def _damage(troubles: Troubles, reason: str) -> None:

@@ -13,7 +13,7 @@ from agent.core.ids import ConversationId
 from agent.goals import store as goals
 from agent.goals.stored import Goal
 from agent.goals.ticks import short
-from agent.ledger.accounts import Standing
+from agent.ledger.accounts import AccountBalance
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import amount
 from agent.memory import misses
@@ -21,7 +21,7 @@ from agent.providers.registry import Registry as Providers
 from agent.storage import approval_rows, outbox_rows
 from agent.storage.approval_rows import Approval
 from agent.storage.database import Database
-from agent.storage.moments import from_us
+from agent.storage.moments import from_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.conversations.registry import Registry as Conversations
 from gateway.dispatch.local import LocalDispatcher
@@ -36,7 +36,7 @@ from gateway.telemetry.trouble import Troubles
 from gateway.web.control import OperationError
 from gateway.web.facts import attention, figures, headline
 from gateway.web.health import Reason, not_ready
-from gateway.web.overview import Account, Awake, Budget, Overview, OwnWork, Pairing, Pending
+from gateway.web.overview import Account, ActiveConversation, Budget, Overview, OwnWork, Pairing, Pending
 
 RECENT = 10
 SHOWN_BUDGETS = 8
@@ -47,7 +47,7 @@ MISSES_OF = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OverviewDesk:
+class OverviewService:
     """Implements `gateway.web.overview.Desk`."""
 
     database: Database
@@ -77,7 +77,7 @@ class OverviewDesk:
         shown = [*awake[:SHOWN_AWAKE], *(ConversationId(one.conversation) for one in asked)]
         names = await self.database.read(lambda conn: {key: inbox_view.name_of(conn, key) for key in set(shown)})
         asking = {one.conversation for one in pending}
-        fleet = await self.database.read(lambda conn: goals.fleet(conn, None))
+        subagent_registry = await self.database.read(lambda conn: goals.subagent_registry(conn, None))
         requests = await self.operations.pair_list({})
         totals = self.metrics.totals
         return Overview(
@@ -90,7 +90,7 @@ class OverviewDesk:
             awake=tuple(self._awake(key, names[key], asks=key in asking) for key in awake[:SHOWN_AWAKE]),
             more_awake=max(0, len(awake) - SHOWN_AWAKE),
             pairings=tuple(_pairing(request) for request in requests),
-            goals=tuple(_own_work(goal) for goal in fleet[:MOST_GOALS]),
+            goals=tuple(_own_work(goal) for goal in subagent_registry[:MOST_GOALS]),
             troubles=self.troubles.recent(RECENT + len(self.troubles.open)),
             queue_depth=counted.waiting,
             outbox_open=counted.on_their_way,
@@ -176,13 +176,13 @@ class OverviewDesk:
             shown=self.redact(one.shown)[:LONGEST_PENDING],
             requester=one.requester or "",
             name=name,
-            asked_at=from_us(one.created_at),
-            expires_at=from_us(one.expires_at),
+            asked_at=from_timestamp(one.created_at),
+            expires_at=from_timestamp(one.expires_at),
         )
 
-    def _awake(self, conversation: ConversationId, name: str, *, asks: bool) -> Awake:
+    def _awake(self, conversation: ConversationId, name: str, *, asks: bool) -> ActiveConversation:
         provider, model = self.in_use(conversation) or ("", "")
-        return Awake(
+        return ActiveConversation(
             key=ConversationKey.parse(conversation),
             is_running=self.dispatcher.is_running(conversation),
             name=name,
@@ -206,7 +206,7 @@ def _counts(conn: Connection) -> _Counts:
     return _Counts(waiting, on_their_way, unanswered, undelivered)
 
 
-def _budget(standing: Standing) -> Budget:
+def _budget(standing: AccountBalance) -> Budget:
     pairs = []
     if standing.usd is not None:
         pairs.append((amount(standing.spent_usd, "usd"), amount(standing.usd, "usd")))

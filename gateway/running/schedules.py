@@ -18,8 +18,8 @@ from gateway.config.live import Live
 from gateway.phrases.catalogue import Catalogue
 from gateway.running.roles import is_blocked, role_today
 from gateway.scheduler.cron import parse_cron
-from gateway.scheduler.desk import Schedules
-from gateway.scheduler.firing import Surroundings
+from gateway.scheduler.desk import ScheduleService
+from gateway.scheduler.firing import FiringDeps
 from gateway.scheduler.misfires import ONE_SHOT, RECURRING, read_misfire
 from gateway.scheduler.mistakes import Mistake
 from gateway.scheduler.people import Zone
@@ -50,27 +50,27 @@ class Scheduling:
         *,
         deliver: Callable[[ConversationKey], None],
         work: Callable[[ConversationId], None],
-        tell_owner: Callable[[str, dict[str, object]], None],
+        notify_owner: Callable[[str, dict[str, object]], None],
         reachable: Callable[[ConversationId], bool],
     ) -> None:
         self._live = live
         self._book = book
         self._phrase = phrase
-        self._tell_owner = tell_owner
+        self._notify_owner = notify_owner
         self._reachable = reachable
         self.runner = Runner(
             database,
             clock,
-            surroundings=self._surroundings,
+            deps=self._deps,
             deliver=lambda conversation: deliver(ConversationKey.parse(conversation)),
             work=work,
             fired=metrics.fired,
             turned_off=self._turned_off,
         )
-        self.desk = Schedules(
+        self.service = ScheduleService(
             database,
             clock,
-            surroundings=self._surroundings,
+            deps=self._deps,
             changed=self.runner.look,
             deliver=lambda conversation: deliver(ConversationKey.parse(conversation)),
             work=work,
@@ -93,7 +93,7 @@ class Scheduling:
                 zone_source=zone.source,
                 misfire=read_misfire(late) if late else RECURRING,
             )
-            added = await self.desk.add(context.conversation, _creator(context), plan, name=name)
+            added = await self.service.add(context.conversation, _creator(context), plan, name=name)
         except Mistake as mistake:
             raise ToolError(mistake.said(self._phrase, "en")) from mistake
         return _told(added)
@@ -107,19 +107,19 @@ class Scheduling:
                 action="remind" if kind == REMINDER else "ask",
                 kind=kind,
                 text=task,
-                rule=read_moment(run_at, now=self.desk.now, zone=zone_named(known.name)),
+                rule=read_moment(run_at, now=self.service.now, zone=zone_named(known.name)),
                 said=run_at,
                 zone=known.name,
                 zone_source=known.source,
                 misfire=ONE_SHOT,
             )
-            added = await self.desk.add(context.conversation, _creator(context), plan, name=name)
+            added = await self.service.add(context.conversation, _creator(context), plan, name=name)
         except Mistake as mistake:
             raise ToolError(mistake.said(self._phrase, "en")) from mistake
         return _told(added)
 
     async def listed(self, context: ToolContext) -> str:
-        found = await self.desk.all_of(context.conversation)
+        found = await self.service.all_of(context.conversation)
         lines = [_line(schedule) for schedule in found[:MOST_LISTED]]
         if len(found) > MOST_LISTED:
             lines.append(f"and {len(found) - MOST_LISTED} more")
@@ -127,8 +127,8 @@ class Scheduling:
 
     async def cancel(self, name: str, context: ToolContext) -> str:
         try:
-            found = await self.desk.find(context.conversation, name)
-            await self.desk.remove(context.conversation, found.id, by=_creator(context))
+            found = await self.service.find(context.conversation, name)
+            await self.service.remove(context.conversation, found.id, by=_creator(context))
         except Mistake as mistake:
             raise ToolError(mistake.said(self._phrase, "en")) from mistake
         return f"Removed: {_line(found)}"
@@ -136,12 +136,12 @@ class Scheduling:
     async def _zone(self, given: str | None, context: ToolContext) -> Zone:
         if given:
             return Zone(zone_named(given).key, "given")
-        return await self.desk.zone_of(context.person, context.asker.zone)
+        return await self.service.zone_of(context.person, context.asker.zone)
 
     # -- what the room asks of the house
 
-    def _surroundings(self) -> Surroundings:
-        return Surroundings(
+    def _deps(self) -> FiringDeps:
+        return FiringDeps(
             phrase=self._phrase,
             settings=self._live.settings.scheduler,
             why_not=self._why_not,
@@ -168,7 +168,7 @@ class Scheduling:
 
     def _turned_off(self, schedule: Schedule) -> None:
         values: dict[str, object] = {"id": schedule.id, "title": schedule.title, "chat": schedule.conversation}
-        self._tell_owner("owner_schedule_off", values)
+        self._notify_owner("owner_schedule_off", values)
 
 
 def _quiet_hours(conn: Connection, conversation: ConversationId) -> Quiet | None:

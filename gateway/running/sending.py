@@ -9,10 +9,10 @@ from sqlalchemy import Connection, select
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
-from agent.core.outbox import FileRef, Say
+from agent.core.outbox import FileRef, OutgoingMessage
 from agent.storage import outbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.storage.tables import conversation
 from gateway.channels.keys import ConversationKey
 from gateway.router.attachments import safe_name
@@ -39,13 +39,15 @@ class Sending:
         self._serves = serves
 
     async def message(self, to: ConversationId, text: str, key: str) -> None:
-        await self._say(to, Say(text=text), key)
+        await self._say(to, OutgoingMessage(text=text), key)
 
     async def file(self, to: ConversationId, data: bytes, name: str, mime_type: str, caption: str, key: str) -> None:
         folder = hashlib.blake2b(f"{to}:{key}".encode(), digest_size=8).hexdigest()  # the same for a repeat
         path = FOLDER / folder / safe_name(name)
         await anyio.to_thread.run_sync(_keep, self._home / path, data)
-        await self._say(to, Say(text=caption, files=(FileRef(path=str(path), name=name, mime_type=mime_type),)), key)
+        await self._say(
+            to, OutgoingMessage(text=caption, files=(FileRef(path=str(path), name=name, mime_type=mime_type),)), key
+        )
 
     async def knows(self, conversation: ConversationId) -> bool:
         try:
@@ -54,7 +56,7 @@ class Sending:
             return False
         return self._serves(key) and await self._database.read(lambda conn: _is_there(conn, conversation))
 
-    async def _say(self, to: ConversationId, say: Say, key: str) -> None:
+    async def _say(self, to: ConversationId, say: OutgoingMessage, key: str) -> None:
         def write(conn: Connection) -> None:
             outbox_rows.add(
                 conn,
@@ -63,7 +65,7 @@ class Sending:
                 part=0,
                 dedup=f"tool:{to}:{key}",
                 say=say,
-                at=to_us(self._clock.now()),
+                at=to_timestamp(self._clock.now()),
             )
 
         await self._database.write(write)

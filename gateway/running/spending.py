@@ -7,7 +7,7 @@ from agent.core.clock import Clock
 from agent.core.events import EventBus, Published
 from agent.core.ids import ConversationId
 from agent.core.ids_source import random_uuid
-from agent.core.outbox import Buttons, Say
+from agent.core.outbox import Buttons, OutgoingMessage
 from agent.core.provider_events import BudgetReached
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
@@ -46,7 +46,7 @@ def places_of(conversation: ConversationId) -> tuple[str, ...]:
     return (conversation, *around, key.channel_type)
 
 
-class SpendingDesk:
+class SpendingService:
     """Tells the owners of budgets that come near or are used up, and the refused when more is allowed."""
 
     def __init__(self, bus: EventBus, alerts: Alerts, notices: Notices, phrase: Catalogue) -> None:
@@ -73,7 +73,7 @@ class SpendingDesk:
         for conversation, (language, approvals) in self._refused.pop(account, {}).items():
             if conversation == str(where):
                 continue
-            say = Say(text=self._phrase("budget_allowed", language), kind="notice", verbatim=True)
+            say = OutgoingMessage(text=self._phrase("budget_allowed", language), kind="notice", verbatim=True)
             dedup = f"budget:{account.scope}:{account.name}:{account.period}:{approvals}:{conversation}"
             await self._notices.say(ConversationKey.parse(conversation), say, dedup=dedup)
 

@@ -14,7 +14,7 @@ from agent.memory import misses
 from agent.storage import cleaning
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.tools.mcp.complaints import bounded
 from agent.tools.overflow import FOLDER as OUTPUTS
 from agent.tools.workspace import FOLDER as WORKSPACES
@@ -66,21 +66,21 @@ class Upkeep:
         await self._tidy_rows(retention, now)
 
     async def _tidy_rows(self, retention: RetentionSettings, now: datetime) -> None:
-        inbox_before = to_us(now - timedelta(days=retention.inbox_days))
-        outbox_before = to_us(now - timedelta(days=retention.outbox_days))
+        inbox_before = to_timestamp(now - timedelta(days=retention.inbox_days))
+        outbox_before = to_timestamp(now - timedelta(days=retention.outbox_days))
         pruning = partial(
             prune,
             inbox_before=inbox_before,
             outbox_before=outbox_before,
-            audit_before=to_us(now - timedelta(days=retention.audit_days)),
-            runs_before=to_us(now - timedelta(days=self._ledger_days())),
-            now=to_us(now),
+            audit_before=to_timestamp(now - timedelta(days=retention.audit_days)),
+            runs_before=to_timestamp(now - timedelta(days=self._ledger_days())),
+            now=to_timestamp(now),
         )
         while await self._database.write(pruning) >= BATCH:
             await self._clock.sleep(0.2)
         misses_before = int((now - timedelta(days=self._miss_days())).timestamp())
         await self._database.write(partial(misses.prune, before_s=misses_before))
-        await self._clean(to_us(now))
+        await self._clean(to_timestamp(now))
 
     async def _tidy_files(self, retention: RetentionSettings, now: datetime) -> None:
         at = now.timestamp()

@@ -9,10 +9,10 @@ from sqlalchemy import Connection
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.scheduler import ledger, people, store
 from gateway.scheduler.checking import check_right, check_room, checked_first, first_moment
-from gateway.scheduler.firing import Done, Surroundings, advance, start
+from gateway.scheduler.firing import Done, FiringDeps, advance, start
 from gateway.scheduler.ledger import Cost, Entry
 from gateway.scheduler.misfires import Misfire
 from gateway.scheduler.mistakes import Mistake
@@ -33,7 +33,7 @@ class Detail:
     cost: Cost
 
 
-class Schedules:
+class ScheduleService:
     """`changed` wakes the runner; `deliver` and `work` tell of committed rows; `serves` knows the accounts."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Schedules:
         database: Database,
         clock: Clock,
         *,
-        surroundings: Callable[[], Surroundings],
+        deps: Callable[[], FiringDeps],
         changed: Callable[[], None],
         deliver: Callable[[ConversationId], None],
         work: Callable[[ConversationId], None],
@@ -49,7 +49,7 @@ class Schedules:
     ) -> None:
         self._database = database
         self._clock = clock
-        self._surroundings = surroundings
+        self._deps = deps
         self._changed = changed
         self._deliver = deliver
         self._work = work
@@ -61,7 +61,7 @@ class Schedules:
 
     @property
     def settings(self) -> SchedulerSettings:
-        return self._surroundings().settings
+        return self._deps().settings
 
     # -- zones
 
@@ -72,7 +72,7 @@ class Schedules:
 
     async def asks_for_zone(self, person: str) -> bool:
         """Whether to ask them now: once, as long as they do not tell."""
-        at = to_us(self.now)
+        at = to_timestamp(self.now)
         return await self._database.write(lambda conn: people.note_asked(conn, person, at=at))
 
     async def set_zone(self, person: str, zone: str) -> tuple[Schedule, ...]:
@@ -111,7 +111,7 @@ class Schedules:
                 return known
             if name is not None and (known := store.by_name(conn, conversation, name)) is not None:
                 check_right(known, creator)
-                store.rewrite(conn, known.id, plan, first, at=to_us(now), creator=creator)
+                store.rewrite(conn, known.id, plan, first, at=to_timestamp(now), creator=creator)
                 return _again(conn, known.id)
             check_room(store.counts(conn, conversation, creator.person), self.settings)
             added = store.add(
@@ -122,7 +122,7 @@ class Schedules:
                 creator=creator,
                 plan=plan,
                 due=first,
-                at=to_us(now),
+                at=to_timestamp(now),
             )
             if added is None:  # another process was quicker
                 raise Mistake("schedule_taken", name=name or "")
@@ -138,7 +138,7 @@ class Schedules:
         first = self._checked(conversation, plan, None, by, now)
 
         def work(conn: Connection) -> Schedule:
-            store.rewrite(conn, _there(conn, conversation, id).id, plan, first, at=to_us(now))
+            store.rewrite(conn, _there(conn, conversation, id).id, plan, first, at=to_timestamp(now))
             return _again(conn, id)
 
         edited = await self._database.write(work)
@@ -175,7 +175,7 @@ class Schedules:
         """It does not happen until it is resumed."""
 
         def work(conn: Connection, now: datetime) -> None:
-            store.turn_off(conn, _there(conn, conversation, id).id, "paused", None, at=to_us(now))
+            store.turn_off(conn, _there(conn, conversation, id).id, "paused", None, at=to_timestamp(now))
 
         return await self._change(id, work)
 
@@ -184,7 +184,7 @@ class Schedules:
 
         def work(conn: Connection, now: datetime) -> None:
             schedule = _there(conn, conversation, id)
-            store.rewrite(conn, id, schedule.plan, first_moment(schedule.plan, now), at=to_us(now))
+            store.rewrite(conn, id, schedule.plan, first_moment(schedule.plan, now), at=to_timestamp(now))
 
         return await self._change(id, work)
 
@@ -192,7 +192,7 @@ class Schedules:
         """What becomes of its missed moments; it stays as it is otherwise, on or off."""
 
         def work(conn: Connection, now: datetime) -> None:
-            store.set_misfire(conn, _there(conn, conversation, id).id, misfire, at=to_us(now))
+            store.set_misfire(conn, _there(conn, conversation, id).id, misfire, at=to_timestamp(now))
 
         return await self._change(id, work)
 
@@ -204,7 +204,9 @@ class Schedules:
             if not schedule.recurs or schedule.due is None:
                 raise Mistake("schedule_no_skip", id=id)
             due = schedule.due
-            ledger.note(conn, schedule, key=due.key, due_at=to_us(due.at), outcome="skipped", at=to_us(now))
+            ledger.note(
+                conn, schedule, key=due.key, due_at=to_timestamp(due.at), outcome="skipped", at=to_timestamp(now)
+            )
             advance(conn, schedule, after=max(now, due.at), now=now)
 
         return await self._change(id, work)
@@ -216,7 +218,7 @@ class Schedules:
         def work(conn: Connection, now: datetime) -> None:
             done.clear()
             schedule = _there(conn, conversation, id)
-            start(conn, schedule, key=f"now:{origin}", at=now, now=now, around=self._surroundings(), done=done)
+            start(conn, schedule, key=f"now:{origin}", at=now, now=now, around=self._deps(), done=done)
 
         schedule = await self._change(id, work)
         for key in done.deliver:

@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.inbox import AccessRole
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.storage.payloads import encode_incoming
 from gateway.phrases.catalogue import Catalogue
 from gateway.scheduler import ledger, store, wording
@@ -36,7 +36,7 @@ _log = logging.getLogger("tieline.scheduler")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class FiringDeps:
     """What firing asks of the house; all of it is quick and does no I/O but through the connection.
 
     `why_not` says why nothing may be done for the schedule's creator there, or None; `role` is the creator's now, which
@@ -71,15 +71,17 @@ class Done:
         self.agents = 0
 
 
-def act(conn: Connection, schedule: Schedule, now: datetime, around: Surroundings, done: Done) -> None:
+def act(conn: Connection, schedule: Schedule, now: datetime, around: FiringDeps, done: Done) -> None:
     """Do what is due. The schedule was read under a lock in this transaction."""
     assert schedule.due is not None
-    if _is_out_of_reach(conn, schedule, now, around, done) or _is_unheard(conn, schedule, now, around, done):
+    if _is_out_of_reach(conn, schedule, now, around, done) or _is_hidden_from_history(
+        conn, schedule, now, around, done
+    ):
         return
     quiet = around.quiet(conn, schedule.conversation) if schedule.recurs else None
     until = quiet.ends_after(now) if quiet is not None else None
     if until is not None:
-        store.move(conn, schedule.id, schedule.due, until, held=True, at=to_us(now))
+        store.move(conn, schedule.id, schedule.due, until, held=True, at=to_timestamp(now))
         return
     moments = due(schedule.plan.rule, schedule.zone, first=schedule.due, now=now, most=MOST_COUNTED)
     grace = timedelta(seconds=around.settings.late_after_s)
@@ -97,18 +99,18 @@ def compute(conn: Connection, schedule: Schedule, now: datetime) -> None:
     """Find out when an active schedule is due of which that is not known; it does not fire for it (G-15)."""
     first = first_after(schedule.plan.rule, schedule.zone, now)
     if first is None:
-        store.turn_off(conn, schedule.id, "failed", "it has no moment to come", at=to_us(now))
+        store.turn_off(conn, schedule.id, "failed", "it has no moment to come", at=to_timestamp(now))
     else:
-        store.move(conn, schedule.id, first, first.at, held=False, at=to_us(now))
+        store.move(conn, schedule.id, first, first.at, held=False, at=to_timestamp(now))
 
 
 def advance(conn: Connection, schedule: Schedule, *, after: datetime, now: datetime) -> Occurrence | None:
     """On to its next moment; one that has none has ended."""
     following = first_after(schedule.plan.rule, schedule.zone, after) if schedule.recurs else None
     if following is None:
-        store.end(conn, schedule.id, at=to_us(now))
+        store.end(conn, schedule.id, at=to_timestamp(now))
     else:
-        store.move(conn, schedule.id, following, following.at, held=False, at=to_us(now))
+        store.move(conn, schedule.id, following, following.at, held=False, at=to_timestamp(now))
     return following
 
 
@@ -119,7 +121,7 @@ def start(
     key: str,
     at: datetime,
     now: datetime,
-    around: Surroundings,
+    around: FiringDeps,
     done: Done,
     late: bool = False,
     stands_for: int = 0,
@@ -131,9 +133,9 @@ def start(
         conn,
         schedule,
         key=key,
-        due_at=to_us(at),
+        due_at=to_timestamp(at),
         outcome=outcome,
-        at=to_us(now),
+        at=to_timestamp(now),
         dedup=dedup,
         count=1 + stands_for,
     )
@@ -149,49 +151,51 @@ def start(
     return True
 
 
-def turn_off(conn: Connection, schedule: Schedule, why: str, now: datetime, around: Surroundings, done: Done) -> None:
+def turn_off(conn: Connection, schedule: Schedule, why: str, now: datetime, around: FiringDeps, done: Done) -> None:
     """After too many failures: it stays, visible and off, and those concerned are told."""
-    store.turn_off(conn, schedule.id, "failed", why, at=to_us(now))
+    store.turn_off(conn, schedule.id, "failed", why, at=to_timestamp(now))
     done.turned_off.append(schedule)
     if not conversation_rows.is_gone(conn, schedule.conversation):
         text = around.phrase(
             "schedule_turned_off", schedule.creator.language, id=schedule.id, title=schedule.title, why=why
         )
-        _say(conn, schedule, text, f"rem:{schedule.id}:off:{to_us(now)}", now)
+        _say(conn, schedule, text, f"rem:{schedule.id}:off:{to_timestamp(now)}", now)
         done.deliver.add(schedule.conversation)
 
 
 def count_failure(
-    conn: Connection, schedule: Schedule, why: str, now: datetime, around: Surroundings, done: Done
+    conn: Connection, schedule: Schedule, why: str, now: datetime, around: FiringDeps, done: Done
 ) -> bool:
     """One more in a row; True when that was one too many. A one-shot that is not off is tried again."""
     failures = schedule.failures + 1
-    store.count_failures(conn, schedule.id, failures, at=to_us(now))
+    store.count_failures(conn, schedule.id, failures, at=to_timestamp(now))
     if failures >= around.settings.max_failures:
         turn_off(conn, schedule, why, now, around, done)
         return True
     if not schedule.recurs and schedule.due is not None:
         again = now + TRY_AGAIN[min(failures, len(TRY_AGAIN)) - 1]
-        store.move(conn, schedule.id, schedule.due, again, held=False, at=to_us(now))
+        store.move(conn, schedule.id, schedule.due, again, held=False, at=to_timestamp(now))
     return False
 
 
-def _is_out_of_reach(conn: Connection, schedule: Schedule, now: datetime, around: Surroundings, done: Done) -> bool:
+def _is_out_of_reach(conn: Connection, schedule: Schedule, now: datetime, around: FiringDeps, done: Done) -> bool:
     """The place is closed or its creator may not: noted, counted, and nothing is started."""
     assert schedule.due is not None
     gone = conversation_rows.is_gone(conn, schedule.conversation)
     why = around.phrase("schedule_gone", schedule.creator.language) if gone else around.why_not(schedule)
     if why is None:
         return False
-    key, at = _attempt(schedule, schedule.due.key), to_us(schedule.due.at)
-    ledger.note(conn, schedule, key=key, due_at=at, outcome="unreachable", at=to_us(now))
+    key, at = _attempt(schedule, schedule.due.key), to_timestamp(schedule.due.at)
+    ledger.note(conn, schedule, key=key, due_at=at, outcome="unreachable", at=to_timestamp(now))
     done.outcomes.append(("unreachable", (now - schedule.due.at).total_seconds()))
     if not count_failure(conn, schedule, why, now, around, done) and schedule.recurs:
         advance(conn, schedule, after=max(now, schedule.due.at), now=now)
     return True
 
 
-def _is_unheard(conn: Connection, schedule: Schedule, now: datetime, around: Surroundings, done: Done) -> bool:
+def _is_hidden_from_history(
+    conn: Connection, schedule: Schedule, now: datetime, around: FiringDeps, done: Done
+) -> bool:
     """The account's login is refused: no model is paid for what nobody can read (Z-36).
 
     A recurring schedule waits for its next moment, a one-shot for the login. Neither counts as failed, as neither did.
@@ -200,22 +204,22 @@ def _is_unheard(conn: Connection, schedule: Schedule, now: datetime, around: Sur
     assert schedule.due is not None
     if schedule.plan.action == "remind" or around.reachable(schedule.conversation):
         return False
-    key, at = f"{_attempt(schedule, schedule.due.key)}@login", to_us(schedule.due.at)
-    if ledger.note(conn, schedule, key=key, due_at=at, outcome="unreachable", at=to_us(now)):
+    key, at = f"{_attempt(schedule, schedule.due.key)}@login", to_timestamp(schedule.due.at)
+    if ledger.note(conn, schedule, key=key, due_at=at, outcome="unreachable", at=to_timestamp(now)):
         done.outcomes.append(("unreachable", (now - schedule.due.at).total_seconds()))
     if schedule.recurs:
         advance(conn, schedule, after=max(now, schedule.due.at), now=now)
     else:
-        store.move(conn, schedule.id, schedule.due, now + LOGIN_PAUSE, held=False, at=to_us(now))
+        store.move(conn, schedule.id, schedule.due, now + LOGIN_PAUSE, held=False, at=to_timestamp(now))
     return True
 
 
-def _fire(conn: Connection, schedule: Schedule, fire: Fire, now: datetime, around: Surroundings, done: Done) -> None:
+def _fire(conn: Connection, schedule: Schedule, fire: Fire, now: datetime, around: FiringDeps, done: Done) -> None:
     at = fire.occurrence.at
     if schedule.recurs and schedule.plan.action != "remind" and ledger.is_waiting(conn, schedule):
         # One run of a schedule at a time: a slow model must not make it pile up (SPEC §20.3, max_instances 1).
         ledger.note(
-            conn, schedule, key=fire.occurrence.key, due_at=to_us(at), outcome="overlap", at=to_us(now),
+            conn, schedule, key=fire.occurrence.key, due_at=to_timestamp(at), outcome="overlap", at=to_timestamp(now),
             count=1 + fire.stands_for,
         )  # fmt: skip
         done.outcomes.append(("overlap", (now - at).total_seconds()))
@@ -243,7 +247,7 @@ def _write_off(
     schedule: Schedule,
     missed: tuple[Occurrence, ...],
     now: datetime,
-    around: Surroundings,
+    around: FiringDeps,
     done: Done,
     *,
     tell: bool,
@@ -251,7 +255,13 @@ def _write_off(
     """One row for all of them; told in the chat unless something fires in their place or nobody wants to know."""
     last = missed[-1]
     noted = ledger.note(
-        conn, schedule, key=last.key, due_at=to_us(last.at), outcome="missed", at=to_us(now), count=len(missed)
+        conn,
+        schedule,
+        key=last.key,
+        due_at=to_timestamp(last.at),
+        outcome="missed",
+        at=to_timestamp(now),
+        count=len(missed),
     )
     done.outcomes.append(("missed", (now - last.at).total_seconds()))
     if noted and tell and schedule.plan.misfire.policy != "skip" and schedule.plan.action != "heartbeat":
@@ -262,15 +272,15 @@ def _write_off(
 
 
 def _say(conn: Connection, schedule: Schedule, text: str, dedup: str, now: datetime) -> None:
-    say = Say(text=text, kind="notice", verbatim=True)
-    conversation_rows.ensure(conn, schedule.conversation, to_us(now))
+    say = OutgoingMessage(text=text, kind="notice", verbatim=True)
+    conversation_rows.ensure(conn, schedule.conversation, to_timestamp(now))
     outbox_rows.add(
-        conn, conversation=schedule.conversation, inbox_id=None, part=0, dedup=dedup, say=say, at=to_us(now)
+        conn, conversation=schedule.conversation, inbox_id=None, part=0, dedup=dedup, say=say, at=to_timestamp(now)
     )
 
 
 def _wake(
-    conn: Connection, schedule: Schedule, text: str, dedup: str, now: datetime, around: Surroundings, done: Done
+    conn: Connection, schedule: Schedule, text: str, dedup: str, now: datetime, around: FiringDeps, done: Done
 ) -> None:
     """Into the conversation's inbox, ahead of what people say: it was asked for first (Z-22).
 
@@ -279,15 +289,15 @@ def _wake(
     """
     done.agents += 1
     later = max(0, done.agents - AT_ONCE) * around.settings.spread_s
-    is_put_off = later > 0 or schedule.plan.action == "heartbeat"
+    is_postponed = later > 0 or schedule.plan.action == "heartbeat"
     inbox_rows.admit(
         conn,
         conversation=schedule.conversation,
         kind="reminder",
         dedup=dedup,
         payload=encode_incoming(wording.incoming(schedule, text, around.role(schedule), now)),
-        at=to_us(now),
-        not_before=to_us(now + timedelta(seconds=later)) if is_put_off else None,
+        at=to_timestamp(now),
+        not_before=to_timestamp(now + timedelta(seconds=later)) if is_postponed else None,
         limit=None,
     )
     done.work.add(schedule.conversation)

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.scheduler import store
 
 _log = logging.getLogger("tieline.scheduler")
@@ -22,4 +22,4 @@ def guarded(conn: Connection, schedule: int, now: datetime, work: Callable[[], N
         raise  # the database's trouble, not the schedule's
     except Exception as error:  # noqa: BLE001 - the seam of one schedule's work, as a turn is of one message's
         _log.exception("schedule %d cannot be worked with", schedule)
-        store.turn_off(conn, schedule, "failed", type(error).__name__, at=to_us(now))
+        store.turn_off(conn, schedule, "failed", type(error).__name__, at=to_timestamp(now))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from agent.storage.conflicts import or_ignore, or_update
-from agent.storage.hot import Hot
+from agent.storage.hot import CompiledStatement
 from gateway.scheduler.schedule import ZoneSource
 from gateway.scheduler.zones import is_zone
 from gateway.storage.tables import person_zone as table
@@ -13,7 +13,7 @@ from gateway.storage.tables import person_zone as table
 _WHO = table.c.person == bindparam("who")
 _SET = or_update(insert(table), key=("person",), columns=("zone", "updated_at"))
 _ASKED = or_ignore(insert(table)).returning(table.c.person)
-_GET = Hot(select(table.c.zone).where(_WHO))  # every turn tells its model the time
+_GET = CompiledStatement(select(table.c.zone).where(_WHO))  # every turn tells its model the time
 _FORGET = delete(table).where(_WHO)
 
 

@@ -37,7 +37,7 @@ class Step:
 
 
 @dataclass(slots=True, kw_only=True)
-class Said:
+class ParsedPhrase:
     """The pieces that were said, and the words of each."""
 
     every: Step | None = None
@@ -75,7 +75,7 @@ class Said:
         part = self.part
         return tuple(in_part(clock, part) for clock in self.clocks) if part else same_half(self.clocks)
 
-    def joined(self, other: "Said") -> "Said":
+    def joined(self, other: "ParsedPhrase") -> "ParsedPhrase":
         """Both together: they have no piece in common."""
         both = replace(self, words={**self.words, **other.words})
         for piece in other.words:
@@ -84,18 +84,18 @@ class Said:
         return both
 
 
-def read_pieces(words: Words, today: date, *, in_front: bool = True, again: bool = False) -> Said | None:
+def read_pieces(words: Words, today: date, *, in_front: bool = True, again: bool = False) -> ParsedPhrase | None:
     """Every piece that the next words tell; None when they tell of no time.
 
     `in_front` of a text a part of the day may stand alone ("evening film"); `again`: that it recurs was said elsewhere.
     """
-    said = Said()
+    said = ParsedPhrase()
     while _one_more(words, said, today, in_front=in_front, again=again):
         pass
     return said if said.words else None
 
 
-def _one_more(words: Words, said: Said, today: date, *, in_front: bool, again: bool) -> bool:
+def _one_more(words: Words, said: ParsedPhrase, today: date, *, in_front: bool, again: bool) -> bool:
     if not _may_begin(words.next):
         return False
     recurs = again or said.every is not None
@@ -133,13 +133,13 @@ def _may_begin(word: str) -> bool:
 # --- one moment -------------------------------------------------------------------------------------
 
 
-def _delay(words: Words, said: Said) -> Amount | None:
+def _delay(words: Words, said: ParsedPhrase) -> Amount | None:
     if said.names_a_day:
         return None
     return read_plus(words) or (read_amount(words) if words.take(say.WITHIN) else None)
 
 
-def _day(words: Words, said: Said, today: date) -> date | None:
+def _day(words: Words, said: ParsedPhrase, today: date) -> date | None:
     if said.names_a_day:
         return None
     if "part" not in said.words and (tonight := words.take(say.TONIGHT)):
@@ -148,7 +148,7 @@ def _day(words: Words, said: Said, today: date) -> date | None:
     return read_day(words, today)
 
 
-def _month_day(words: Words, said: Said, *, recurs: bool) -> MonthDay | None:
+def _month_day(words: Words, said: ParsedPhrase, *, recurs: bool) -> MonthDay | None:
     """Behind "every …" only with "on": the text may begin with a number."""
     if said.names_a_day or (not words.take(say.ON) and recurs):
         return None
@@ -156,7 +156,7 @@ def _month_day(words: Words, said: Said, *, recurs: bool) -> MonthDay | None:
     return read_month_day(words)
 
 
-def _weekdays(words: Words, said: Said, *, recurs: bool) -> tuple[int, ...] | None:
+def _weekdays(words: Words, said: ParsedPhrase, *, recurs: bool) -> tuple[int, ...] | None:
     if said.names_a_day and not (said.words.keys() == {"delay"} and not said.is_by_the_clock):
         return None  # behind "in 2 weeks" it is read and refused
     if recurs:
@@ -179,7 +179,7 @@ def _days_of_month(words: Words) -> tuple[str, ...] | None:
     return days
 
 
-def _part(words: Words, said: Said, *, in_front: bool) -> say.Part | None:
+def _part(words: Words, said: ParsedPhrase, *, in_front: bool) -> say.Part | None:
     """A noun in front of everything, or right behind a day."""
     last = next(reversed(said.words), None)
     behind_a_day = last in ("day", "month_day", "weekdays") or (last == "every" and bool(said.weekdays))
@@ -189,7 +189,7 @@ def _part(words: Words, said: Said, *, in_front: bool) -> say.Part | None:
 # --- again and again --------------------------------------------------------------------------------
 
 
-def _every(words: Words, said: Said) -> Step | None:
+def _every(words: Words, said: ParsedPhrase) -> Step | None:
     """How often, with the days that stand right behind "every"."""
     begin = words.at
     if adverb := words.take(say.ADVERBS):
@@ -208,7 +208,7 @@ def _every(words: Words, said: Said) -> Step | None:
     return _every_weekday(words, said, begin) or _every_month_day(words, said, begin) or _every_so_often(words)
 
 
-def _days_of_every_month(words: Words, said: Said, begin: int) -> Step | None:
+def _days_of_every_month(words: Words, said: ParsedPhrase, begin: int) -> Step | None:
     """On the 1st of every month; am ersten jeden Monats."""
     days = read_month_days(words)
     if days is None or of_the_month(words) != "every":
@@ -217,7 +217,7 @@ def _days_of_every_month(words: Words, said: Said, begin: int) -> Step | None:
     return Step(count=1, unit="months")
 
 
-def _every_weekday(words: Words, said: Said, begin: int) -> Step | None:
+def _every_weekday(words: Words, said: ParsedPhrase, begin: int) -> Step | None:
     """Every Monday; every other Monday."""
     at = words.at
     number = None if words.next in say.GROUPS else words.try_to(lambda: read_number(words))
@@ -229,7 +229,7 @@ def _every_weekday(words: Words, said: Said, begin: int) -> Step | None:
     return Step(count=_whole(number, "weeks"), unit="weeks")
 
 
-def _every_month_day(words: Words, said: Said, begin: int) -> Step | None:
+def _every_month_day(words: Words, said: ParsedPhrase, begin: int) -> Step | None:
     found = None if said.month_day else read_month_day(words)
     if found is None:
         return None
@@ -281,7 +281,7 @@ def _next_week(words: Words) -> str | None:
     return words.try_to(lambda: (words.take(say.NEXT) and words.take(say.UNITS)) or None)
 
 
-def _bound(words: Words, said: Said, today: date, *, recurs: bool) -> object | None:
+def _bound(words: Words, said: ParsedPhrase, today: date, *, recurs: bool) -> object | None:
     """Until Friday, ab morgen, for 3 days, in december, except Friday: understood as a bound, which no rule has."""
     if said.words and (week := _next_week(words)):
         return week

@@ -10,7 +10,7 @@ from typing import assert_never
 from gateway.scheduler import vocabulary as say
 from gateway.scheduler.clock_times import Clock, checked_window
 from gateway.scheduler.mistakes import Mistake
-from gateway.scheduler.pieces import Said
+from gateway.scheduler.pieces import ParsedPhrase
 from gateway.scheduler.rules import Calendar, Every, Line, Rule, Stride, Unit
 
 _DAY_MINUTES = 24 * 60
@@ -18,7 +18,7 @@ _MONTHS = range(1, 13)
 _MORNING = Clock(hour=say.DAY_HOUR)
 
 
-def recurring(said: Said, local: datetime, now: datetime) -> Rule:
+def recurring(said: ParsedPhrase, local: datetime, now: datetime) -> Rule:
     """The rule; `local` is the wall clock now. Raises Mistake."""
     step = said.every
     assert step is not None
@@ -37,7 +37,7 @@ def recurring(said: Said, local: datetime, now: datetime) -> Rule:
             assert_never(step.unit)
 
 
-def _by_the_clock(said: Said, seconds: int, now: datetime) -> Rule:
+def _by_the_clock(said: ParsedPhrase, seconds: int, now: datetime) -> Rule:
     """Every so many seconds; within a window or on some days by the wall clock, from the window's beginning on."""
     said.only("every", "window", "weekdays")
     if said.window is None and not said.weekdays:
@@ -53,7 +53,7 @@ def _by_the_clock(said: Said, seconds: int, now: datetime) -> Rule:
     return _calendar(times, Line(weekdays=said.weekdays))
 
 
-def _daily(said: Said, count: int, local: datetime) -> Rule:
+def _daily(said: ParsedPhrase, count: int, local: datetime) -> Rule:
     if count == 1 and len(said.weekdays) > 1:  # daily from Monday to Friday
         return _weekly(said, 1, local)
     said.only("every", "clocks", "part")
@@ -61,7 +61,7 @@ def _daily(said: Said, count: int, local: datetime) -> Rule:
     return _calendar(times, Line()) if count == 1 else _stride("days", count, local.date(), times)
 
 
-def _weekly(said: Said, count: int, local: datetime) -> Rule:
+def _weekly(said: ParsedPhrase, count: int, local: datetime) -> Rule:
     said.only("every", "clocks", "part", "weekdays")
     days = said.weekdays or (local.weekday(),)
     times = _on_the_day(said, said.times(_MORNING if said.weekdays else _now(local)))
@@ -72,7 +72,7 @@ def _weekly(said: Said, count: int, local: datetime) -> Rule:
     return _stride("weeks", count, local.date() + timedelta((days[0] - local.weekday()) % 7), times)
 
 
-def _monthly(said: Said, count: int, local: datetime) -> Rule:
+def _monthly(said: ParsedPhrase, count: int, local: datetime) -> Rule:
     said.only("every", "clocks", "part", "days_of_month")
     times = _on_the_day(said, said.times(_MORNING))
     days = said.days_of_month or (str(local.day),)
@@ -84,7 +84,7 @@ def _monthly(said: Said, count: int, local: datetime) -> Rule:
     return _stride("months", count, _next_with(int(day), local.date()), times)
 
 
-def _yearly(said: Said, count: int, local: datetime) -> Rule:
+def _yearly(said: ParsedPhrase, count: int, local: datetime) -> Rule:
     said.only("every", "clocks", "part", "month_day")
     named = said.month_day
     if named is None:
@@ -102,7 +102,7 @@ def _yearly(said: Said, count: int, local: datetime) -> Rule:
 # --- parts of rules ---------------------------------------------------------------------------------
 
 
-def _on_the_day(said: Said, clocks: Iterable[Clock]) -> list[time]:
+def _on_the_day(said: ParsedPhrase, clocks: Iterable[Clock]) -> list[time]:
     """Raises Mistake for a time in the night that follows: people do not agree which day has it."""
     found = list(clocks)
     for clock in found:

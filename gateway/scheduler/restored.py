@@ -9,7 +9,7 @@ from functools import partial
 
 from sqlalchemy import Connection, inspect
 
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.phrases.catalogue import Catalogue
 from gateway.scheduler import ledger, store
 from gateway.scheduler.guarding import guarded
@@ -33,8 +33,8 @@ def put_aside(conn: Connection, now: datetime, phrase: Catalogue) -> int:
         for entry in entries:
             guarded(conn, entry.schedule, now, partial(_close, conn, entry, now, phrase, concerned))
         after = entries[-1].id
-    while (earliest := store.earliest(conn)) is not None and earliest <= to_us(now):
-        for schedule in store.due(conn, now=to_us(now), most=BATCH):
+    while (earliest := store.earliest(conn)) is not None and earliest <= to_timestamp(now):
+        for schedule in store.due(conn, now=to_timestamp(now), most=BATCH):
             _pass_over(conn, schedule, now, phrase)
             concerned.add(schedule.id)
     return len(concerned)
@@ -46,7 +46,7 @@ def _close(conn: Connection, entry: Entry, now: datetime, phrase: Catalogue, con
     if found.run == "ok" and found.delivery in ("sent", "none"):
         return
     delivery = found.delivery or ("dead" if found.run else "none")
-    ledger.settle(conn, entry, Finding(found.run or "failed", delivery), at=to_us(now))
+    ledger.settle(conn, entry, Finding(found.run or "failed", delivery), at=to_timestamp(now))
     schedule = store.by_id(conn, entry.schedule)
     if schedule is not None and schedule.state == "ended":
         _switch_off(conn, schedule, now, phrase)
@@ -56,13 +56,13 @@ def _close(conn: Connection, entry: Entry, now: datetime, phrase: Catalogue, con
 def _pass_over(conn: Connection, schedule: Schedule, now: datetime, phrase: Catalogue) -> None:
     assert schedule.due is not None
     due = schedule.due
-    ledger.note(conn, schedule, key=due.key, due_at=to_us(due.at), outcome="missed", at=to_us(now))
+    ledger.note(conn, schedule, key=due.key, due_at=to_timestamp(due.at), outcome="missed", at=to_timestamp(now))
     if schedule.recurs:
-        store.unset(conn, schedule.id, at=to_us(now))
+        store.unset(conn, schedule.id, at=to_timestamp(now))
     else:
         _switch_off(conn, schedule, now, phrase)
 
 
 def _switch_off(conn: Connection, schedule: Schedule, now: datetime, phrase: Catalogue) -> None:
     why = phrase("schedule_restored", schedule.creator.language)
-    store.turn_off(conn, schedule.id, "failed", why, at=to_us(now))
+    store.turn_off(conn, schedule.id, "failed", why, at=to_timestamp(now))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.scheduler import people, store
 from gateway.scheduler.occurrences import first_after
 from gateway.scheduler.rules import On, follows_the_wall
@@ -18,7 +18,7 @@ from gateway.scheduler.zones import zone_named
 
 def move(conn: Connection, person: str, zone: str, now: datetime) -> tuple[Schedule, ...]:
     """Note the zone; gives the schedules that were moved."""
-    people.set_zone(conn, person, zone, at=to_us(now))
+    people.set_zone(conn, person, zone, at=to_timestamp(now))
     moved = []
     for schedule in store.of_person(conn, person):
         plan = schedule.plan
@@ -38,9 +38,9 @@ def _rezoned(conn: Connection, schedule: Schedule, plan: Plan, now: datetime) ->
     if first is None:
         return schedule
     state = schedule.state
-    store.rewrite(conn, schedule.id, plan, first, at=to_us(now))
+    store.rewrite(conn, schedule.id, plan, first, at=to_timestamp(now))
     if state != "active":
-        store.turn_off(conn, schedule.id, state, schedule.note, at=to_us(now))
+        store.turn_off(conn, schedule.id, state, schedule.note, at=to_timestamp(now))
     moved = store.by_id(conn, schedule.id)
     assert moved is not None
     return moved

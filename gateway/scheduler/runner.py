@@ -18,9 +18,9 @@ from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
 from agent.storage.errors import StorageError, StorageTrouble
-from agent.storage.moments import from_us, to_us
+from agent.storage.moments import from_timestamp, to_timestamp
 from gateway.scheduler import store
-from gateway.scheduler.firing import Done, Surroundings, act, compute
+from gateway.scheduler.firing import Done, FiringDeps, act, compute
 from gateway.scheduler.guarding import guarded
 from gateway.scheduler.ledger import Outcome
 from gateway.scheduler.schedule import Schedule
@@ -52,7 +52,7 @@ class Runner:
         database: Database,
         clock: Clock,
         *,
-        surroundings: Callable[[], Surroundings],
+        deps: Callable[[], FiringDeps],
         deliver: Callable[[ConversationId], None],
         work: Callable[[ConversationId], None],
         fired: Callable[[Outcome, float], None],
@@ -61,24 +61,24 @@ class Runner:
         """`fired` counts outcomes, with the seconds after their moments; `turned_off` tells the owner."""
         self._database = database
         self._clock = clock
-        self._surroundings = surroundings
+        self._deps = deps
         self._deliver = deliver
         self._work = work
         self._fired = fired
         self._turned_off = turned_off
-        self._rung = anyio.Event()
+        self._stage = anyio.Event()
         self._settled = Settled(True)  # some may be under way: the first look tells
         self._settled_at = float("-inf")
 
     def look(self) -> None:
         """Something was changed: when to wake up next may be another moment."""
         self._settled = Settled(True, self._settled.after)  # a run may have been started by hand
-        self._rung.set()
+        self._stage.set()
 
     async def run(self) -> None:
         """Until cancelled. What the database refuses is tried again."""
         while True:
-            self._rung = anyio.Event()
+            self._stage = anyio.Event()
             try:
                 wait_s = await self.step()
             except (StorageTrouble, StorageError, SQLAlchemyError) as error:
@@ -88,7 +88,7 @@ class Runner:
 
     async def step(self) -> float:
         """Act on everything that is due; for how many seconds nothing will be."""
-        if not self._surroundings().settings.enabled:
+        if not self._deps().settings.enabled:
             return LOOK_EVERY_S
         while True:
             done, acted = await self._commit(self._act)
@@ -103,7 +103,7 @@ class Runner:
             self._settled = settled if self._settled is before else Settled(True, settled.after)
         if acted.earliest is None:
             return LOOK_EVERY_S
-        wait_s = (from_us(acted.earliest) - self._clock.now()).total_seconds()
+        wait_s = (from_timestamp(acted.earliest) - self._clock.now()).total_seconds()
         return min(max(wait_s, 0.0), LOOK_EVERY_S)
 
     async def _commit(self, work: Callable[[Connection, Done], T]) -> tuple[bool, T]:
@@ -128,20 +128,20 @@ class Runner:
         return work(conn, done)
 
     def _act(self, conn: Connection, done: Done) -> _Acted:
-        now, around = self._clock.now(), self._surroundings()
-        for schedule in store.uncomputed(conn, now=to_us(now), most=BATCH):
+        now, around = self._clock.now(), self._deps()
+        for schedule in store.uncomputed(conn, now=to_timestamp(now), most=BATCH):
             guarded(conn, schedule.id, now, partial(compute, conn, schedule, now))
-        found = store.due(conn, now=to_us(now), most=BATCH)
+        found = store.due(conn, now=to_timestamp(now), most=BATCH)
         for schedule in found:
             guarded(conn, schedule.id, now, partial(act, conn, schedule, now, around, done))
         return _Acted(left=len(found) == BATCH, earliest=store.earliest(conn))
 
     def _settle(self, conn: Connection, done: Done) -> Settled:
-        return settle(conn, self._clock.now(), self._surroundings(), done, after=self._settled.after)
+        return settle(conn, self._clock.now(), self._deps(), done, after=self._settled.after)
 
     async def _rest(self, seconds: float) -> None:
         """For so long, or until somebody calls `look`."""
-        rung = self._rung
+        stage = self._stage
         async with anyio.create_task_group() as group:
 
             async def sleep() -> None:
@@ -149,5 +149,5 @@ class Runner:
                 group.cancel_scope.cancel()
 
             group.start_soon(sleep)
-            await rung.wait()
+            await stage.wait()
             group.cancel_scope.cancel()

@@ -9,9 +9,9 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.scheduler import ledger, store
-from gateway.scheduler.firing import Done, Surroundings, count_failure
+from gateway.scheduler.firing import Done, FiringDeps, count_failure
 from gateway.scheduler.guarding import guarded
 from gateway.scheduler.ledger import Entry, Finding
 from gateway.scheduler.schedule import Schedule
@@ -27,7 +27,7 @@ class Settled:
     after: int = 0
 
 
-def settle(conn: Connection, now: datetime, around: Surroundings, done: Done, *, after: int) -> Settled:
+def settle(conn: Connection, now: datetime, around: FiringDeps, done: Done, *, after: int) -> Settled:
     """Look at some of the runs that are under way: in turn, so that those that never end hide none."""
     entries = ledger.open_runs(conn, after=after, most=MOST)
     still = False
@@ -36,7 +36,7 @@ def settle(conn: Connection, now: datetime, around: Surroundings, done: Done, *,
         if found.run is None or found.delivery is None:
             still = True
             continue
-        ledger.settle(conn, entry, found, at=to_us(now))
+        ledger.settle(conn, entry, found, at=to_timestamp(now))
         guarded(conn, entry.schedule, now, partial(_conclude, conn, entry, found, now, around, done))
     if len(entries) == MOST:
         return Settled(True, entries[-1].id)
@@ -45,10 +45,10 @@ def settle(conn: Connection, now: datetime, around: Surroundings, done: Done, *,
 
 def _counts(entry: Entry, schedule: Schedule) -> bool:
     """Of a one-shot only the run of its own moment: not one by hand, nor one of a moment that it had before."""
-    return schedule.recurs or (schedule.due is not None and entry.due_at == to_us(schedule.due.at))
+    return schedule.recurs or (schedule.due is not None and entry.due_at == to_timestamp(schedule.due.at))
 
 
-def _conclude(conn: Connection, entry: Entry, found: Finding, now: datetime, around: Surroundings, done: Done) -> None:
+def _conclude(conn: Connection, entry: Entry, found: Finding, now: datetime, around: FiringDeps, done: Done) -> None:
     schedule = store.by_id(conn, entry.schedule)
     if schedule is None or schedule.state in ("failed", "paused") or not _counts(entry, schedule):
         return
@@ -56,7 +56,7 @@ def _conclude(conn: Connection, entry: Entry, found: Finding, now: datetime, aro
         if schedule.state == "ended":
             store.remove(conn, schedule.id)
         elif schedule.failures:
-            store.count_failures(conn, schedule.id, 0, at=to_us(now))
+            store.count_failures(conn, schedule.id, 0, at=to_timestamp(now))
         return
     key = "schedule_run_failed" if found.run == "failed" else "schedule_undelivered"
     count_failure(conn, schedule, around.phrase(key, schedule.creator.language), now, around, done)

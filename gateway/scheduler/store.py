@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal
 from agent.core.ids import ConversationId, PersonId
 from agent.inbox import AccessRole, ChatType
 from agent.storage.conflicts import or_ignore
-from agent.storage.moments import from_us, to_us
+from agent.storage.moments import from_timestamp, to_timestamp
 from gateway.scheduler.misfires import Misfire, read_misfire, written
 from gateway.scheduler.mistakes import Mistake
 from gateway.scheduler.occurrences import Occurrence
@@ -237,7 +237,7 @@ def _creator_values(creator: Creator) -> dict[str, Any]:
 
 
 def _due_values(due: Occurrence, next_at: datetime, *, held: bool) -> dict[str, Any]:
-    return {"due_at": to_us(due.at), "due_key": due.key, "next_at": to_us(next_at), "held": held}
+    return {"due_at": to_timestamp(due.at), "due_key": due.key, "next_at": to_timestamp(next_at), "held": held}
 
 
 def _schedule(row: Row[Any]) -> Schedule:
@@ -263,10 +263,10 @@ def _schedule(row: Row[Any]) -> Schedule:
             misfire=read_misfire(row.misfire),
         ),
         state=cast(State, row.state),
-        due=Occurrence(key=row.due_key, at=from_us(row.due_at)) if row.due_at is not None else None,
-        next_at=from_us(row.next_at) if row.next_at is not None else None,
+        due=Occurrence(key=row.due_key, at=from_timestamp(row.due_at)) if row.due_at is not None else None,
+        next_at=from_timestamp(row.next_at) if row.next_at is not None else None,
         held=row.held,
         failures=row.failures,
         note=row.note,
-        created_at=from_us(row.created_at),
+        created_at=from_timestamp(row.created_at),
     )

@@ -13,7 +13,7 @@ from gateway.scheduler.both_ends import is_full, where
 from gateway.scheduler.clock_times import Clock
 from gateway.scheduler.cron import MACROS, parse_cron, read_cron
 from gateway.scheduler.mistakes import Mistake
-from gateway.scheduler.pieces import Said, read_pieces
+from gateway.scheduler.pieces import ParsedPhrase, read_pieces
 from gateway.scheduler.recurring import recurring
 from gateway.scheduler.rules import On, Once, Rule
 from gateway.scheduler.strides import month_later
@@ -40,7 +40,7 @@ class _Behind:
     """What the text ends in: where it begins, and what was said."""
 
     at: int
-    said: Said | Rule
+    said: ParsedPhrase | Rule
 
 
 def read_when(text: str, *, now: datetime, zone: ZoneInfo) -> Wanted:
@@ -73,8 +73,8 @@ def read_when(text: str, *, now: datetime, zone: ZoneInfo) -> Wanted:
             return Wanted(rule=said, when=last, text=_linked(words.between(begin, behind.at)))
         case "both":
             assert behind is not None
-            assert isinstance(front, Said)
-            assert isinstance(behind.said, Said)
+            assert isinstance(front, ParsedPhrase)
+            assert isinstance(behind.said, ParsedPhrase)
             rule = _rule(front.joined(behind.said), local, now)
             return Wanted(rule=rule, when=f"{in_front} {last}", text=_linked(words.between(end, behind.at)))
         case "unclear":
@@ -102,7 +102,7 @@ def _linked(text: str) -> str:
 
 def _read(
     words: Words, now: datetime, zone: ZoneInfo, *, in_front: bool = True, again: bool = False
-) -> Said | Rule | None:
+) -> ParsedPhrase | Rule | None:
     if words.next in MACROS:
         return parse_cron(words.take(MACROS))
     if (moment := words.try_to(lambda: _iso(words, now, zone))) is not None:
@@ -115,17 +115,17 @@ def _read(
     return said
 
 
-def _and_more(words: Words, now: datetime, zone: ZoneInfo) -> Said | Rule | None:
+def _and_more(words: Words, now: datetime, zone: ZoneInfo) -> ParsedPhrase | Rule | None:
     """Tomorrow 9:00 and friday 10:00."""
     words.take(say.AND)
     return _read(words, now, zone, in_front=False)
 
 
-def _behind(words: Words, now: datetime, zone: ZoneInfo, front: Said | Rule | None) -> _Behind | None:
+def _behind(words: Words, now: datetime, zone: ZoneInfo, front: ParsedPhrase | Rule | None) -> _Behind | None:
     """The longest time that the text ends in. Raises Mistake for one that is wrong, or part of something else."""
     trouble: Mistake | None = None
     stuck = -1
-    again = isinstance(front, Said) and front.every is not None
+    again = isinstance(front, ParsedPhrase) and front.every is not None
     for at in range(max(words.at, len(words) - LONGEST), len(words)):
         words.at = at
         try:
@@ -152,8 +152,8 @@ def _behind(words: Words, now: datetime, zone: ZoneInfo, front: Said | Rule | No
 # --- the rule ---------------------------------------------------------------------------------------
 
 
-def _rule(said: Said | Rule, local: datetime, now: datetime) -> Rule:
-    if not isinstance(said, Said):
+def _rule(said: ParsedPhrase | Rule, local: datetime, now: datetime) -> Rule:
+    if not isinstance(said, ParsedPhrase):
         return said
     return recurring(said, local, now) if said.every is not None else _once(said, local, now)
 
@@ -176,7 +176,7 @@ def _iso(words: Words, now: datetime, zone: ZoneInfo) -> Once | On | None:
     return rule
 
 
-def _once(said: Said, local: datetime, now: datetime) -> Once | On:
+def _once(said: ParsedPhrase, local: datetime, now: datetime) -> Once | On:
     """A day and a time, or one of them: a time alone is the next such, a day alone means its morning."""
     said.only("delay", "day", "month_day", "weekdays", "clocks", "part")
     if len(said.clocks) > 1 or len(said.weekdays) > 1:
@@ -199,7 +199,7 @@ def _once(said: Said, local: datetime, now: datetime) -> Once | On:
     return _on(day, at, local)
 
 
-def _later(said: Said, local: datetime, now: datetime) -> Once | On:
+def _later(said: ParsedPhrase, local: datetime, now: datetime) -> Once | On:
     """In 20 min: by the clock in UTC. In 2 days: at this time of the day, or the one that was said."""
     amount = said.delay
     assert amount is not None

@@ -13,7 +13,7 @@ from agent.storage.tables import inbox, turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class InboxEntry:
     """A message. `payload` is the stored Incoming, possibly unreadable; moments are UTC microseconds."""
 
     id: int
@@ -55,12 +55,12 @@ _NEWEST_RUN = (
 _ANSWERED_LAST = select(inbox.c.payload).where(inbox.c.id == _NEWEST_RUN.scalar_subquery())
 
 
-def dead(conn: Connection, *, most: int = 100) -> tuple[Letter, ...]:
+def dead(conn: Connection, *, most: int = 100) -> tuple[InboxEntry, ...]:
     """What was given up, newest first."""
     return _listed(conn, _LIST_DEAD, most)
 
 
-def waiting(conn: Connection, *, most: int = 100) -> tuple[Letter, ...]:
+def waiting(conn: Connection, *, most: int = 100) -> tuple[InboxEntry, ...]:
     """What waits or is under work, newest first."""
     return _listed(conn, _LIST_WAITING, most)
 
@@ -80,9 +80,9 @@ def bury(conn: Connection, row_id: int) -> ConversationId | None:
     return _key(conn.execute(_BURY, {"row": row_id}).scalar_one_or_none())
 
 
-def _listed(conn: Connection, query: Select[Any], most: int) -> tuple[Letter, ...]:
+def _listed(conn: Connection, query: Select[Any], most: int) -> tuple[InboxEntry, ...]:
     return tuple(
-        Letter(
+        InboxEntry(
             id=row.id,
             conversation=ConversationId(row.conv),
             kind=row.kind,

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, func, not_, or_, select, update
 
 from agent.storage import inbox_rows, outbox_rows
-from agent.storage.payloads import decode_incoming, decode_say
+from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.tables import conversation, inbox, outbox, turn
 from agent.storage.transcript_tables import session
 from gateway.storage.tables import schedule
@@ -84,7 +84,7 @@ def _unreadable(conn: Connection, mending: bool) -> Ailment:
     waiting = conn.execute(select(inbox.c.id, inbox.c.payload).where(inbox.c.status == "new")).all()
     open_rows = conn.execute(select(outbox.c.id, outbox.c.payload).where(outbox.c.status.in_(("new", "sending")))).all()
     messages = [row.id for row in waiting if not _reads(decode_incoming, row.payload)]
-    answers = [row.id for row in open_rows if not _reads(decode_say, row.payload)]
+    answers = [row.id for row in open_rows if not _reads(decode_outgoing, row.payload)]
     if mending:
         why = "its payload cannot be read"
         inbox_rows.finish(conn, messages, status="dead", note=why)

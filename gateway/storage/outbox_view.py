@@ -11,7 +11,7 @@ from agent.storage.tables import outbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class OutboxEntry:
     """Something to say. `payload` is the stored Say, possibly unreadable; moments are UTC microseconds."""
 
     id: int
@@ -42,12 +42,12 @@ _GIVE_UP = update(outbox).where(_ONE, _OPEN).values(status="dropped", note=bindp
 _BURY = update(outbox).where(_ONE, _DEAD).values(status="dropped").returning(outbox.c.conv)
 
 
-def dead(conn: Connection, *, most: int = 100) -> tuple[Letter, ...]:
+def dead(conn: Connection, *, most: int = 100) -> tuple[OutboxEntry, ...]:
     """What was given up, newest first."""
     return _listed(conn, _LIST_DEAD, most)
 
 
-def still_open(conn: Connection, *, most: int = 100) -> tuple[Letter, ...]:
+def still_open(conn: Connection, *, most: int = 100) -> tuple[OutboxEntry, ...]:
     """What is not yet sent, newest first."""
     return _listed(conn, _LIST_OPEN, most)
 
@@ -82,9 +82,9 @@ def _opened(conn: Connection, key: str | None) -> ConversationId | None:
     return conversation
 
 
-def _listed(conn: Connection, query: Select[Any], most: int) -> tuple[Letter, ...]:
+def _listed(conn: Connection, query: Select[Any], most: int) -> tuple[OutboxEntry, ...]:
     return tuple(
-        Letter(
+        OutboxEntry(
             id=row.id,
             conversation=ConversationId(row.conv),
             payload=row.payload,

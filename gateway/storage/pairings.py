@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal_column, select, update
 
 from agent.core.ids import ConversationId
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.storage import conversation_rows, outbox_rows
 from agent.storage.conflicts import or_ignore
 from gateway.storage.tables import pairing as table
@@ -112,7 +112,7 @@ def tell(conn: Connection, request: Pairing, text: str, *, at: int) -> None:
         inbox_id=None,
         part=0,
         dedup=f"notice:paired:{request.id}",
-        say=Say(text=text, kind="notice", verbatim=True),
+        say=OutgoingMessage(text=text, kind="notice", verbatim=True),
         at=at,
     )
 

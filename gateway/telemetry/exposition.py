@@ -53,7 +53,7 @@ class _Collector:
         retries = {(provider,): count for provider, count in self.metrics.retries.items()}
         yield _counter("tieline_llm_retries", "Repeated model calls.", ["gen_ai_provider_name"], retries)
         chain = ["gen_ai_provider_name", "stand_in"]
-        yield _counter("tieline_stand_ins", "Answers taken over by another provider.", chain, self.metrics.stand_ins)
+        yield _counter("tieline_stand_ins", "Answers taken over by another provider.", chain, self.metrics.fallbacks)
         breaks = {(cause,): count for cause, count in self.metrics.cache_breaks.items()}
         yield _counter("tieline_cache_breaks", "Falls of what is read from a provider's cache.", ["cause"], breaks)
         longer = {(provider,): count for provider, count in self.metrics.escalations.items()}
@@ -93,7 +93,7 @@ class _Collector:
         unpriced = CounterMetricFamily("tieline_unpriced_calls", "Calls whose price is unknown.", labels=of_model)
         estimated = CounterMetricFamily("tieline_estimated_calls", "Calls whose tokens are estimated.", labels=of_model)
         sums: dict[tuple[str, str, str], Billed] = {}
-        for (purpose, provider, model), billed in self.metrics.bills.items():
+        for (purpose, provider, model), billed in self.metrics.attributions.items():
             operation = purpose if purpose in ("transcription", "embeddings") else "chat"
             cost.add_metric([operation, provider, model, purpose], billed.cost_usd)
             found = sums.setdefault((operation, provider, model), Billed())

@@ -23,7 +23,7 @@ from agent.core.provider_events import (
     ContextDegraded,
     DecisionCompleted,
     OutputSlotEscalated,
-    ProviderStoodIn,
+    ProviderFailedOver,
     ProviderSwitched,
     RetryScheduled,
 )
@@ -41,7 +41,7 @@ COUNTED = (
     LoopEnded,
     LoopFailed,
     OutputSlotEscalated,
-    ProviderStoodIn,
+    ProviderFailedOver,
     ProviderSwitched,
     RetryScheduled,
     SkillDrafted,
@@ -154,10 +154,10 @@ class Metrics:
         self.first_token_seconds: dict[tuple[str, str], Histogram] = {}
         self.tools: Counter[tuple[str, str]] = Counter()  # by tool and outcome
         self.retries: Counter[str] = Counter()  # by provider
-        self.bills: dict[tuple[str, str, str], Billed] = {}  # by purpose, provider and model
+        self.attributions: dict[tuple[str, str, str], Billed] = {}  # by purpose, provider and model
         self.schedules: Counter[tuple[str]] = Counter()  # by outcome
         self.lateness_seconds = Histogram()  # of schedules, from their moment to its row
-        self.stand_ins: Counter[tuple[str, str]] = Counter()  # by the provider that failed and who took over
+        self.fallbacks: Counter[tuple[str, str]] = Counter()  # by the provider that failed and who took over
         self.cache_breaks: Counter[str] = Counter()  # by cause
         self.escalations: Counter[str] = Counter()  # by provider
         self.turns_after_hard = Histogram(TURNS)  # until the next one in the same conversation
@@ -172,7 +172,7 @@ class Metrics:
     def listen(self, published: Published) -> None:
         """A listener for the event bus."""
         event, own = published.event, self._own(published.event.conversation)
-        if isinstance(event, CompactComplete) and event.rung == "hard" and own.hard_compactions:
+        if isinstance(event, CompactComplete) and event.stage == "hard" and own.hard_compactions:
             self.turns_after_hard.observe(own.turns - own.turns_at_hard)
         for numbers in (self.totals, own):
             _count(numbers, published)
@@ -188,14 +188,14 @@ class Metrics:
                 self.tools[tool if exists else "unknown", "error" if is_error else "success"] += 1
             case RetryScheduled(provider=provider):
                 self.retries[provider] += 1
-            case ProviderStoodIn(provider=provider, instead_of=chosen):
-                self.stand_ins[chosen, provider] += 1
+            case ProviderFailedOver(provider=provider, instead_of=chosen):
+                self.fallbacks[chosen, provider] += 1
             case CacheBreakDetected(causes=causes):
                 self.cache_breaks.update(causes or ("unknown",))
             case OutputSlotEscalated(provider=provider):
                 self.escalations[provider] += 1
             case CallBilled(purpose=purpose, provider=provider, model=model):
-                self.bills.setdefault((purpose, provider, model), Billed()).add(event)
+                self.attributions.setdefault((purpose, provider, model), Billed()).add(event)
             case _:
                 pass
 
@@ -232,9 +232,9 @@ def _count(numbers: MetricsSnapshot, published: Published) -> None:
             numbers.failed_turns += 1
         case ContextBuilt(token_estimate=tokens):
             numbers.context_tokens = tokens
-        case CompactComplete(tokens_before=before, tokens_after=after, rung=rung, at_ms=at_ms):
+        case CompactComplete(tokens_before=before, tokens_after=after, stage=stage, at_ms=at_ms):
             numbers.compactions += 1
-            if rung == "hard":
+            if stage == "hard":
                 numbers.hard_compactions += 1
                 numbers.turns_at_hard = numbers.turns
             if after < before:

@@ -21,7 +21,7 @@ WAITING = 10_000  # lines that may wait for the disk; beyond that lines are drop
 log = logging.getLogger("tieline.telemetry")
 
 
-class Traces:
+class EventLog:
     """Hears events and writes them below `folder`; hearing never waits for the disk (R-46)."""
 
     def __init__(self, folder: Path, clock: Clock, redact: Callable[[str], str]) -> None:

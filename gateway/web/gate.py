@@ -84,7 +84,7 @@ class Gate:
 
 async def _ask_to_sign_in(scope: Scope, headers: Headers) -> Response:
     if scope["method"] != "GET" or "text/html" not in headers.get("accept", ""):
-        fix = f"open the one-time link that `{program_as_typed(to_strangers=True)} sign-in` prints in a browser"
+        fix = f"open the one-time link that `{program_as_typed(to_unpaired=True)} sign-in` prints in a browser"
         return JSONResponse({"error": "not signed in", "fix": fix}, status_code=401)
     if headers.get("sec-fetch-site") == "cross-site":
         return HTMLResponse(BOUNCE)

@@ -19,7 +19,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Awake:
+class ActiveConversation:
     """A conversation whose agent is in memory."""
 
     key: ConversationKey
@@ -94,7 +94,7 @@ class Overview:
     started_at: datetime
     provider: str
     accounts: tuple[Account, ...]
-    awake: tuple[Awake, ...]
+    awake: tuple[ActiveConversation, ...]
     pairings: tuple[Pairing, ...]
     troubles: tuple[Trouble, ...]
     goals: tuple[OwnWork, ...] = ()
@@ -113,7 +113,7 @@ class Overview:
     loop_lag_s: float = 0.0
 
 
-class Desk(Protocol):
+class OverviewSource(Protocol):
     """Where the operator's pages get their facts and put their decisions."""
 
     async def overview(self) -> Overview: ...

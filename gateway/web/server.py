@@ -29,7 +29,7 @@ from gateway.web.doorway import Doorway
 from gateway.web.gate import Cookies, Gate, session_of
 from gateway.web.guard import directly_local, own_hosts
 from gateway.web.health import STOPPING, HealthPages, Reason
-from gateway.web.overview import Desk
+from gateway.web.overview import OverviewSource
 from gateway.web.pages.loading import page
 from gateway.web.serving import serve
 from gateway.web.sessions import OPERATOR, Sessions
@@ -126,11 +126,11 @@ class WebServer:
             self.mount(CHAT, adapter.routes, entrance=entrance)
             self.sign_in.start = f"{CHAT}/"
 
-    def mount_pages(self, desk: Desk) -> None:
+    def mount_pages(self, service: OverviewSource) -> None:
         """Serve the operator's pages behind the sign-in; after `mount_adapter`. Loads the template engine (slow)."""
         status = import_module("gateway.web.pages.status")
         chat = self.sign_in.start if self.sign_in.start != "/" else None
-        self._behind_sign_in(status.routes(desk, self._health.reasons, chat))
+        self._behind_sign_in(status.routes(service, self._health.reasons, chat))
 
     def measure(self, metrics: Metrics, gauges: Callable[[], Awaitable[Gauges]]) -> None:
         """Give `/metrics` its numbers."""

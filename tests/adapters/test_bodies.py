@@ -15,7 +15,7 @@ from adapters.telegram import request
 from adapters.telegram.errors import NetworkError
 from adapters.telegram.request import Connections
 from agent.core.clock import SystemClock
-from gateway.channels.adapter import Surroundings
+from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelBusy
 from tests.e2e.site import no_places
 from tests.fakes.piecewise import Piecewise, serving
@@ -47,7 +47,7 @@ def slack(server: Piecewise, home: Path) -> SlackApi:
     settings = SlackSettings(
         account="main", bot_token=SecretStr("xoxb-1"), app_token=SecretStr("xapp-1"), api_base_url=f"{server.url}/api/"
     )
-    return SlackApi(settings, Surroundings(clock=SystemClock(), home=home, known_places=no_places))
+    return SlackApi(settings, AdapterContext(clock=SystemClock(), home=home, known_places=no_places))
 
 
 async def test_slack_is_read_to_the_end_of_an_answer(tmp_path: Path) -> None:

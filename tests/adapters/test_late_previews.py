@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from agent.core.ids import ConversationId, PersonId
-from agent.core.outbox import Audience, Say
+from agent.core.outbox import Audience, OutgoingMessage
 from agent.storage import ephemeral_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.channels.channel import Channel
 from gateway.delivery.call_journal import CallJournal
 from gateway.delivery.delivery import Delivery
@@ -59,8 +59,8 @@ async def on_telegram(home: Path) -> AsyncIterator[Scene]:
 @asynccontextmanager
 async def on_discord(home: Path) -> AsyncIterator[Scene]:
     async with discord.Discord().served() as platform:
-        house = discord.House(home)
-        async with discord.connected(platform, house, request_timeout_s=GIVEN_UP_S) as adapter:
+        services = discord.House(home)
+        async with discord.connected(platform, services, request_timeout_s=GIVEN_UP_S) as adapter:
 
             async def texts() -> list[str]:
                 return [str(message["content"]) for message in platform.mine()]
@@ -122,7 +122,7 @@ async def test_one_text_is_left(
             await scene.delay()
             voice.preview("Half an ans")
             await until(lambda: bool(scene.calls()))
-            say, at = Say(text="A whole answer."), to_us(clock.now())
+            say, at = OutgoingMessage(text="A whole answer."), to_timestamp(clock.now())
             conversation = ConversationId(str(key))
             await sqlite_database.write(
                 lambda conn: outbox_rows.add(

@@ -9,7 +9,7 @@ import pytest
 
 from agent.built_ins import CommandResult
 from agent.core.errors import Fenced
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.inbox import Work
 from agent.operations import Operations
 from agent.sessions import store
@@ -215,7 +215,7 @@ class TestCommands:
         async def undo(work: Work, agent: Operations) -> CommandResult:
             taken = await agent.take_back()
             assert taken is not None
-            return CommandResult(says=(Say(text=f"undone {taken.text}", kind="notice"),))
+            return CommandResult(says=(OutgoingMessage(text=f"undone {taken.text}", kind="notice"),))
 
         world.built_ins.commands["/undo"] = undo
         await world.say("one")

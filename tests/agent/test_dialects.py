@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from agent.core.clock import SystemClock
 from agent.core.provider_events import RetryScheduled
 from agent.providers.known_models import KnownModels
-from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 from agent.storage.database import Database
 from agent.storage.model_rows import ModelStore
@@ -86,7 +86,7 @@ def provider_at(
         api_key=SecretStr("k"),
         **more,
     )
-    return LazyProvider(settings, Surroundings(home=home, clock=SystemClock(), models=models or KnownModels()))
+    return LazyProvider(settings, ProviderDeps(home=home, clock=SystemClock(), models=models or KnownModels()))
 
 
 @asynccontextmanager
@@ -125,7 +125,7 @@ async def test_what_is_learned_of_a_model_holds_for_that_model_alone(
         other = chat.world.slot.current()
         assert isinstance(other, LazyProvider)
         capable = LazyProvider(
-            replace(other.settings, model="qwen3"), Surroundings(home=tmp_path, clock=SystemClock()), parent=other
+            replace(other.settings, model="qwen3"), ProviderDeps(home=tmp_path, clock=SystemClock()), parent=other
         )
         chat.world.slot._providers["main"] = capable
         assert await chat.say("use it") == ["Fine."]

@@ -9,17 +9,17 @@ from pydantic import SecretStr
 
 from agent.core.ids import PersonId
 from agent.core.messages import FilePart
-from agent.hearing import Hearing
+from agent.hearing import VoiceTranscription
 from agent.ledger import rows
 from agent.ledger.bills import Entry
 from agent.ledger.spending import Limit
-from agent.providers.opening import Surroundings
+from agent.providers.opening import ProviderDeps
 from agent.providers.registry import Registry
 from agent.providers.retries import RetryPolicy
 from agent.providers.settings import ProviderSettings
 from agent.providers.transcription import Transcribers, TranscriptionSettings
 from agent.storage.database import Database
-from tests.agent.ledger.world import LedgerWorld, bill
+from tests.agent.ledger.world import LedgerWorld, attribution
 from tests.fakes.llm_server import LlmServer, serving_llm
 
 SOUND = b"OggS" + b"x" * 19_996  # ten seconds, at what messengers send
@@ -43,8 +43,8 @@ class World(LedgerWorld):
         account = ProviderSettings(
             name="ear", type="openai", model="m", base_url=f"{llm.url}/v1", api_key=SecretStr("sk-ear")
         )
-        registry = Registry([account], Surroundings(home=home, clock=self.clock))
-        self.hearing = Hearing(
+        registry = Registry([account], ProviderDeps(home=home, clock=self.clock))
+        self.voice_transcription = VoiceTranscription(
             home=home,
             clock=self.clock,
             ledger=self.ledger,
@@ -59,7 +59,7 @@ class World(LedgerWorld):
         self.llm.double.script = [{"match": {"api": "transcriptions"}, "reply": {"text": text, "usage": usage or None}}]
 
     async def written(self) -> str:
-        return await self.hearing.written(self.file, bill())
+        return await self.voice_transcription.written(self.file, attribution())
 
     async def entry(self) -> Entry:
         await self.ledger.flush()
@@ -78,7 +78,11 @@ async def test_speech_is_written_down_and_paid_by_the_second(world: World) -> No
     [call] = world.llm.calls
     assert (call["body"]["file"], call["body"]["bytes"], call["body"]["model"]) == ("speech.ogg", 20_000, "whisper-1")
     entry = await world.entry()
-    assert (entry.bill.purpose, entry.bill.person, entry.provider) == ("transcription", PersonId("telegram:77"), "ear")
+    assert (entry.attribution.purpose, entry.attribution.person, entry.provider) == (
+        "transcription",
+        PersonId("telegram:77"),
+        "ear",
+    )
     assert (entry.audio_s, entry.estimated) == (12.0, False)
     assert entry.cost_usd == pytest.approx(12 / 60 * MINUTE)
 
@@ -147,18 +151,18 @@ async def test_a_budget_holds_for_speech_too(sqlite_database: Database, tmp_path
 )
 async def test_what_cannot_be_sent_is_not_asked_about(world: World, file: dict[str, Any], why: str) -> None:
     values: dict[str, Any] = {"path": "files/v.oga", "mime_type": "audio/ogg", "name": "v.oga", "size": 9} | file
-    assert "could not be transcribed" in await world.hearing.written(FilePart(**values), bill()), why
+    assert "could not be transcribed" in await world.voice_transcription.written(FilePart(**values), attribution()), why
     assert world.llm.calls == []
 
 
 def test_who_is_listened_to(world: World) -> None:
     picture = FilePart(path="p", mime_type="image/png", name="p.png", size=1)
     files, nothing = (world.file, picture), frozenset[str]()
-    assert world.hearing.wanted(files, "", nothing) == (world.file,)
-    assert world.hearing.wanted(files, "", frozenset({"audio/ogg"})) == (), "the model hears it itself"
-    assert world.hearing.wanted(files, "[transcript of v.oga]\nyes", nothing) == (), "once is enough"
+    assert world.voice_transcription.wanted(files, "", nothing) == (world.file,)
+    assert world.voice_transcription.wanted(files, "", frozenset({"audio/ogg"})) == (), "the model hears it itself"
+    assert world.voice_transcription.wanted(files, "[transcript of v.oga]\nyes", nothing) == (), "once is enough"
     world.settings = TranscriptionSettings()
-    assert world.hearing.wanted(files, "", nothing) == (), "off"
+    assert world.voice_transcription.wanted(files, "", nothing) == (), "off"
 
 
 async def test_a_provider_that_is_gone_is_named(world: World) -> None:

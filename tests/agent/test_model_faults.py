@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId
 from agent.core.messages import ToolResult
-from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 from agent.storage.database import Database
 from agent.turn.settings import Settings, TimeoutSettings
@@ -120,7 +120,7 @@ async def place(
         )
         server.double.settings["expose_reasoning"] = True
         server.double.settings["offered_only"] = True
-        provider = LazyProvider(settings, Surroundings(home=home, clock=SystemClock()))
+        provider = LazyProvider(settings, ProviderDeps(home=home, clock=SystemClock()))
         found = Place(server=server, provider=provider, database=database, home=home)
         warming = found.conversation()
         warming.settings = Settings()

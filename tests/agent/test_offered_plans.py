@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agent.plans.desk import Plans
+from agent.plans.desk import PlanService
 from agent.plans.settings import PlanSettings, WorkflowSettings
 from agent.plans.stored import Plan
 from agent.storage.database import Database
@@ -21,14 +21,14 @@ MADE = says(json.dumps({"tasks": [{"id": 1, "title": "read A", "description": "R
 LIVE = Settings(plans=PlanSettings(workflow=WorkflowSettings(mode="live")))
 
 
-class BrokenDesk(Plans):
+class BrokenOverview(PlanService):
     """Something in it is not as it should be."""
 
     async def decided(self, plan: Plan, within_s: float) -> Plan:
         raise RuntimeError("a defect")
 
 
-class RestingDesk(Plans):
+class RestingService(PlanService):
     """A stop came between the word and what follows from it."""
 
     async def decided(self, plan: Plan, within_s: float) -> Plan:
@@ -45,7 +45,7 @@ async def statuses(world: World) -> list[str]:
 
 
 async def test_after_a_defect_nobody_is_asked_any_more(world: World) -> None:
-    world.plans = BrokenDesk(world.database, world.clock, lambda: world.settings.plans)
+    world.plans = BrokenOverview(world.database, world.clock, lambda: world.settings.plans)
     await world.restart()
     await world.say(WORDS)
     assert await statuses(world) == ["cancelled"]
@@ -85,7 +85,7 @@ async def test_who_writes_something_else_does_not_wait_for_a_word(world: World, 
 
 
 async def test_of_a_plan_that_rests_it_is_not_said_that_it_begins(world: World) -> None:
-    world.plans = RestingDesk(world.database, world.clock, lambda: world.settings.plans)
+    world.plans = RestingService(world.database, world.clock, lambda: world.settings.plans)
     await world.restart()
     (said,) = await world.say(WORDS)
     assert "rests" in said

@@ -13,7 +13,7 @@ from agent.compaction.cooldown import Cooldown, exhausted
 from agent.core.errors import AgentMissing
 from agent.core.ids import ConversationId
 from agent.core.messages import FilePart
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.core.provider_events import ProviderSwitched
 from agent.inbox import Work
 from agent.operations import Operations, SessionAmbiguous, SessionClosed
@@ -28,7 +28,7 @@ from tests.fakes.waiting import until
 
 
 def say(text: str) -> CommandResult:
-    return CommandResult(says=(Say(text=text, kind="notice"),))
+    return CommandResult(says=(OutgoingMessage(text=text, kind="notice"),))
 
 
 async def new(work: Work, agent: Operations) -> CommandResult:
@@ -223,7 +223,7 @@ async def test_a_command_that_breaks_ends_in_a_sentence(
 async def test_exit_ends_the_loop(sqlite_database: Database, tmp_path: Path) -> None:
     world = world_of(sqlite_database, tmp_path, ScriptedProvider())
     world.built_ins.commands["/exit"] = lambda work, agent: CommandResult(
-        says=(Say(text="bye", kind="notice"),), end=True
+        says=(OutgoingMessage(text="bye", kind="notice"),), end=True
     )
     first, second = await world.admit("/exit"), await world.admit("hi")
     await world.run(first, second)
@@ -233,7 +233,7 @@ async def test_exit_ends_the_loop(sqlite_database: Database, tmp_path: Path) -> 
 async def test_a_command_may_speak_and_go_on(sqlite_database: Database, tmp_path: Path) -> None:
     world = world_of(sqlite_database, tmp_path, ScriptedProvider())
     world.built_ins.commands["/ask"] = lambda work, agent: CommandResult(
-        says=(Say(text="asking", kind="notice"),), go_on_with="hello"
+        says=(OutgoingMessage(text="asking", kind="notice"),), go_on_with="hello"
     )
     assert await world.say("/ask") == ["asking", "ok"]
 

@@ -16,7 +16,7 @@ from agent.plans.stored import Plan
 from agent.sessions import store
 from agent.storage import inbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.turn.settings import AgentSettings, Settings
 from tests.agent.world import ANN, World
 from tests.fakes.provider import Script, ScriptedProvider, says
@@ -40,7 +40,9 @@ class PlanWorld(World):
         """The wake-up that is due."""
 
         def take(conn: Connection) -> Work:
-            (row,) = [row for row in inbox_rows.due(conn, self.key, now=to_us(self.clock.now())) if row.incoming.plan]
+            (row,) = [
+                row for row in inbox_rows.due(conn, self.key, now=to_timestamp(self.clock.now())) if row.incoming.plan
+            ]
             inbox_rows.begin(conn, row, row.incoming)
             return Work(inbox_ids=(row.id,), kind=row.kind, incoming=row.incoming, attempt=1, epoch=self.epoch)
 

@@ -10,9 +10,9 @@ import pytest
 
 from agent.core.errors import NoProviders, ProviderBusy
 from agent.core.messages import FilePart
-from agent.hearing import Hearing
+from agent.hearing import VoiceTranscription
 from agent.inbox import Work
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.providers.provider import TextDelta
 from agent.storage.database import Database
 from agent.turn.run import SHUTDOWN
@@ -78,7 +78,7 @@ async def test_a_stop_during_a_tool_leaves_a_result_for_it(sqlite_database: Data
 
 
 @dataclass(frozen=True, kw_only=True)
-class EndlessHearing(Hearing):
+class EndlessHearing(VoiceTranscription):
     """Never done with a voice message."""
 
     listening: anyio.Event = field(default_factory=anyio.Event)
@@ -86,10 +86,10 @@ class EndlessHearing(Hearing):
     def wanted(self, files: Sequence[FilePart], text: str, takes: frozenset[str]) -> tuple[FilePart, ...]:
         return tuple(files)
 
-    def unheard(self, files: Sequence[FilePart], takes: frozenset[str]) -> bool:
+    def hidden_from_history(self, files: Sequence[FilePart], takes: frozenset[str]) -> bool:
         return False
 
-    async def written(self, file: FilePart, bill: Bill) -> str:
+    async def written(self, file: FilePart, attribution: CostAttribution) -> str:
         self.listening.set()
         await anyio.sleep_forever()
         return ""
@@ -97,27 +97,27 @@ class EndlessHearing(Hearing):
 
 async def with_a_voice_message(database: Database, home: Path) -> tuple[World, EndlessHearing, Work]:
     world = World(database, home, ScriptedProvider())
-    world.hearing = hearing = EndlessHearing(home=home, clock=world.clock, ledger=world.ledger)
+    world.voice_transcription = voice_transcription = EndlessHearing(home=home, clock=world.clock, ledger=world.ledger)
     await world.restart()
     (home / "v.oga").write_bytes(b"OggS")
     voice = FilePart(path="v.oga", mime_type="audio/ogg", name="v.oga", size=4)
-    return world, hearing, await world.admit("", files=(voice,))
+    return world, voice_transcription, await world.admit("", files=(voice,))
 
 
 @pytest.mark.requirement("G-05")
 async def test_a_stop_ends_the_listening_to_a_voice_message(sqlite_database: Database, tmp_path: Path) -> None:
-    world, hearing, work = await with_a_voice_message(sqlite_database, tmp_path)
-    assert await stopped(world, work, hearing.listening.is_set) < HEEDED_S
+    world, voice_transcription, work = await with_a_voice_message(sqlite_database, tmp_path)
+    assert await stopped(world, work, voice_transcription.listening.is_set) < HEEDED_S
     assert [say.text for say in await world.says(work)] == ["Stopped."]
     assert (await world.inbox_status(work), await world.turn_state(work)) == ("done", "cancelled")
 
 
 @pytest.mark.requirement("G-27")
 async def test_a_shutdown_stores_no_voice_message_unheard(sqlite_database: Database, tmp_path: Path) -> None:
-    world, hearing, work = await with_a_voice_message(sqlite_database, tmp_path)
+    world, voice_transcription, work = await with_a_voice_message(sqlite_database, tmp_path)
     async with anyio.create_task_group() as group:
         group.start_soon(world.run, work)
-        await until(hearing.listening.is_set)
+        await until(voice_transcription.listening.is_set)
         world.agent.stop(SHUTDOWN)
         await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()

@@ -12,11 +12,11 @@ from sqlalchemy import select
 from agent.core.errand_events import SubagentEnded, SubagentStarted
 from agent.core.events import StepCompleted, ToolStarted
 from agent.core.messages import ToolResult
-from agent.core.subagents import Errand
+from agent.core.subagents import SubagentTask
 from agent.providers.provider import Chunk, Prices, Request
 from agent.storage.database import Database
 from agent.storage.tables import tool_call
-from agent.subagent.crew import Crew
+from agent.subagent.crew import SubagentRunner
 from agent.turn.settings import AgentSettings, Settings
 from tests.agent.world import World, offering
 from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says
@@ -30,14 +30,14 @@ class Two(ScriptedProvider):
     def __init__(self, *scripts: Script, tasks: dict[str, list[Script]] | None = None, **more: Any) -> None:
         super().__init__(scripts=list(scripts), **more)
         self.tasks = tasks or {}
-        self.errands: list[Request] = []
+        self.subagent_tasks: list[Request] = []
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         if "You are a sub-agent" not in request.system.stable:
             async for chunk in super().stream(request):
                 yield chunk
             return
-        self.errands.append(request)
+        self.subagent_tasks.append(request)
         task = request.messages[0].content
         mine = ScriptedProvider(scripts=[self.tasks[task].pop(0)])
         async for chunk in mine.stream(request):
@@ -77,7 +77,7 @@ async def test_it_has_its_own_history_and_gives_back_one_answer(database: Databa
     tool = FakeTool()
     world = a_world(database, tmp_path, provider, tools=(tool,))
     assert await world.say("how many cups are there, my secret is 42") == ["There are four."]
-    first, second = provider.errands
+    first, second = provider.subagent_tasks
     assert [message.content for message in first.messages] == ["count the cups"], "nothing of the conversation"
     assert second.messages[-1].tool_results[0].content == "in the cupboard"
     assert "Agent" not in {spec.name for spec in first.tools.specs}
@@ -86,9 +86,9 @@ async def test_it_has_its_own_history_and_gives_back_one_answer(database: Databa
     assert "cupboard" not in "".join(text for _, text in await world.texts())
     assert tool.calls[0][1].run.endswith("-sub")
     assert tool.calls[0][1].execution.workspace == world.agent.tool.workspace
-    bills = await world.usage_rows()
-    assert sorted(row.purpose for row in bills) == ["subagent", "subagent", "turn", "turn"]
-    assert len({(row.inbox_id, row.session_id, row.person) for row in bills}) == 1, "on its parent's account"
+    attributions = await world.usage_rows()
+    assert sorted(row.purpose for row in attributions) == ["subagent", "subagent", "turn", "turn"]
+    assert len({(row.inbox_id, row.session_id, row.person) for row in attributions}) == 1, "on its parent's account"
     recorded = [(row.tool, row.run_id.endswith("-sub"), row.verdict) for row in await audit(world)]
     assert recorded == [("echo", True, "ran"), ("Agent", False, "ran")]
     started = next(event for event in world.events if isinstance(event, SubagentStarted))
@@ -108,7 +108,7 @@ async def test_its_task_list_is_that_of_the_session(database: Database, tmp_path
     tools = offering("Agent", "task_create", "task_update", "task_list")
     world = a_world(database, tmp_path, provider, agent_md=tools)
     assert await world.say("have a list made") == ["ok"]
-    told = [request.messages[-1].tool_results[0].content for request in provider.errands[1:]]
+    told = [request.messages[-1].tool_results[0].content for request in provider.subagent_tasks[1:]]
     assert told == ["Task 1 is on the list, pending.", "Task 1 is completed.", "1 [completed] count the cups"]
     kept = await world.agent.operations.tasks()
     assert [(one.description, one.status) for one in kept] == [("count the cups", "completed")]
@@ -144,8 +144,8 @@ async def test_each_step_is_noted_counted_and_told(sqlite_database: Database, tm
     await world.say("go")
     workspace = world.agent.tool.workspace
     assert seen == [(4, 196, ("Agent",), workspace), (5, 195, (), workspace)], "with the three steps of its errand"
-    of_errand = [(one.step_index, one.remaining_steps) for one in steps if str(one.run).endswith("-sub")]
-    assert of_errand == [(1, 9), (2, 8), (3, 7)]
+    of_subagent_task = [(one.step_index, one.remaining_steps) for one in steps if str(one.run).endswith("-sub")]
+    assert of_subagent_task == [(1, 9), (2, 8), (3, 7)]
     assert world.agent.lifecycle.cwd is None, "where it has moved to is its own business"
 
 
@@ -174,11 +174,11 @@ async def test_nobody_below_it_and_nobody_to_ask(sqlite_database: Database, tmp_
     provider = Two(hand("t"), says("ok"), tasks={"t": [nested, asked, says("done by myself")]})
     world = a_world(sqlite_database, tmp_path, provider)
     assert await world.say("go") == ["ok"]
-    first = provider.errands[1].messages[-1].tool_results
+    first = provider.subagent_tasks[1].messages[-1].tool_results
     assert [(one.content, one.is_error) for one in first] == [
         ("Agent was not run: a sub-agent cannot begin another one; do the task yourself", True)
     ]
-    (second,) = provider.errands[2].messages[-1].tool_results
+    (second,) = provider.subagent_tasks[2].messages[-1].tool_results
     assert second.is_error
     assert "cannot ask anybody" in second.content
     assert [event.request for event in world.events if isinstance(event, SubagentStarted)] == [
@@ -193,12 +193,14 @@ async def test_the_port_refuses_a_second_level_as_well(sqlite_database: Database
 
     class Deeper(FakeTool):
         async def run(self, arguments: Any, context: Any) -> str:
-            crew = world.agent.tool.crew
-            assert isinstance(crew, Crew)
+            subagent_runner = world.agent.tool.subagent_runner
+            assert isinstance(subagent_runner, SubagentRunner)
             parent = world.agent.context.run
             assert parent is not None
             below = replace_parent(parent)
-            found.append(await crew.of(below).run(Errand(text="x"), request="r", cancel=context.cancel))
+            found.append(
+                await subagent_runner.of(below).run(SubagentTask(text="x"), request="r", cancel=context.cancel)
+            )
             assert context.subagents is None
             return "ok"
 
@@ -220,8 +222,8 @@ async def test_too_long_is_an_error_for_its_parent(sqlite_database: Database, tm
     (result,) = await results(world)
     assert result.is_error
     assert "was stopped after 0.05 s" in result.content
-    assert Errand(text="x").timeout_s == 120.0, "what holds without a definition"
-    assert provider.errands[0].system.stable.startswith("You are slow.\n\n## Your task")
+    assert SubagentTask(text="x").timeout_s == 120.0, "what holds without a definition"
+    assert provider.subagent_tasks[0].system.stable.startswith("You are slow.\n\n## Your task")
 
 
 @pytest.mark.requirement("G-23")
@@ -250,8 +252,8 @@ async def test_steps_are_reserved_and_what_is_left_comes_back(sqlite_database: D
     first, second = await results(world)
     assert not first.is_error
     assert "used up its 9 steps" in second.content
-    assert "last step" in provider.errands[-1].reminder
-    assert "last step" not in provider.errands[-2].reminder
+    assert "last step" in provider.subagent_tasks[-1].reminder
+    assert "last step" not in provider.subagent_tasks[-2].reminder
 
 
 @pytest.mark.requirement("G-23")
@@ -276,8 +278,8 @@ async def test_tools_are_an_intersection(
     world = a_world(sqlite_database, tmp_path, provider, tools=tuple(mine), agent_md=persona)
     profile(world, "d", f"---\ndescription: x\n{defined}\n---\n\nYou are D.\n")
     await world.say("go")
-    assert {spec.name for spec in provider.errands[0].tools.specs} == given
-    ran = provider.errands[1].messages[-1].tool_results[0]
+    assert {spec.name for spec in provider.subagent_tasks[0].tools.specs} == given
+    ran = provider.subagent_tasks[1].messages[-1].tool_results[0]
     assert ("other" in given) == ("is not among the tools" not in ran.content)
 
 
@@ -288,7 +290,7 @@ async def test_a_call_that_needs_a_person_is_refused_and_a_rule_lets_it_pass(
     provider = Two(hand("t"), says("ok"), tasks={"t": [calls("write", {"text": "x"}), says("done")] * 2})
     world = a_world(sqlite_database, tmp_path, provider, tools=(write,))
     await world.say("go")
-    (refused,) = provider.errands[1].messages[-1].tool_results
+    (refused,) = provider.subagent_tasks[1].messages[-1].tool_results
     assert "needs a person's approval, and a sub-agent cannot ask for one" in refused.content
     assert write.calls == []
     world.settings = Settings(approvals=replace(world.settings.approvals, auto_approve=True))
@@ -308,7 +310,7 @@ async def test_several_work_side_by_side_three_at_most(sqlite_database: Database
         group.start_soon(world.run, work)
         await until(lambda: tool.running == 3)
         await anyio.wait_all_tasks_blocked()
-        assert len(provider.errands) == 3
+        assert len(provider.subagent_tasks) == 3
         gate.set()
     found = [result.content.split("\n")[1] for result in await results(world)]
     assert found == [f"found {n}" for n in range(5)], "in the order of the calls"
@@ -330,7 +332,7 @@ async def test_stop_ends_it_at_once_and_the_history_is_sound(
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             group.start_soon(world.run, work)
-            await until(lambda: bool(tool.running) if at == "a tool" else bool(provider.errands))
+            await until(lambda: bool(tool.running) if at == "a tool" else bool(provider.subagent_tasks))
             world.agent.stop("person")
     (result,) = await results(world)
     assert result.is_error
@@ -357,7 +359,7 @@ async def test_a_crash_in_the_middle_is_told_and_nothing_runs_twice(sqlite_datab
     await world.run(await world.again(work))
     (result,) = await results(world)
     assert result.content.startswith("Interrupted by a restart")
-    assert (len(tool.calls), len(provider.errands)) == (1, 1)
+    assert (len(tool.calls), len(provider.subagent_tasks)) == (1, 1)
     assert [say.text for say in await world.says()] == ["It was cut off."]
 
 
@@ -400,7 +402,7 @@ async def test_its_calls_are_paid_from_the_same_purse(sqlite_database: Database,
     world.settings = Settings(budget=replace(settings.budget, max_tokens_in=10))
     await world.say("again")
     assert "the tokens of this run are used up" in (await results(world))[-1].content
-    assert len(provider.errands) == 1, "what nobody can pay for is not asked"
+    assert len(provider.subagent_tasks) == 1, "what nobody can pay for is not asked"
 
 
 async def test_it_inherits_what_was_recalled_and_people_see_what_it_does(
@@ -414,6 +416,6 @@ async def test_it_inherits_what_was_recalled_and_people_see_what_it_does(
     provider.tasks = {"t": [calls("echo", {"text": "x"}), says("done")]}
     await world.say("which kettle is it?")
     recalled = provider.requests[-1].reminder
-    assert ("<memory>" in recalled) == ("<memory>" in provider.errands[-1].reminder)
+    assert ("<memory>" in recalled) == ("<memory>" in provider.subagent_tasks[-1].reminder)
     shown = [event for event in world.outbox.shown if isinstance(event, ToolStarted)]
     assert [event.tool_name for event in shown if str(event.run).endswith("-sub")] == ["echo", "echo"]

@@ -119,7 +119,7 @@ async def test_a_summary_made_ahead_is_probed_too(sqlite_database: Database, tmp
     async with background(world):
         await look(world, model, "lookup", "my booking")
         await talk(world)
-    assert "mid" in {event.rung for event in world.events if isinstance(event, SummaryProbed)}
+    assert "mid" in {event.stage for event in world.events if isinstance(event, SummaryProbed)}
     assert "- Which seat? seat 12F" in newest(model)
 
 

@@ -99,7 +99,7 @@ async def test_of_many_lent_tools_those_that_fit_are_shown(sqlite_database: Data
     provider = ScriptedProvider(scripts=[used, says("ok"), says("ok"), says("ok"), says("ok")])
     world = World(sqlite_database, tmp_path, provider, settings=Settings(mcp=McpSettings(top_k=3)))
     toolbox = world.agent.tool.executor.toolbox
-    house = {spec.name for spec in toolbox.specs(toolbox.names) if spec.core}
+    services = {spec.name for spec in toolbox.specs(toolbox.names) if spec.core}
 
     def shown(request: Request) -> list[str]:
         return [spec.name for spec in request.tools.specs if spec.category == "mcp"]
@@ -110,7 +110,7 @@ async def test_of_many_lent_tools_those_that_fit_are_shown(sqlite_database: Data
     assert "mcp__s__tool17" in first
     assert len(first) == 3
     everything = {spec.name for spec in provider.requests[0].tools.specs}
-    assert house - everything <= {"start_focus", "complete_focus", "ExitPlanMode", "load_skill"}, (
+    assert services - everything <= {"start_focus", "complete_focus", "ExitPlanMode", "load_skill"}, (
         "the house's core always is"
     )
     assert "tool_search" in everything, "the others can be looked for"

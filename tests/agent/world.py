@@ -12,25 +12,25 @@ import anyio
 from sqlalchemy import Connection, select
 
 from agent.agent import Agent
-from agent.assembly import Shared, assemble, house_tools, known_tools, shared_executor
+from agent.assembly import Shared, assemble, built_in_tools, known_tools, shared_executor
 from agent.between_turns import BetweenTurns
 from agent.built_ins import CommandResult
 from agent.core.events import Event, EventBus
 from agent.core.groups import first_error
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.ids_source import random_uuid
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.core.phrases import english
 from agent.core.tools import Tool
 from agent.definitions import Definitions
-from agent.hearing import Hearing
+from agent.hearing import VoiceTranscription
 from agent.inbox import Incoming, Opening, Work, WorkKind
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Spending
 from agent.memory.memory import Memory
 from agent.memory.vectors import Vectors
 from agent.operations import Operations
-from agent.plans.desk import Plans
+from agent.plans.desk import PlanService
 from agent.providers.calling import Models
 from agent.providers.provider import Provider
 from agent.providers.retries import RetryPolicy
@@ -43,7 +43,7 @@ from agent.skills.learning_settings import LearningSettings
 from agent.skills.router import Router
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.storage.payloads import encode_incoming
 from agent.storage.tables import inbox, turn, usage
 from agent.style.user_model import KeptUserModel, UserModel
@@ -144,7 +144,7 @@ class World:
         self.bus = EventBus(lambda error, event: self.broken_listeners.append(error))
         self.bus.listen(lambda published: self.events.append(published.event))
         self.ledger = self.new_ledger()
-        self.hearing = Hearing(home=home, clock=self.clock, ledger=self.ledger)
+        self.voice_transcription = VoiceTranscription(home=home, clock=self.clock, ledger=self.ledger)
         self.models = Models(
             self.clock, meter=self.ledger, policy=lambda: RetryPolicy(backoff_ms=1, stream_backoff_ms=1)
         )
@@ -155,14 +155,14 @@ class World:
         self.catalogue = Catalogue()
         self.learning = self.new_learning()
         self.count = count
-        self.tools = (*house_tools(self.clock, Outputs(self.home), FakeSchedules()), *tools)
+        self.tools = (*built_in_tools(self.clock, Outputs(self.home), FakeSchedules()), *tools)
         self.epoch = 0
         self.background = BetweenTurns()  # nothing of it is done unless a test runs it
         self.write_persona("default", agent_md)
         self.new_id = NumberedIds(key)
         self.hooks: tuple[HookSettings, ...] = ()
         self.approvals = Approvals(self.database, self.clock, lambda: self.settings.approvals, look_again_s=0.02)
-        self.plans = Plans(self.database, self.clock, lambda: self.settings.plans)
+        self.plans = PlanService(self.database, self.clock, lambda: self.settings.plans)
         self._refs = numbers(1)
         self.agent = self._assembled()
 
@@ -221,7 +221,7 @@ class World:
             built_ins=self.built_ins,
             settings=lambda: self.settings,
             ledger=self.ledger,
-            hearing=self.hearing,
+            voice_transcription=self.voice_transcription,
             memory=self.memory,
             learning=self.learning,
             models=self.models,
@@ -256,7 +256,7 @@ class World:
                 kind=kind,
                 dedup=f"{self.key}:{ref}",
                 payload=encode_incoming(incoming),
-                at=to_us(now),
+                at=to_timestamp(now),
             )
             assert admitted.id is not None
             return admitted.id
@@ -270,7 +270,7 @@ class World:
 
     async def own(self) -> None:
         """Claim the conversation: the epoch grows."""
-        now = to_us(self.clock.now())
+        now = to_timestamp(self.clock.now())
         epoch = await self.database.write(
             lambda conn: conversation_rows.claim(conn, self.key, worker="w", run="r", now=now, until=now + 10**9)
         )
@@ -279,7 +279,7 @@ class World:
 
     async def begin(self, id: int) -> None:
         def work(conn: Connection) -> None:
-            for row in inbox_rows.due(conn, self.key, now=to_us(self.clock.now()), most=1000):
+            for row in inbox_rows.due(conn, self.key, now=to_timestamp(self.clock.now()), most=1000):
                 if row.id == id:
                     inbox_rows.begin(conn, row, row.incoming)
 
@@ -315,7 +315,7 @@ class World:
             await self.run_through(work)
         return [say.text for say in await self.says(work)]
 
-    async def says(self, work: Work | None = None) -> list[Say]:
+    async def says(self, work: Work | None = None) -> list[OutgoingMessage]:
         """What was put into the outbox, for one piece of work or for all; without the references of errors."""
         rows = await self.database.read(lambda conn: outbox_rows.open_rows(conn, self.key))
         says = [row.say for row in rows if work is None or row.inbox_id == work.inbox_id]

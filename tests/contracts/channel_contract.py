@@ -24,7 +24,17 @@ from gateway.channels.adapter import Adapter, State
 from gateway.channels.channel import Channel
 from gateway.channels.document import Bold, CodeBlock, Document, Paragraph, Plain, Text
 from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
-from gateway.channels.inbound import ChatType, Deleted, Edited, Inbound, Membership, Mention, Pressed, Receipt, Said
+from gateway.channels.inbound import (
+    ButtonClicked,
+    ChatType,
+    Deleted,
+    Edited,
+    Inbound,
+    Membership,
+    Mention,
+    MessageReceived,
+    Receipt,
+)
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Button, File, Outbound, SentRef
 
@@ -247,7 +257,7 @@ class ChannelContract:
 
     @pytest.mark.requirement("G-08")
     async def test_a_whisper_does_not_stay(self, harness: Harness) -> None:
-        sent = await harness.channel.whisper(plain("psst"), harness.person)
+        sent = await harness.channel.send_ephemeral(plain("psst"), harness.person)
         seen = await harness.seen()
         assert [message.text for message in seen] == ["psst"]
         if harness.channel.capabilities.ephemeral:
@@ -267,8 +277,8 @@ class ChannelContract:
         (seen,) = await harness.seen()
         assert seen.actions == (ACTION, "q:n")
         await harness.presses(seen.id, ACTION)
-        await eventually(lambda: any(isinstance(inbound, Pressed) for inbound in harness.admitted))
-        pressed = next(inbound for inbound in harness.admitted if isinstance(inbound, Pressed))
+        await eventually(lambda: any(isinstance(inbound, ButtonClicked) for inbound in harness.admitted))
+        pressed = next(inbound for inbound in harness.admitted if isinstance(inbound, ButtonClicked))
         assert (pressed.action, pressed.sender.id, pressed.key) == (ACTION, harness.person, harness.channel.key)
         assert pressed.message_id == seen.id
         if harness.channel.interactions is not None and pressed.interaction is not None:
@@ -513,15 +523,15 @@ class ChannelContract:
             await adapter.aclose()
 
 
-def _said(harness: Harness) -> list[Said]:
-    return _heard(harness, Said)
+def _said(harness: Harness) -> list[MessageReceived]:
+    return _heard(harness, MessageReceived)
 
 
 def _heard(harness: Harness, kind: type[Kind]) -> list[Kind]:
     return [inbound for inbound in harness.admitted if isinstance(inbound, kind)]
 
 
-def _check_name(said: Said) -> None:
+def _check_name(said: MessageReceived) -> None:
     """The key can be stored and read, and the place around it, if it names one, is a place that the message names too.
 
     An id of the platform's with a `:` in it would look like a thread of a place that is none: see `place_id`.

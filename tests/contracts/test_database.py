@@ -14,7 +14,7 @@ from agent.core.clock import SystemClock
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from agent.storage.memory_tables import memory_erasure
-from agent.storage.retries import SteadyDatabase
+from agent.storage.retries import RetryingDatabase
 from gateway.storage.opening import open_database
 from tests.fakes.databases import open_sqlite
 
@@ -49,7 +49,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     else:
         opened = await open_sqlite(tmp_path, request.getfixturevalue("sqlite_template"))
     if request.param == "steady":
-        opened = SteadyDatabase(opened, clock=SystemClock(), on_trouble=lambda _: None)
+        opened = RetryingDatabase(opened, clock=SystemClock(), on_trouble=lambda _: None)
     yield opened
     await opened.aclose()
 

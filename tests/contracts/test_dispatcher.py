@@ -44,15 +44,15 @@ async def test_each_conversation_in_order_one_at_a_time_and_many_at_once(databas
         await anyio.sleep(chance.random() * 0.004)
         under_way[chat] -= 1
 
-    house = House(database, turn, timing=replace(QUICK, merge_within=0))
+    services = House(database, turn, timing=replace(QUICK, merge_within=0))
 
     async def person(chat: int) -> None:
         for number in range(messages):
             await admit(database, f"telegram:{chat}", f"{chat}:{number}", limit=None)
-            house.dispatcher.wake(ConversationId(f"telegram:{chat}"))
+            services.dispatcher.wake(ConversationId(f"telegram:{chat}"))
             await anyio.sleep(chance.random() * 0.01)
 
-    async with house.running():
+    async with services.running():
         async with anyio.create_task_group() as people:
             for chat in range(chats):
                 people.start_soon(person, chat)
@@ -70,17 +70,17 @@ async def test_each_conversation_in_order_one_at_a_time_and_many_at_once(databas
 
 async def test_a_message_that_comes_just_as_the_work_ends_is_not_stranded(sqlite_database: Database) -> None:
     """Looking around would find it late; here it must be the wake that does."""
-    house = House(sqlite_database, timing=replace(QUICK, linger=0.002, look_around=600))
+    services = House(sqlite_database, timing=replace(QUICK, linger=0.002, look_around=600))
     chance = random.Random(7)
-    async with house.running():
+    async with services.running():
         for number in range(300):
-            await house.says(CHAT, str(number))
+            await services.says(CHAT, str(number))
             with anyio.fail_after(60):
-                while len(house.given) <= number:
+                while len(services.given) <= number:
                     await anyio.lowlevel.checkpoint()
             # Around the end of the linger, where the work is just being let go.
             await anyio.sleep(chance.uniform(0.0, 0.006))
-    assert [work.incoming.text for work in house.given] == [str(number) for number in range(300)]
+    assert [work.incoming.text for work in services.given] == [str(number) for number in range(300)]
 
 
 class Interposing:
@@ -111,47 +111,47 @@ class Interposing:
 
 async def test_a_message_that_comes_just_after_the_inbox_was_found_empty_is_not_stranded(database: Database) -> None:
     interposing = Interposing(database)
-    house = House(interposing, timing=replace(QUICK, look_around=60))
-    interposing.between = partial(house.says, CHAT, "b")
-    async with house.running():
-        await house.says(CHAT, "a")
+    services = House(interposing, timing=replace(QUICK, look_around=60))
+    interposing.between = partial(services.says, CHAT, "b")
+    async with services.running():
+        await services.says(CHAT, "a")
         await until(partial(is_answered, database, "a", "b"))
 
 
 async def test_many_wakes_for_one_message_are_one_run(database: Database) -> None:
-    house = House(database)
-    async with house.running():
+    services = House(database)
+    async with services.running():
         await admit(database, CHAT, "a")
         for _ in range(20):
-            house.dispatcher.wake(CHAT)
+            services.dispatcher.wake(CHAT)
         await until(partial(is_answered, database, "a"))
-    assert len(house.given) == 1
+    assert len(services.given) == 1
 
 
 async def test_a_wake_before_the_start_counts(database: Database) -> None:
-    house = House(database, timing=replace(QUICK, look_around=60))
-    await house.says(CHAT, "a")
-    async with house.running():
+    services = House(database, timing=replace(QUICK, look_around=60))
+    await services.says(CHAT, "a")
+    async with services.running():
         await until(partial(is_answered, database, "a"))
 
 
 async def test_what_nobody_woke_us_for_is_found(database: Database) -> None:
-    house = House(database)
-    async with house.running():
+    services = House(database)
+    async with services.running():
         await anyio.sleep(0.05)
         await admit(database, CHAT, "a")
         await until(partial(is_answered, database, "a"))
 
 
 async def test_put_off_work_runs_when_it_is_due_and_not_before(database: Database) -> None:
-    house = House(database, timing=replace(QUICK, look_around=60))
-    now = house.clock.now().timestamp()
+    services = House(database, timing=replace(QUICK, look_around=60))
+    now = services.clock.now().timestamp()
     due = int((now + 0.3) * 1_000_000)
-    async with house.running():
+    async with services.running():
         await admit(database, CHAT, "tick", kind="system", not_before=due)
-        house.dispatcher.wake(CHAT)
+        services.dispatcher.wake(CHAT)
         await anyio.sleep(0.1)
-        assert not house.given or house.clock.now().timestamp() * 1_000_000 >= due
+        assert not services.given or services.clock.now().timestamp() * 1_000_000 >= due
     again = House(database, timing=replace(QUICK, look_around=60))
     async with again.running():
         await until(partial(is_answered, database, "tick"))
@@ -166,16 +166,16 @@ async def test_texts_in_quick_succession_behind_a_turn_are_one_run(database: Dat
         if work.incoming.text == "first":
             await go_on.wait()
 
-    house = House(database, turn)
-    async with house.running():
-        await house.says(CHAT, "first")
-        await until(lambda: house.dispatcher.is_running(CHAT))
-        at = house.clock.now()
+    services = House(database, turn)
+    async with services.running():
+        await services.says(CHAT, "first")
+        await until(lambda: services.dispatcher.is_running(CHAT))
+        at = services.clock.now()
         for text in ("a", "b", "c"):
             await admit(database, CHAT, text, at=at)
         go_on.set()
         await until(partial(is_answered, database, "first", "a\nb\nc"))
-    assert [len(work.inbox_ids) for work in house.given] == [1, 3]
+    assert [len(work.inbox_ids) for work in services.given] == [1, 3]
     assert await database.read(statuses) == {"done": 2, "merged": 2}
 
 
@@ -187,11 +187,11 @@ async def test_a_turn_that_hangs_or_fails_holds_up_nobody_else(database: Databas
         if work.incoming.text == "fails":
             raise ZeroDivisionError
 
-    house = House(database, turn)
-    async with house.running():
-        await house.says("telegram:hangs", "hangs")
-        await house.says("telegram:fails", "fails")
-        await house.says(CHAT, "works")
+    services = House(database, turn)
+    async with services.running():
+        await services.says("telegram:hangs", "hangs")
+        await services.says("telegram:fails", "fails")
+        await services.says(CHAT, "works")
         await until(partial(is_answered, database, "works"))
 
 
@@ -201,13 +201,13 @@ async def test_is_running_from_the_begin_of_a_turn_to_its_end(database: Database
     async def turn(_: Work) -> None:
         await go_on.wait()
 
-    house = House(database, turn, timing=replace(QUICK, linger=5))
-    async with house.running():
-        assert not house.dispatcher.is_running(CHAT)
-        await house.says(CHAT, "a")
-        await until(lambda: house.dispatcher.is_running(CHAT))
+    services = House(database, turn, timing=replace(QUICK, linger=5))
+    async with services.running():
+        assert not services.dispatcher.is_running(CHAT)
+        await services.says(CHAT, "a")
+        await until(lambda: services.dispatcher.is_running(CHAT))
         go_on.set()
-        await until(lambda: not house.dispatcher.is_running(CHAT))  # though its agent lingers
+        await until(lambda: not services.dispatcher.is_running(CHAT))  # though its agent lingers
     assert await answers(database) == ["a"]
 
 
@@ -217,10 +217,10 @@ async def test_every_lease_is_free_after_the_work_whatever_happened(database: Da
         if work.incoming.text == "fails" and work.attempt < 3:
             raise ZeroDivisionError
 
-    house = House(database, turn)
-    async with house.running():
-        await house.says(CHAT, "works")
-        await house.says("telegram:2", "fails")
+    services = House(database, turn)
+    async with services.running():
+        await services.says(CHAT, "works")
+        await services.says("telegram:2", "fails")
         await until(partial(is_answered, database, "works"))
         await until(partial(is_answered, database, "fails", conversation="telegram:2"))
 
@@ -239,20 +239,20 @@ async def test_a_drain_lets_turns_finish_and_begins_no_other(database: Database)
     async def turn(_: Work) -> None:
         await go_on.wait()
 
-    house = House(database, turn, timing=replace(QUICK, merge_within=0))
-    async with house.running():
-        await house.says(CHAT, "a")
-        await until(lambda: house.dispatcher.is_running(CHAT))
-        await house.says(CHAT, "b")
+    services = House(database, turn, timing=replace(QUICK, merge_within=0))
+    async with services.running():
+        await services.says(CHAT, "a")
+        await until(lambda: services.dispatcher.is_running(CHAT))
+        await services.says(CHAT, "b")
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(house.dispatcher.drain, 60)
+            tasks.start_soon(services.dispatcher.drain, 60)
             await anyio.sleep(0.02)
             go_on.set()
-        await house.says("telegram:2", "c")
+        await services.says("telegram:2", "c")
     assert await answers(database) == ["a"]
     assert await database.read(statuses) == {"done": 1, "new": 2}
     assert await database.read(partial(conversation_rows.lease, key=CHAT)) is None
-    assert house.woken[0].stopped_for == []
+    assert services.woken[0].stopped_for == []
 
 
 @pytest.mark.requirement("G-27", "B-91")
@@ -260,13 +260,13 @@ async def test_a_drain_cuts_off_what_takes_too_long_and_the_next_start_takes_it_
     async def turn(_: Work) -> None:
         await anyio.sleep_forever()
 
-    house = House(database, turn)
-    async with house.running():
-        await house.says(CHAT, "a")
-        await until(lambda: house.dispatcher.is_running(CHAT))
+    services = House(database, turn)
+    async with services.running():
+        await services.says(CHAT, "a")
+        await until(lambda: services.dispatcher.is_running(CHAT))
         with anyio.fail_after(60):
-            await house.dispatcher.drain(0.01)
-    assert house.woken[0].stopped_for == ["shutdown"]
+            await services.dispatcher.drain(0.01)
+    assert services.woken[0].stopped_for == ["shutdown"]
     assert await database.read(statuses) == {"new": 1}
     assert await database.read(partial(conversation_rows.lease, key=CHAT)) is None
 

@@ -30,9 +30,9 @@ from agent.core.messages import (
 from agent.core.tools import ToolSpec
 from agent.providers.calling import Attempt, Call, Models
 from agent.providers.known_models import KnownModels
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.providers.openai_fields import Opaque
-from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema, Usage
 from agent.providers.replies import Reply
 from agent.providers.retries import RetryPolicy
@@ -261,7 +261,7 @@ async def play(quirk: Quirk, home: Path) -> Played:
             api_key=SecretStr("secret-of-ours"),
             **{"model": MODEL, "context_window": 8_192, **quirk.settings},
         )
-        provider = LazyProvider(settings, Surroundings(home=home, clock=clock, models=KnownModels()))
+        provider = LazyProvider(settings, ProviderDeps(home=home, clock=clock, models=KnownModels()))
         models = Models(clock, policy=lambda: RetryPolicy(jitter=0.0))
         request = request_of(quirk.asks, home)
         try:
@@ -286,7 +286,7 @@ def _call(provider: LazyProvider, request: Request) -> Call:
     return Call(
         route=lambda: [provider],
         prepare=lambda _: Attempt(request, 10),
-        bill=Bill(purpose="turn", conversation=ConversationId("web:1")),
+        attribution=CostAttribution(purpose="turn", conversation=ConversationId("web:1")),
         counting=Estimator(),
         silence_s=10.0,
         stream_s=20.0,

@@ -11,10 +11,10 @@ import anyio
 from adapters.web.adapter import Web
 from adapters.web.settings import WebSettings as ChatSettings
 from agent.core.clock import SystemClock
-from gateway.channels.adapter import Fullness, Health, Place, State, Surroundings
+from gateway.channels.adapter import AdapterContext, Fullness, Health, Place, State
 from gateway.channels.document import Plain
-from gateway.channels.errors import HouseTrouble
-from gateway.channels.inbound import Inbound, Outcome, Pressed, Receipt, Said
+from gateway.channels.errors import GatewayUnavailable
+from gateway.channels.inbound import ButtonClicked, Inbound, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Button, CommandSpec, Outbound, SentRef
 from gateway.config.web import WebSettings
@@ -23,7 +23,7 @@ from gateway.telemetry.gauges import Gauges
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.trouble import Troubles
 from gateway.web.health import not_ready
-from gateway.web.overview import Account, Awake, Budget, Overview, OwnWork, Pairing
+from gateway.web.overview import Account, ActiveConversation, Budget, Overview, OwnWork, Pairing
 from gateway.web.server import WebServer
 from tests.fakes.running import running
 
@@ -91,9 +91,9 @@ class Brain:
     async def run(self, inbound: Inbound) -> None:
         channel = self.web.channel(inbound.key.channel_id)
         match inbound:
-            case Said(text="/stop"):
+            case MessageReceived(text="/stop"):
                 self.stopped.set()
-            case Said(text="ask"):
+            case MessageReceived(text="ask"):
                 buttons = (
                     (
                         Button(label="Repeat it now", action="q:1", style="primary"),
@@ -102,18 +102,18 @@ class Brain:
                     ),
                 )
                 await channel.send(Outbound(document=parse("Shall I **repeat** the evening run?"), buttons=buttons))
-            case Said(text=text):
+            case MessageReceived(text=text):
                 assert channel.presence is not None
                 await channel.presence.typing()
-                whisper = await channel.whisper(
+                send_ephemeral = await channel.send_ephemeral(
                     Outbound(document=(Plain("Reading the measurements…"),), silent=True), None
                 )
                 await anyio.sleep(self.pause_s)
                 answer = RICH if text == "rich" else f"You said: {text}"
                 await self.answer(channel.key, answer, reply_to=inbound.message_id)
-                assert whisper is not None
-                await channel.delete(whisper)
-            case Pressed():
+                assert send_ephemeral is not None
+                await channel.delete(send_ephemeral)
+            case ButtonClicked():
                 await channel.edit(SentRef(inbound.message_id), Outbound(document=parse("It runs again. **Noted.**")))
 
     async def answer(self, key: ConversationKey, text: str, reply_to: str | None = None) -> None:
@@ -129,7 +129,7 @@ class Brain:
         await channel.streams.finish(sent, Outbound(document=parse(text), reply_to=reply_to))
 
 
-class FakeDesk:
+class FakeOverview:
     """Two accounts, one of them deaf, one person at the door."""
 
     def __init__(self, troubles: Troubles) -> None:
@@ -156,8 +156,8 @@ class FakeDesk:
             provider="main (gpt-x)",
             accounts=tuple(Account(channel_type=name, health=health) for name, health in self.accounts.items()),
             awake=(
-                Awake(key=ConversationKey("web", "operator:main"), is_running=True),
-                Awake(key=ConversationKey("telegram", "77"), is_running=False, waiting=2),
+                ActiveConversation(key=ConversationKey("web", "operator:main"), is_running=True),
+                ActiveConversation(key=ConversationKey("telegram", "77"), is_running=False, waiting=2),
             ),
             pairings=tuple(self.pairings),
             troubles=self.troubles.recent(),
@@ -209,7 +209,7 @@ class Site:
     server: WebServer
     web: Web
     brain: Brain
-    desk: FakeDesk
+    service: FakeOverview
     home: Path
     full: dict[str, Fullness] = field(default_factory=dict)  # by conversation
 
@@ -229,14 +229,14 @@ async def running_site(home: Path, settings: WebSettings | None = None) -> Async
     server = WebServer(settings or WebSettings(port=0), home=home, clock=clock)
     server.bind()
     full: dict[str, Fullness] = {}
-    around = Surroundings(clock=clock, home=home, known_places=no_places, fullness=lambda key: full.get(str(key)))
+    around = AdapterContext(clock=clock, home=home, known_places=no_places, fullness=lambda key: full.get(str(key)))
     web = Web(ChatSettings(), around)
     await web.publish(COMMANDS)
     brain = Brain(web)
     troubles = Troubles(clock)
     troubles.report("adapter", "slack", "no hello from Slack for 30 s", fix="Check the app token.")
     troubles.note("delivery", "discord:9", "a reminder could not be delivered: the channel was deleted")
-    desk = FakeDesk(troubles)
+    service = FakeOverview(troubles)
 
     async def gauges() -> Gauges:
         return Gauges(version="0.1.0", adapters={"web": web.health().hears})
@@ -244,15 +244,15 @@ async def running_site(home: Path, settings: WebSettings | None = None) -> Async
     async def admit(inbound: Inbound) -> Receipt:
         if brain.troubles:
             brain.troubles -= 1
-            raise HouseTrouble("the database is locked")
+            raise GatewayUnavailable("the database is locked")
         brain.heard.append(inbound)
         await brain.work.send(inbound)
         return Receipt(Outcome.ACCEPTED)
 
     async with running(server.run, lambda: web.run(admit), brain.live):
         server.mount_adapter(web, ChatSettings.entrance)
-        server.mount_pages(desk)
+        server.mount_pages(service)
         server.measure(Metrics(), gauges)
-        server.watch(lambda: not_ready(desk.accounts, troubles.open))
-        yield Site(server, web, brain, desk, home, full)
+        server.watch(lambda: not_ready(service.accounts, troubles.open))
+        yield Site(server, web, brain, service, home, full)
         await web.aclose()

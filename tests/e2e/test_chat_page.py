@@ -11,7 +11,7 @@ from playwright.async_api import Browser, FilePayload, Page, ViewportSize, expec
 
 from gateway.channels.adapter import Fullness
 from gateway.channels.document import Plain
-from gateway.channels.inbound import Pressed, Said
+from gateway.channels.inbound import ButtonClicked, MessageReceived
 from gateway.channels.outbound import Outbound
 from tests.e2e.conftest import PATIENCE_MS, Errors
 from tests.e2e.site import RICH, Site
@@ -113,7 +113,7 @@ async def test_a_choice_is_made_with_a_button(page: Page, site: Site) -> None:
     await page.get_by_role("button", name="Tomorrow at 6:00").click()
     await expect(page.locator(".message.bot .blocks")).to_have_text("It runs again. Noted.")
     await expect(page.get_by_role("button", name="Tomorrow at 6:00")).to_have_count(0)
-    assert [inbound.action for inbound in site.brain.heard if isinstance(inbound, Pressed)] == ["q:2"]
+    assert [inbound.action for inbound in site.brain.heard if isinstance(inbound, ButtonClicked)] == ["q:2"]
     await expect(page.locator("#text")).to_be_focused()  # the button went, the focus did not get lost
 
 
@@ -317,7 +317,7 @@ async def test_files_are_picked_sent_and_come_back(page: Page, site: Site, tmp_p
         await page.get_by_role("link", name="notes.txt").click()
     saved = await (await download.value).path()
     assert await anyio.Path(saved).read_bytes() == b"the notes"
-    (said,) = (inbound for inbound in site.brain.heard if isinstance(inbound, Said))
+    (said,) = (inbound for inbound in site.brain.heard if isinstance(inbound, MessageReceived))
     assert [attachment.name for attachment in said.attachments] == ["notes.txt"]
 
 
@@ -342,8 +342,8 @@ async def test_a_lost_connection_is_told_and_mends_itself(page: Page, site: Site
     await expect(page.locator(".message.bot")).to_have_count(1)
     await page.context.set_offline(True)
     await page.evaluate("window.dispatchEvent(new Event('offline'))")
-    site.web._rooms.close()  # every stream ends; new ones cannot come
-    site.web._rooms._rooms.clear()
+    site.web._sessions.close()  # every stream ends; new ones cannot come
+    site.web._sessions._sessions.clear()
     await expect(page.locator("#banner")).to_be_visible()
     await say(page, "while away")
     await expect(page.locator(".message.waiting")).to_contain_text("while away")
@@ -354,7 +354,10 @@ async def test_a_lost_connection_is_told_and_mends_itself(page: Page, site: Site
     await expect(page.locator("#thread")).to_contain_text("you missed this")
     await expect(page.locator("#thread")).to_contain_text("You said: while away")
     await expect(page.locator(".message.waiting")).to_have_count(0)
-    assert [inbound.text for inbound in site.brain.heard if isinstance(inbound, Said)] == ["before", "while away"]
+    assert [inbound.text for inbound in site.brain.heard if isinstance(inbound, MessageReceived)] == [
+        "before",
+        "while away",
+    ]
     errors.clear()
 
 
@@ -364,7 +367,7 @@ async def test_what_could_not_be_stored_is_sent_again_by_itself(page: Page, site
     await expect(page.locator(".message.waiting")).to_contain_text("hello")
     await expect(page.locator("#thread")).to_contain_text("You said: hello")
     await expect(page.locator(".message.waiting")).to_have_count(0)
-    assert [inbound.text for inbound in site.brain.heard if isinstance(inbound, Said)] == ["hello"]
+    assert [inbound.text for inbound in site.brain.heard if isinstance(inbound, MessageReceived)] == ["hello"]
     errors.clear()  # the browser's own words about the answers 503
 
 
@@ -383,12 +386,12 @@ async def test_what_waits_is_sent_from_another_conversation_too(page: Page, site
 
 
 async def test_a_link_cannot_choose_what_the_page_asks_for(page: Page, site: Site) -> None:
-    waiting = len(site.desk.pairings)
-    code = site.desk.pairings[0].code
+    waiting = len(site.service.pairings)
+    code = site.service.pairings[0].code
     await page.goto(f"{site.url}/chat/?c=..%2F..%2Fpairings%2F{code}%2Fapprove%3F")
     await say(page, "hello")
     await expect(page.locator("#thread")).to_contain_text("You said: hello")
-    assert len(site.desk.pairings) == waiting
+    assert len(site.service.pairings) == waiting
 
 
 async def test_what_was_not_sent_survives_a_reload(page: Page, site: Site) -> None:
@@ -461,12 +464,12 @@ async def test_who_reads_above_is_not_pulled_down_by_signs_of_life_or_a_new_conn
     await page.evaluate("document.getElementById('scroll').scrollTop = 300")
     presence = site.web.channel("operator:main").presence
     assert presence is not None
-    said = [inbound for inbound in site.brain.heard if isinstance(inbound, Said)][-1]
+    said = [inbound for inbound in site.brain.heard if isinstance(inbound, MessageReceived)][-1]
     await presence.react(said.message_id, "👀")
     await expect(page.get_by_text("👀")).to_have_count(1)
     assert await page.evaluate("document.getElementById('scroll').scrollTop") == 300
-    site.web._rooms.close()
-    site.web._rooms._rooms.clear()  # whoever comes back gets the whole state
+    site.web._sessions.close()
+    site.web._sessions._sessions.clear()  # whoever comes back gets the whole state
     await expect(page.get_by_text("👀")).to_have_count(0)
     assert abs(await page.evaluate("document.getElementById('scroll').scrollTop") - 300) < 3
 

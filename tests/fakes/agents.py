@@ -12,16 +12,16 @@ from agent.core.clock import Clock, SystemClock
 from agent.core.ids import ConversationId, PersonId
 from agent.core.ids_source import random_uuid
 from agent.core.messages import FilePart
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming, Source, Work
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_us
-from agent.storage.payloads import decode_say, encode_incoming
+from agent.storage.moments import to_timestamp
+from agent.storage.payloads import decode_outgoing, encode_incoming
 from agent.storage.tables import inbox, outbox
 from gateway.conversations.registry import Registry
-from gateway.dispatch.dispatcher import DeadLetter, Surroundings, Timing
+from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
 from gateway.dispatch.drain import Drain
 from gateway.dispatch.leases import Leases
 from gateway.dispatch.local import LocalDispatcher
@@ -74,8 +74,8 @@ class EchoAgent:
             inbox_id=work.inbox_id,
             part=0,
             dedup=f"turn:{work.inbox_id}:0",
-            say=Say(text=work.incoming.text),
-            at=to_us(datetime.now(UTC)),
+            say=OutgoingMessage(text=work.incoming.text),
+            at=to_timestamp(datetime.now(UTC)),
         )
         inbox_rows.finish(conn, work.inbox_ids, "done", work.epoch)
 
@@ -103,10 +103,10 @@ class House:
         self.delivered: list[ConversationId] = []
         self.woken: list[EchoAgent] = []
         self.registry = Registry(self._wake, clock=self.clock)
-        surroundings = Surroundings(
+        deps = DispatchDeps(
             zone_of=lambda conn, incoming: incoming.zone or "UTC",
-            notice=lambda dead: Say(text=f"gave up: {dead.incoming.text}", kind="notice"),
-            locked=lambda incoming: Say(text=f"locked: {incoming.text}", kind="notice"),
+            notice=lambda dead: OutgoingMessage(text=f"gave up: {dead.incoming.text}", kind="notice"),
+            locked=lambda incoming: OutgoingMessage(text=f"locked: {incoming.text}", kind="notice"),
             deliver=self.delivered.append,
             on_dead=self.dead.append,
         )
@@ -116,7 +116,7 @@ class House:
             clock=self.clock,
             leases=self.leases,
             agents=self.registry,
-            surroundings=surroundings,
+            deps=deps,
             timing=timing,
         )
         self.dispatcher = LocalDispatcher(
@@ -125,7 +125,7 @@ class House:
             clock=self.clock,
             leases=self.leases,
             agents=self.registry,
-            surroundings=surroundings,
+            deps=deps,
             timing=timing,
         )
 
@@ -183,7 +183,7 @@ async def admit(
             event_dedup=event,
             platform_ref=ref,
             payload=encode_incoming(incoming),
-            at=to_us(at),
+            at=to_timestamp(at),
             not_before=not_before,
             limit=limit,
         )
@@ -196,4 +196,4 @@ async def answers(database: Database, conversation: str | None = None) -> list[s
     if conversation is not None:
         query = query.where(outbox.c.conv == conversation)
     rows = await database.read(lambda conn: conn.execute(query).scalars().all())
-    return [decode_say(row).text for row in rows]
+    return [decode_outgoing(row).text for row in rows]

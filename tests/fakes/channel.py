@@ -14,8 +14,8 @@ from starlette.routing import BaseRoute
 from gateway.channels.adapter import Admit, Diagnosis, Health, State
 from gateway.channels.channel import Attempt, Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document
-from gateway.channels.errors import ChannelFatal, ChannelRejected, HouseTrouble
-from gateway.channels.inbound import Attachment, Inbound, Pressed, Said, Sender
+from gateway.channels.errors import ChannelFatal, ChannelRejected, GatewayUnavailable
+from gateway.channels.inbound import Attachment, ButtonClicked, Inbound, MessageReceived, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import CommandSpec, Outbound, SentRef
 from tests.fakes.readable import readable, utf16_length
@@ -87,7 +87,7 @@ class Screen:
     shown: list[Shown] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     by_key: dict[str, str] = field(default_factory=dict)
-    said: list[Said] = field(default_factory=list)
+    said: list[MessageReceived] = field(default_factory=list)
     reactions: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     notes: list[str] = field(default_factory=list)  # what interactions were acknowledged with
     faults: list[_Fault] = field(default_factory=list)
@@ -150,7 +150,7 @@ class FakeChannel:
         *,
         screen: Screen | None = None,
         streams: bool = False,
-        reachable_whispers: bool = True,
+        ephemeral_reachable: bool = True,
     ) -> None:
         self.key = key
         self.capabilities = capabilities
@@ -160,7 +160,7 @@ class FakeChannel:
         self.files: Files | None = self
         self.history: History | None = self if capabilities.idempotent_send == "lookup" else None
         self.interactions: Interactions | None = self
-        self._reachable_whispers = reachable_whispers
+        self._ephemeral_reachable = ephemeral_reachable
 
     async def call(self, act: Act, text: str, ref: str, carry_out: Callable[[], str]) -> str:
         """Wait at the gate, fail as told, else carry it out."""
@@ -197,10 +197,10 @@ class FakeChannel:
     async def delete(self, sent: SentRef) -> None:
         await self.call("delete", "", sent.id, lambda: self.remove(sent.id))
 
-    async def whisper(self, message: Outbound, to: UserId | None) -> SentRef | None:
+    async def send_ephemeral(self, message: Outbound, to: UserId | None) -> SentRef | None:
         private = to if self.capabilities.ephemeral else None
         sent = await self.call("whisper", readable(message.document), "", lambda: self.put(message, private_to=private))
-        return SentRef(sent, "whisper") if self._reachable_whispers else None
+        return SentRef(sent, "whisper") if self._ephemeral_reachable else None
 
     # -- Presence
 
@@ -368,7 +368,7 @@ class FakeAdapter:
         """A person writes; returns the message's id. What could not be stored comes again at once."""
         screen = self.channel(channel_id).screen
         screen.last_id += 1
-        said = Said(
+        said = MessageReceived(
             key=ConversationKey(self.channel_type, channel_id),
             place=channel_id,
             message_id=str(screen.last_id),
@@ -379,7 +379,7 @@ class FakeAdapter:
         )
         screen.said.append(said)
         while True:
-            with suppress(HouseTrouble):
+            with suppress(GatewayUnavailable):
                 await self.hears(said)
                 break
         return said.message_id
@@ -389,7 +389,7 @@ class FakeAdapter:
         screen = self.channel(channel_id).screen
         shown = screen.shown[screen.find(message_id)]
         assert action in shown.actions, f"{action!r} is not among {shown.actions}"
-        pressed = Pressed(
+        pressed = ButtonClicked(
             key=ConversationKey(self.channel_type, channel_id),
             place=channel_id,
             message_id=message_id,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from agent.memory.vectors import unit
 from agent.memory.words import stem, telling
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 
 WIDTH = 64
 
@@ -20,7 +20,7 @@ class FakeEmbedder:
         self.error: Exception | None = None
         self.texts: list[str] = []
 
-    async def embed(self, texts: Sequence[str], *, as_query: bool, bill: Bill) -> Sequence[bytes]:
+    async def embed(self, texts: Sequence[str], *, as_query: bool, attribution: CostAttribution) -> Sequence[bytes]:
         if self.error is not None:
             raise self.error
         self.texts += texts

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from agent.core.cancel import CancelToken
-from agent.core.subagents import Errand, Finding
+from agent.core.subagents import Finding, SubagentTask
 
 
 @dataclass(slots=True)
@@ -17,15 +17,15 @@ class FakeSubagents:
 
     fails: Counter[str] = field(default_factory=Counter)
     held: dict[str, anyio.Event] = field(default_factory=dict)
-    errands: list[Errand] = field(default_factory=list)
+    subagent_tasks: list[SubagentTask] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     active: set[str] = field(default_factory=set)
     most_active: int = 0
     began: Callable[[str], None] = lambda name: None
 
-    async def run(self, errand: Errand, *, request: str, cancel: CancelToken) -> Finding:
-        name = errand.text.partition("\n")[0]
-        self.errands.append(errand)
+    async def run(self, subagent_task: SubagentTask, *, request: str, cancel: CancelToken) -> Finding:
+        name = subagent_task.text.partition("\n")[0]
+        self.subagent_tasks.append(subagent_task)
         self.requests.append(request)
         self.active.add(name)
         self.most_active = max(self.most_active, len(self.active))

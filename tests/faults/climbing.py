@@ -17,7 +17,7 @@ from gateway.phrases.catalogue import read_catalogue
 from tests.doubles.limits import raised_limits
 from tests.fakes.shapes import refusals
 from tests.faults.places import PLACES, Place
-from tests.faults.rungs import FIRST, WINDOW, Rung, rules_for
+from tests.faults.rungs import FIRST, WINDOW, Stage, rules_for
 from tests.program import configs
 from tests.program.doubles import all_doubles, until
 from tests.program.running import Program
@@ -40,43 +40,43 @@ class Climb:
     order: Path
     answers: int = 0
 
-    async def through(self, rung: Rung, point: Point) -> None:
+    async def through(self, stage: Stage, point: Point) -> None:
         """A conversation of its own, a kill at `point` of that rung, and the conversation goes on."""
-        await self._configure(rung)
-        await self.place.doubles.llm.post("script", [*rules_for(rung, point), {"match": {}, "reply": {"text": NOTED}}])
+        await self._configure(stage)
+        await self.place.doubles.llm.post("script", [*rules_for(stage, point), {"match": {}, "reply": {"text": NOTED}}])
         await self._said("/new")
-        for text in rung.before:
+        for text in stage.before:
             await self._said(text)
-        said = await self._until_death(rung, point)
+        said = await self._until_death(stage, point)
         self.program.start()
         await self.program.ready()
         await self._answered(said)
         await self._rest()
-        await self._valid(rung, point)
+        await self._valid(stage, point)
         await self._said("and now?")
         newest = (await self._calls("and now?"))[-1]
         assert any(FIRST in text for text in texts_of(newest)), "the first request stands word for word"
-        self._whole(rung, said)
+        self._whole(stage, said)
         assert len(await self._seen()) == self.answers, "nothing was answered twice"
 
-    async def _configure(self, rung: Rung) -> None:
+    async def _configure(self, stage: Stage) -> None:
         """Its thresholds hold from a start on; a window is read anew then as after any other end."""
         doubles = self.place.doubles
         models = configs.models(doubles, "a", kind=self.place.kind).replace("128000", str(WINDOW))
-        config = configs.ACCESS + SECTIONS + models + self.place.config() + rung.memory
+        config = configs.ACCESS + SECTIONS + models + self.place.config() + stage.memory
         self.program.write(config, about={"agent.max_message_chars", "context", "memory"})
         if self.program.process is not None and self.program.process.poll() is None:
             self.program.kill()
         self.program.start()
         await self.program.ready()  # who is not connected hears nothing of a place it does not know
 
-    async def _until_death(self, rung: Rung, point: Point) -> int:
+    async def _until_death(self, stage: Stage, point: Point) -> int:
         """Say what brings the rung about; again, where what it works with was not ready. How often it was said."""
         new = self.order.with_suffix(".new")
         new.write_text(point)
         new.replace(self.order)
         for said in range(1, MOST_TURNS):
-            await self.place.say(rung.trigger)
+            await self.place.say(stage.trigger)
             if await self._dies_or_answers(said):
                 return said
         self.order.unlink(missing_ok=True)
@@ -127,22 +127,22 @@ class Climb:
 
         await until(at_rest, seconds=WITHIN_S, what="rest")
 
-    async def _valid(self, rung: Rung, point: Point) -> None:
+    async def _valid(self, stage: Stage, point: Point) -> None:
         """The request that was answered after the kill: taken by the model, and it shows the rung."""
-        calls = await self._calls(rung.trigger)
+        calls = await self._calls(stage.trigger)
         assert calls[-1].get("status", 200) == 200, calls[-1].get("error")
-        if not rung.lost or point == "window.after":
-            assert any(rung.mark in text for text in texts_of(calls[-1])), [text[:80] for text in texts_of(calls[-1])]
+        if not stage.lost or point == "window.after":
+            assert any(stage.mark in text for text in texts_of(calls[-1])), [text[:80] for text in texts_of(calls[-1])]
 
-    def _whole(self, rung: Rung, said: int) -> None:
+    def _whole(self, stage: Stage, said: int) -> None:
         """The transcript has all that was said, once; what of it the model sees would be taken in either form."""
         session = self._rows("select session_id from message order by id desc limit 1")[0][0]
         query = f"select parts, role, agent_visible, place, id from message where session_id = '{session}'"
         rows = self._rows(query)
         words = [Message(role=row[1], parts=decode_parts(row[0])).content for row in rows if row[1] == "user"]
-        for text in dict.fromkeys(rung.before):
+        for text in dict.fromkeys(stage.before):
             assert sum(text.strip() == one.strip() for one in words) == 1, text[:60]
-        assert sum(rung.trigger.strip() == one.strip() for one in words) == said
+        assert sum(stage.trigger.strip() == one.strip() for one in words) == said
         seen = sorted((row for row in rows if row[2]), key=lambda row: row[3] if row[3] is not None else row[4] << 20)
         assert not refusals([Message(role=row[1], parts=decode_parts(row[0])) for row in seen])
         assert self._rows("select id, note from inbox where status not in ('done', 'merged')") == []

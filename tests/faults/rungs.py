@@ -19,7 +19,7 @@ CUT_OFF = "prompt is too long: 300000 tokens > 200000 maximum"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rung:
+class Stage:
     """One rung. `memory` are its settings, `before` is said and answered first, then `trigger` brings it about.
 
     `mark` is what a request shows of it; "" where the next process, which is not in that bind, makes something else of
@@ -64,7 +64,7 @@ def _thresholds(soft: float, high: float, hard: float, *, strategy: str, micro: 
 _EARLY_HARD = _thresholds(0.50, 0.52, 0.55, strategy="subgoal")
 
 RUNGS = (
-    Rung(
+    Stage(
         point="rung.cleared",
         memory=_thresholds(0.80, 0.85, 0.90, strategy="reactive", micro=0.0),
         before=(FIRST,),
@@ -72,7 +72,7 @@ RUNGS = (
         mark="[Old tool result content cleared]",
         stored=False,
     ),
-    Rung(
+    Stage(
         point="rung.folded",
         memory=_thresholds(0.25, 0.85, 0.90, strategy="reactive", cutoff=1),
         before=(FIRST, *(f"number {number}, calling tools" for number in range(3))),
@@ -80,7 +80,7 @@ RUNGS = (
         mark="[tool summary]",
         lost=True,
     ),
-    Rung(
+    Stage(
         point="rung.pruned",
         memory=_thresholds(0.15, 0.85, 0.90, strategy="reactive"),
         before=(FIRST, "the first number, calling tools"),
@@ -88,7 +88,7 @@ RUNGS = (
         mark="[Result left out to save room",
         stored=False,
     ),
-    Rung(
+    Stage(
         point="rung.mid",
         memory=_thresholds(0.25, 0.85, 0.90, strategy="reactive"),
         before=(FIRST, *_fillers(5)),
@@ -96,28 +96,28 @@ RUNGS = (
         mark="[Session memory summary]",
         lost=True,
     ),
-    Rung(
+    Stage(
         point="rung.high",
         memory=_thresholds(0.30, 0.32, 0.65, strategy="subgoal"),
         before=(FIRST, *_fillers(5)),
         trigger=f"my list of wishes: {BIG}",
         mark="[Conversation summary]",
     ),
-    Rung(
+    Stage(
         point="rung.hard",
         memory=_EARLY_HARD,
         before=(FIRST, *_fillers(5, 2)),
         trigger=f"my list of wishes: {HUGE}",  # far above it, since the next process counts otherwise
         mark="[conversation summary",
     ),
-    Rung(
+    Stage(
         point="rung.reactive",
         memory=_thresholds(0.80, 0.85, 0.90, strategy="subgoal"),
         before=(FIRST, *_fillers(5)),
         trigger=f"far too long: {FILLER}",
         mark="[conversation summary",
     ),
-    Rung(
+    Stage(
         point="rung.digest",  # the turn before has compacted, and the next two may not
         memory=_EARLY_HARD,
         before=(FIRST, *_fillers(5, 2), f"my list of wishes: {BIG}"),
@@ -127,7 +127,7 @@ RUNGS = (
 )
 
 
-def rules_for(rung: Rung, point: Point) -> list[dict[str, Any]]:
+def rules_for(stage: Stage, point: Point) -> list[dict[str, Any]]:
     """What the model says. Once what a refusal led to is stored, the next request is no longer refused."""
     times = [{"type": "tool_use", "name": "current_time", "input": {"zone": zone}} for zone in
              ("Europe/Berlin", "Asia/Tokyo", "Africa/Cairo", "America/Lima", "UTC")]  # fmt: skip

@@ -6,9 +6,9 @@ import pytest
 
 from agent.core.crash_points import Point
 from tests.faults.climbing import climbing
-from tests.faults.rungs import RUNGS, Rung
+from tests.faults.rungs import RUNGS, Stage
 
-CELLS = [(rung, point) for rung in RUNGS for point in rung.points]
+CELLS = [(stage, point) for stage in RUNGS for point in stage.points]
 CHANNELS = ("telegram", "discord", "slack")
 
 
@@ -20,7 +20,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.timeout(300)
 @pytest.mark.requirement("Z-29", "W-13")
 async def test_a_hard_compaction_dies_while_it_is_stored(home: Path) -> None:
-    cells = [(rung, point) for rung, point in CELLS if (rung.name, point) == ("hard", "window.commit")]
+    cells = [(stage, point) for stage, point in CELLS if (stage.name, point) == ("hard", "window.commit")]
     await climb("telegram", cells, home)
 
 
@@ -31,14 +31,14 @@ async def test_a_hard_compaction_dies_while_it_is_stored(home: Path) -> None:
 async def test_each_of_them(channel: str, home: Path) -> None:
     """Every rung and point, the channels taking turns; a hard compaction on each of them."""
     mine = CELLS[CHANNELS.index(channel) :: len(CHANNELS)]
-    hard = [(rung, point) for rung, point in CELLS if rung.name == "hard" and (rung, point) not in mine]
+    hard = [(stage, point) for stage, point in CELLS if stage.name == "hard" and (stage, point) not in mine]
     await climb(channel, [*mine, *hard], home)
 
 
-async def climb(channel: str, cells: list[tuple[Rung, Point]], home: Path) -> None:
+async def climb(channel: str, cells: list[tuple[Stage, Point]], home: Path) -> None:
     async with climbing(channel, home) as one:
-        for rung, point in cells:
+        for stage, point in cells:
             try:
-                await one.through(rung, point)
+                await one.through(stage, point)
             except AssertionError as error:
-                raise AssertionError(f"{rung.name} at {point}: {error}") from error
+                raise AssertionError(f"{stage.name} at {point}: {error}") from error

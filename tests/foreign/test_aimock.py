@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from agent.core.clock import SystemClock
 from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused, RequestInvalid
 from agent.core.messages import FilePart, Message, Part, TextPart, Thinking, ToolResult, ToolUse
-from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.provider import Usage
 from agent.providers.settings import ProviderSettings
 from tests.contracts.provider_contract import PNG, TOOLS, asks, hear
@@ -110,7 +110,7 @@ async def made(request: pytest.FixtureRequest, url: str, tmp_path: Path) -> Asyn
             api_key=SecretStr("mock"),
             **more,
         )
-        opened.append(LazyProvider(settings, Surroundings(home=tmp_path, clock=SystemClock())))
+        opened.append(LazyProvider(settings, ProviderDeps(home=tmp_path, clock=SystemClock())))
         return opened[-1]
 
     yield make

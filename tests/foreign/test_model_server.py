@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from agent.core.clock import SystemClock
 from agent.core.errors import AgentError, ContextTooLong, ProviderRefused
 from agent.providers.known_models import KnownModels
-from agent.providers.opening import LazyProvider, Surroundings, may_be_too_long
+from agent.providers.opening import LazyProvider, ProviderDeps, may_be_too_long
 from agent.providers.provider import Done
 from agent.providers.settings import ProviderSettings
 from tests.contracts.provider_contract import asks, hear
@@ -35,7 +35,7 @@ def opened(home: Path, **more: object) -> LazyProvider:
         **more,
     }
     made = ProviderSettings(api_key=SecretStr("k"), **settings)  # type: ignore[arg-type]
-    return LazyProvider(made, Surroundings(home=home, clock=SystemClock(), models=KnownModels()))
+    return LazyProvider(made, ProviderDeps(home=home, clock=SystemClock(), models=KnownModels()))
 
 
 @pytest.fixture

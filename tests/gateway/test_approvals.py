@@ -12,7 +12,7 @@ from agent.core.gate_events import ApprovalRequired, ApprovalResumed, Suspended
 from agent.core.ids import ConversationId, PersonId
 from agent.storage.tables import approval, tool_call
 from gateway.channels.document import CodeBlock
-from gateway.channels.inbound import Pressed, Receipt
+from gateway.channels.inbound import ButtonClicked, Receipt
 from gateway.channels.outbound import SentRef
 from tests.fakes.channel import Shown
 from tests.fakes.waiting import until
@@ -48,7 +48,7 @@ def action_of(shown: Shown, choice: str = "y") -> str:
 async def press(world: World, action: str, *, person: str = ANN, chat: str = ANN, id: str = "p1") -> Receipt:
     """Press a button, also one that is no longer there."""
     said = world.said("", person=person, chat=chat)
-    pressed = Pressed(
+    pressed = ButtonClicked(
         key=said.key,
         place=said.place,
         message_id="1",
@@ -152,8 +152,8 @@ async def test_no_answer_is_a_no(asking: World, killed: bool) -> None:
         shown = await asked(world)
         asking.clock.ahead_s += 301
         if not killed:
-            asking.house.approvals.look_again_s = 0.01
-            await world.house.approvals.reap()
+            asking.services.approvals.look_again_s = 0.01
+            await world.services.approvals.reap()
             await world.shows("Then not.")
     async with asking.process() as world:
         await world.shows("Then not.")
@@ -195,7 +195,7 @@ async def test_an_end_of_the_process_leaves_the_question_standing(asking: World)
     async with asking.process() as world:
         await world.say("work it out")
         shown = await asked(world)
-        await world.house.drain(20)  # it does not wait for a person
+        await world.services.drain(20)  # it does not wait for a person
         assert await status(world) == ["pending"]
     async with asking.process() as world:
         await press(world, action_of(shown))
@@ -288,14 +288,14 @@ async def test_the_operator_sees_what_waits_and_what_was_done(asking: World) -> 
     async with asking.process() as world:
         await world.say("work it out")
         shown = await asked(world)
-        (pending,) = (await world.house.overview.overview()).pending
+        (pending,) = (await world.services.overview.overview()).pending
         assert (pending.tool, pending.requester, pending.conversation) == ("calculate", "telegram:77", "telegram:77")
         assert "6 * 7" in pending.shown
         await press(world, action_of(shown))
         await world.shows("It is 42.")
         await world.settled()
-        assert (await world.house.overview.overview()).pending == ()
-        (line,) = (await world.house.operations.audit({"conversation": "telegram:77"}))["lines"]
+        assert (await world.services.overview.overview()).pending == ()
+        (line,) = (await world.services.operations.audit({"conversation": "telegram:77"}))["lines"]
         recorded = json.loads(line)
         assert (recorded["tool"], recorded["verdict"], recorded["result"]) == ("calculate", "ran", "42")
         assert recorded["approval"] == pending.id
@@ -305,7 +305,7 @@ async def test_what_cannot_be_edited_is_let_go(asking: World) -> None:
     async with asking.process() as world:
         await world.say("work it out")
         shown = await asked(world)
-        channel = world.house.delivery.channel_for(world.said("").key)
+        channel = world.services.delivery.channel_for(world.said("").key)
         assert channel is not None
         await channel.delete(SentRef(shown.id))
         await press(world, action_of(shown))
@@ -334,7 +334,7 @@ async def test_a_plain_yes_or_no_answers_what_is_asked(asking: World, word: str,
         await world.say("work it out")
         prompt = await asked(world)
         here = (ConversationId("telegram:77"), PersonId("telegram:77"), word)
-        await until(lambda: world.house.approvals.ruled(*here) is not None)
+        await until(lambda: world.services.approvals.ruled(*here) is not None)
         receipt = await world.say(word)
         assert receipt.reason == "answered a question"
         await world.shows(what)

@@ -14,7 +14,7 @@ import pytest
 from agent.core.ids import ConversationId, PersonId
 from agent.inbox import Incoming
 from agent.storage import inbox_rows
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.storage.payloads import encode_incoming
 from tests.gateway.world import ANN, BOB, GROUP, World
 
@@ -50,7 +50,7 @@ async def remind(world: World, place: str, words: str, step: int) -> None:
         chat_type="direct" if chat == person else "group",
         received_at=world.clock.now(),
     )
-    at = to_us(world.clock.now())
+    at = to_timestamp(world.clock.now())
     await world.database.write(
         lambda conn: inbox_rows.admit(
             conn,
@@ -61,7 +61,7 @@ async def remind(world: World, place: str, words: str, step: int) -> None:
             at=at,
         )
     )
-    world.house.dispatcher.wake(conversation)
+    world.services.dispatcher.wake(conversation)
 
 
 def leaks(world: World, place_of_step: dict[int, str]) -> list[str]:

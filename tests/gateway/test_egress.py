@@ -25,15 +25,15 @@ async def test_previews_answers_status_questions_and_notices_hold_no_secret(
         await world.settled()
         await world.notice(f"notice {SECRET}", ANN)
         await world.shows("notice")
-        voice = world.house.delivery.outbox_for(world.said("").key)
+        voice = world.services.delivery.outbox_for(world.said("").key)
         voice.status(f"status {SECRET}")
         await until(lambda: any("status" in call.text for call in world.screen().calls))
-        channel = world.house.delivery.channel_for(world.said("").key)
+        channel = world.services.delivery.channel_for(world.said("").key)
         assert channel is not None
         question = Question(prompt=f"really {SECRET}?", asked_of=None, timeout_s=5)
 
         async def ask() -> None:
-            await world.house.delivery.questions.ask(channel, question, "en")
+            await world.services.delivery.questions.ask(channel, question, "en")
 
         async with running(ask):
             await world.shows("really")

@@ -73,7 +73,7 @@ async def test_it_works_by_itself_with_one_message_until_it_is_reached(world: Wo
         assert world.texts().count("Every page is tidy.") == 1
         assert "all pages are there" in await world.asks("/agents", "Autonomous Goals")
         assert "reached" in await world.asks("/goal list", "Goals of this chat")
-        overview = await world.house.overview.overview()
+        overview = await world.services.overview.overview()
         assert [(goal.text, goal.state, goal.turns) for goal in overview.goals] == [("tidy up the wiki", "achieved", 2)]
 
 
@@ -256,12 +256,12 @@ async def test_nobody_is_paid_for_work_into_a_refused_login(world: World, by: st
             world.accounts["telegram"].refuse_login()
 
         # A preview or a status line that is due meets the refusal: until then nobody can know of it.
-        house = world.house
-        await until(lambda: house.delivery.is_refused("telegram") or house.accounts.is_refused("telegram"))
+        services = world.services
+        await until(lambda: services.delivery.is_refused("telegram") or services.accounts.is_refused("telegram"))
         known = len(world.llm.bodies)
 
         async def rests() -> bool:
-            return [goal.state for goal in (await world.house.overview.overview()).goals] == ["aborted"]
+            return [goal.state for goal in (await world.services.overview.overview()).goals] == ["aborted"]
 
         await until(rests)
         paid = len(world.llm.bodies)

@@ -76,22 +76,22 @@ async def turn_of(world: World, text: str) -> int:
     """What it took the database, the test's own looks left out."""
     async with counting(world.database) as steps:
         await world.asks(text)
-        await until(lambda: not world.house.dispatcher.running)
-        assert await world.house.delivery.drain(20)
+        await until(lambda: not world.services.dispatcher.running)
+        assert await world.services.delivery.drain(20)
     return steps[0]
 
 
 async def test_a_plain_turn_takes_few_commits_and_statements(world: World) -> None:
     for text in ("good morning", "how are you", "and the weather"):
         await world.answered(text)
-    await until(lambda: not world.house.dispatcher.running)
-    assert await world.house.delivery.drain(20)
+    await until(lambda: not world.services.dispatcher.running)
+    assert await world.services.delivery.drain(20)
     said: list[str] = []
     await on_each_connection(world.database, lambda raw: raw.set_trace_callback(said.append))
     said.clear()  # the end of the write that set it
     await world.asks("thank you")
-    await until(lambda: not world.house.dispatcher.running)
-    assert await world.house.delivery.drain(20)
+    await until(lambda: not world.services.dispatcher.running)
+    assert await world.services.delivery.drain(20)
     await on_each_connection(world.database, lambda raw: raw.set_trace_callback(None))
     statements = [one for one in said if not one.startswith("--")]  # what triggers do begins so
     assert 3 <= statements.count("COMMIT") <= MOST_COMMITS

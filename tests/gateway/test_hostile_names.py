@@ -82,7 +82,7 @@ async def test_what_people_call_themselves_their_chats_and_files(world: World, n
             assert tag not in text
         assert "x" * 300 not in text
     await stranger(world, name)
-    page = render("facts.html", overview=await world.house.overview.overview(), headline="", state="good",
+    page = render("facts.html", overview=await world.services.overview.overview(), headline="", state="good",
                   reasons=(), figures=(), kinds={})  # fmt: skip
     plain(page)
     assert "<script>" not in page

@@ -19,8 +19,8 @@ async def test_a_loop_that_breaks_ends_no_chat_and_goes_on_when_it_can(world: Wo
     await world.database.write(lambda conn: conn.execute(beyond))
     await until(lambda: bool(world.troubles.open))
     assert [(one.kind, one.subject) for one in world.troubles.open] == [("loop", "schedules")]
-    assert world.house.overview.reasons() == (), "it stays ready"
-    overview = await world.house.overview.overview()
+    assert world.services.overview.reasons() == (), "it stays ready"
+    overview = await world.services.overview.overview()
     assert [trouble.subject for trouble in overview.troubles] == ["schedules"], "once, though it is open"
     assert "schedules (OverflowError)" in await world.shows("A part of me broke")
     await world.answered("are you there?")
@@ -33,7 +33,7 @@ async def test_a_loop_that_breaks_ends_no_chat_and_goes_on_when_it_can(world: Wo
 
 
 async def test_accounts_can_say_in_the_persons_language_that_something_was_not_taken(world: World) -> None:
-    said, words = world.said("/status"), world.accounts["telegram"].surroundings.not_taken
+    said, words = world.said("/status"), world.accounts["telegram"].adapter_context.not_taken
     assert "did not reach me" in words(said)
     german = replace(said, sender=replace(said.sender, language="de-AT"))
     assert "nicht bei mir angekommen" in words(german)

@@ -19,7 +19,7 @@ def server(*args: str) -> str:
 
 
 async def connected(world: World) -> None:
-    await until(lambda: world.house.servers.all[0].is_connected, longest_s=120)
+    await until(lambda: world.services.servers.all[0].is_connected, longest_s=120)
 
 
 def tools_of(world: World) -> list[str]:
@@ -55,7 +55,7 @@ async def test_without_curation_all_that_a_server_lends_is_shown(world_of: Calla
             await world.answered("please echo and make a picture")
             shown = tools_of(world)
             lent = {name for name in shown if name.startswith("mcp__")}
-            known = {tool.spec.name for tool in world.house.servers.all[0].tools}
+            known = {tool.spec.name for tool in world.services.servers.all[0].tools}
             assert {"read", "calculate"} <= set(shown), "those of the gateway always are"
             if most is None:
                 assert lent == known
@@ -90,7 +90,7 @@ async def test_one_that_stays_away_is_told_everywhere_and_to_the_owner_once(
     away, here = Path(FAKE).with_name("no_such_server.py"), FAKE
     lost = world_of(config=server().replace(here, str(away)))
     async with lost.process() as world:
-        one = world.house.servers.all[0]
+        one = world.services.servers.all[0]
         await until(lambda: "has said last" in one.trouble, longest_s=120)
         assert any("MCP server fake is not connected" in line.getMessage() for line in caplog.records)
         assert "fake: not connected" in await world.asks("/mcp")
@@ -105,7 +105,7 @@ async def test_one_that_stays_away_is_told_everywhere_and_to_the_owner_once(
         await until(lambda: world.troubles.open[0].times > 3, longest_s=120)
     async with lost.process() as world:  # who was told is not told again after a restart, but that it is over
         world.clock.ahead_s += 150
-        one = world.house.servers.all[0]
+        one = world.services.servers.all[0]
         await until(lambda: bool(world.troubles.open) and world.troubles.open[0].times > 2, longest_s=120)
         await world.settled()
         assert len([text for text in world.texts() if "its tools cannot be used" in text]) == 1

@@ -21,7 +21,7 @@ def server(approval: str = "never", env: str = "{}") -> str:
 
 
 async def connected(world: World) -> None:
-    await until(lambda: bool(world.house.servers.all[0].catalogue.prompts), longest_s=120)
+    await until(lambda: bool(world.services.servers.all[0].catalogue.prompts), longest_s=120)
 
 
 def told(world: World) -> str:
@@ -118,7 +118,7 @@ async def test_resources_are_read_by_the_model_and_pictures_seen(world_of: Calla
 async def test_a_turn_waits_for_a_server_that_is_just_coming(world_of: Callable[..., World]) -> None:
     late = "[mcp]\nstart_wait_s = 60.0\n" + server(env='{COMES_AFTER_S = "3"}')
     async with world_of(config=late).process() as world:
-        assert not world.house.servers.all[0].is_connected
+        assert not world.services.servers.all[0].is_connected
         await world.answered("hello", "hello")
         assert "mcp__fake__echo" in str(world.llm.bodies[-1]["tools"])
 
@@ -126,7 +126,7 @@ async def test_a_turn_waits_for_a_server_that_is_just_coming(world_of: Callable[
 async def test_a_server_that_cannot_be_had_holds_up_no_turn(world_of: Callable[..., World]) -> None:
     lost = '[mcp]\nstart_wait_s = 60.0\n[[mcp.servers]]\nname = "none"\ncommand = "/no/such/program"\n'
     async with world_of(config=lost).process() as world:
-        await until(lambda: "No such file" in world.house.servers.all[0].trouble, longest_s=60)
+        await until(lambda: "No such file" in world.services.servers.all[0].trouble, longest_s=60)
         began = world.clock.monotonic()
         await world.answered("hello", "hello")
         assert world.clock.monotonic() - began < 30

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Insert, insert, text
 
-from agent.core.outbox import FileRef, Say
+from agent.core.outbox import FileRef, OutgoingMessage
 from agent.storage.goal_tables import goal
-from agent.storage.payloads import encode_say
+from agent.storage.payloads import encode_outgoing
 from agent.storage.tables import approval, approval_rule, outbox, tool_call
 from gateway.commands.memory import PAGE
 from gateway.storage.opening import SCHEMA
@@ -59,7 +59,9 @@ def traces_of(words: str, file: str) -> list[Insert]:
         insert(goal).values(**there, **worked, auto=auto),
         insert(outbox).values(
             **there, dedup="sent", status="sent",
-            payload=encode_say(Say(text="Here.", files=(FileRef(path=file, name="a.txt", mime_type="text/plain"),))),
+            payload=encode_outgoing(
+                OutgoingMessage(text="Here.", files=(FileRef(path=file, name="a.txt", mime_type="text/plain"),))
+            ),
         ),
     ]  # fmt: skip
 
@@ -157,7 +159,7 @@ async def test_what_is_forgotten_leaves_the_windows_of_other_topics(world: World
     await world.until_asked(3)
     assert SECRET in sent(world, "how late is it")
     await forgets(world, SECRET, chat=GROUP)
-    await until(lambda: f"telegram:{at_rest}" not in world.house.conversations.awake)
+    await until(lambda: f"telegram:{at_rest}" not in world.services.conversations.awake)
     world.llm.release("work")
     await world.shows("It is late.", at_work)
     assert SECRET not in sent(world, "how late is it"), "the next request of the same turn"
@@ -241,7 +243,7 @@ async def test_what_is_forgotten_leaves_no_byte(world: World, what: str) -> None
     await world.hears(world.said("yes"))
     await world.shows("Forgotten.")
     await world.settled()
-    await world.house.upkeep.tidy()
+    await world.services.upkeep.tidy()
     assert SECRET.lower().encode() not in bytes_of(world.home).lower()
     for word in (b"qxzjv", b"locker") if what == "all" else (b"qxzjv",):
         assert word not in bytes_of(world.home).lower()

@@ -33,7 +33,7 @@ CUT = {"truncate", "disconnect", "drop", "error_event", "malformed"}
 
 
 async def entries(world: World) -> list[Entry]:
-    await world.house.ledger.flush()
+    await world.services.ledger.flush()
     return list((await world.database.read(lambda conn: rows.page(conn, most=10_000)))[0])
 
 

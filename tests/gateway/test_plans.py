@@ -82,7 +82,7 @@ async def test_every_call_is_on_the_account_of_the_chat_and_the_person(world: Wo
         await world.say("/plan confirm")
         await world.shows("Plan 1: 1 of 1 tasks")
         await world.settled()
-        await world.house.ledger.flush()
+        await world.services.ledger.flush()
         columns = select(usage.c.purpose, usage.c.conv, usage.c.person)
         rows = await world.database.read(lambda conn: conn.execute(columns).all())
         assert sorted(row.purpose for row in rows) == ["plan", "plan", "subagent"]

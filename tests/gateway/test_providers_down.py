@@ -37,7 +37,7 @@ async def test_a_message_within_the_back_off_is_tried_with_the_context_at_hand(
         await world.until_asked(2)
         await until(lambda: "nobody answers, waiting 30 s" in caplog.text)
         await world.say("/stop")
-        await until(lambda: not world.house.dispatcher.running)
+        await until(lambda: not world.services.dispatcher.running)
         assert SKIPPED not in caplog.text
         world.llm.double.faults.clear()
         await world.answered("are you there?", "are you there?")

@@ -28,11 +28,11 @@ async def test_a_shortened_output_is_told_from_a_raw_one(world_of: Callable[...,
         await world.answered("read it", "Done: read it")
         told = await world.asks("/why tools", "Shortened for the model here")
         assert "read:" in told
-        audit = (await world.house.operations.table()["audit"]({"conversation": "telegram:77"}))["lines"]
+        audit = (await world.services.operations.table()["audit"]({"conversation": "telegram:77"}))["lines"]
         record = json.loads(audit[-1])
         assert record["original_tokens"] > record["shortened_tokens"] > 0
         assert record["result"].lstrip().startswith(("row 0", "1")), "the record has what the tool gave"
-        exported = (await world.house.operations.table()["export"]({"conversation": "telegram:77"}))["lines"]
+        exported = (await world.services.operations.table()["export"]({"conversation": "telegram:77"}))["lines"]
         (line,) = [json.loads(line) for line in exported if json.loads(line)["role"] == "tool"]
         assert line["shortened"] == {
             "from_tokens": record["original_tokens"],

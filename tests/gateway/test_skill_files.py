@@ -127,5 +127,5 @@ async def test_what_waits_for_approval_shows_no_file(world_of: "Callable[..., Wo
 async def test_a_file_put_beside_it_counts_from_the_next_message_on(skilled: World) -> None:
     async with skilled.process() as world:
         (world.home / "skills" / "stamp-minutes" / "more.md").write_text("More.")
-        catalogue = world.house.skills.catalogue
+        catalogue = world.services.skills.catalogue
         await until(lambda: "more.md" in getattr(catalogue.find("stamp-minutes"), "files", ()))

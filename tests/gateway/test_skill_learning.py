@@ -22,7 +22,7 @@ def folder(world: World) -> Path:
 async def three_go_well(world: World, words: str = ASKED) -> None:
     for number in range(3):
         await world.answered(f"{words} {number}", f"{words} {number}")
-    await world.house.learning.flush()
+    await world.services.learning.flush()
 
 
 def hinted(world: World) -> bool:
@@ -35,7 +35,7 @@ def hinted(world: World) -> bool:
 @pytest.mark.requirement("G-26", "W-59", "W-60", "W-07", "W-08")
 async def test_a_draft_waits_is_approved_hinted_credited_and_revoked(world: World) -> None:
     await three_go_well(world)
-    await world.house.skills.reload()
+    await world.services.skills.reload()
     waiting = await world.asks("/skills", "Waiting for approval")
     assert NAME in waiting.partition("Waiting for approval")[2]
     await world.answered(f"@@skill={NAME} before anybody approved it", "before anybody approved it")
@@ -64,7 +64,7 @@ async def test_a_draft_waits_is_approved_hinted_credited_and_revoked(world: Worl
     await world.answered(f"@@skill={NAME} and for August", "and for August")
     assert not hinted(world)
     rmtree(folder(world))
-    await world.house.skills.reload()
+    await world.services.skills.reload()
     await three_go_well(world)
     assert not folder(world).exists(), "what was revoked is not drafted again"
 
@@ -74,11 +74,11 @@ async def test_one_request_retried_is_still_one(world: World) -> None:
     await world.answered(ASKED, ASKED)
     for number in range(3):
         await world.answered("/retry", ASKED)
-        assert len(world.house.learning.buckets) == 1, number
-    await world.house.learning.flush()
+        assert len(world.services.learning.buckets) == 1, number
+    await world.services.learning.flush()
     assert not folder(world).exists()
     await world.asks("/undo", "Taken back")
-    assert len(world.house.learning.buckets) == 0
+    assert len(world.services.learning.buckets) == 0
 
 
 async def test_what_was_learnt_outlives_the_process(world_of: object) -> None:
@@ -86,7 +86,7 @@ async def test_what_was_learnt_outlives_the_process(world_of: object) -> None:
     async with world.process():
         await world.answered("@@skill=travel-plan to Oslo", "to Oslo")
     async with world.process():
-        assert world.house.learning.router.kept("travel-plan").arm.successes == 1
+        assert world.services.learning.router.kept("travel-plan").arm.successes == 1
 
 
 async def test_what_is_forgotten_is_in_no_draft(world: World) -> None:
@@ -100,7 +100,7 @@ async def test_what_is_forgotten_is_in_no_draft(world: World) -> None:
     await world.shows("Forgotten.")
     await until(lambda: not draft.exists())
     await world.settled()
-    await world.house.upkeep.tidy()
+    await world.services.upkeep.tidy()
     assert b"quetzal" not in bytes_of(world.home)
 
 
@@ -108,7 +108,7 @@ async def test_in_a_group_people_take_back_their_own_words_alone(world: World) -
     for number in range(3):
         words = f"Please draft the quetzal newsletter article {number}"
         await world.answered(f"@bot {words}", words, chat=GROUP)
-    await world.house.learning.flush()
+    await world.services.learning.flush()
     (draft,) = (world.home / "skills" / "auto").iterdir()
     written = (draft / "SKILL.md").read_text()
     await world.answered("@bot hello herons", "hello herons", chat=GROUP, person=BOB)
@@ -131,7 +131,7 @@ async def test_a_fact_takes_the_quotes_of_its_message_with_it(world: World) -> N
     world.script()
     for number in (1, 2):
         await world.answered(f"{words} {number}", f"{words} {number}")
-    await world.house.learning.flush()
+    await world.services.learning.flush()
     (draft,) = (world.home / "skills" / "auto").iterdir()
     fact = (await world.asks("/memory", "quetzals")).partition("#")[2].partition(" ")[0]
     await world.hears(world.said(f"/memory forget {fact}"))
@@ -158,4 +158,4 @@ async def test_a_shipped_skill_is_hinted_where_it_fits_and_told_of(world: World)
     await world.answered("Bitte plane eine Reise nach Bergen")
     await world.asks("/undo", "Taken back")
     assert "zurückgenommen" in await world.asks("/why skill", "Hinweis auf die Fähigkeit", language="de")
-    assert world.house.learning.router.kept("travel-plan").arm == Arm(successes=1.5, failures=1)
+    assert world.services.learning.router.kept("travel-plan").arm == Arm(successes=1.5, failures=1)

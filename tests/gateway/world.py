@@ -17,17 +17,26 @@ from sqlalchemy import Connection, func, select
 
 from agent.core.clock import SystemClock
 from agent.core.events import Event, EventBus
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.storage.database import Database
 from agent.storage.tables import inbox, outbox
 from gateway.building import build
-from gateway.channels.adapter import ChannelSettings, Surroundings
-from gateway.channels.inbound import Attachment, ChatType, Inbound, Mention, Pressed, Receipt, Said, Sender
+from gateway.channels.adapter import AdapterContext, ChannelSettings
+from gateway.channels.inbound import (
+    Attachment,
+    ButtonClicked,
+    ChatType,
+    Inbound,
+    Mention,
+    MessageReceived,
+    Receipt,
+    Sender,
+)
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.config.live import Live
 from gateway.config.reading import load
 from gateway.config.settings import Sections, Settings
-from gateway.house import House
+from gateway.house import Services
 from gateway.phrases.catalogue import marked, read_catalogue
 from gateway.router.notices import Notices
 from gateway.running.opening import open_all
@@ -78,10 +87,10 @@ class SkippingClock(SystemClock):
 class Account(FakeAdapter):
     """A signed-in account of the platform it is called after."""
 
-    def __init__(self, settings: "AccountSettings", surroundings: Surroundings) -> None:
+    def __init__(self, settings: "AccountSettings", adapter_context: AdapterContext) -> None:
         super().__init__(settings.channel_type)
-        self.surroundings = surroundings
-        self.screens = SCREENS[str(surroundings.home)]
+        self.adapter_context = adapter_context
+        self.screens = SCREENS[str(adapter_context.home)]
 
     def channel(self, channel_id: str) -> FakeChannel:
         key = ConversationKey(self.channel_type, channel_id)
@@ -145,7 +154,7 @@ class World:
         self.admins = '"telegram:77", "discord:77"'
         self.grants: tuple[Grant, ...] = ()  # given before the start
         self.events: list[Event] = []
-        self.house: House
+        self.services: Services
         self.bus: EventBus  # of the process that runs
         self._ids = count(100)
 
@@ -180,7 +189,7 @@ class World:
             settings, clock=self.clock, troubles=self.troubles, phrase=phrase, web_url="http://127.0.0.1:8080"
         )
         self.live = Live(settings, {"TIELINE_HOME": str(self.home)})
-        self.house = await build(
+        self.services = await build(
             self.live,
             foundation,
             clock=self.clock,
@@ -196,8 +205,8 @@ class World:
 
         async def serve() -> None:
             async with anyio.create_task_group() as tasks:
-                await self.house.run(tasks)
-                await self.house.take_in(tasks)
+                await self.services.run(tasks)
+                await self.services.ingest(tasks)
                 ready.set()
                 await anyio.sleep_forever()
 
@@ -206,7 +215,7 @@ class World:
                 await ready.wait()
                 yield self
         finally:
-            await self.house.aclose()
+            await self.services.aclose()
 
     async def _give(self) -> None:
         given, self.grants = self.grants, ()
@@ -226,12 +235,12 @@ class World:
 
     @property
     def database(self) -> Database:
-        return self.house.database
+        return self.services.database
 
     async def notice(self, text: str, chat: str, on: str = "telegram") -> None:
         """The house says something there on its own account."""
-        notices = Notices(self.database, self.clock, self.house.delivery.wake)
-        await notices.say(ConversationKey(on, chat), Say(text=text, kind="notice"), dedup=f"{chat}:{text}")
+        notices = Notices(self.database, self.clock, self.services.delivery.wake)
+        await notices.say(ConversationKey(on, chat), OutgoingMessage(text=text, kind="notice"), dedup=f"{chat}:{text}")
 
     # -- what people do
 
@@ -246,7 +255,7 @@ class World:
         mention: Mention = Mention.DIRECT,
         language: str | None = "en",
         **more: Any,
-    ) -> Said:
+    ) -> MessageReceived:
         """A message; in a group when `chat` is negative, else in the person's own chat."""
         chat = person if chat is None else chat
         in_group = chat.startswith("-")
@@ -262,7 +271,7 @@ class World:
             "text": text,
             "mention": mention,
         }
-        return Said(**values | more)
+        return MessageReceived(**values | more)
 
     async def hears(self, inbound: Inbound) -> Receipt:
         return await self.accounts[inbound.key.channel_type].take(inbound)
@@ -277,7 +286,7 @@ class World:
         screen = self.screen(chat or person, on)
         shown = next(shown for shown in screen.shown if action in shown.actions)
         said = self.said("", person=person, chat=chat, on=on)
-        pressed = Pressed(
+        pressed = ButtonClicked(
             key=said.key,
             place=said.place,
             message_id=shown.id,
@@ -332,7 +341,7 @@ class World:
             return int(waiting) + int(conn.execute(open_rows).scalar_one())
 
         async def nothing() -> bool:
-            return not await self.database.read(left) and not self.house.dispatcher.running
+            return not await self.database.read(left) and not self.services.dispatcher.running
 
         await until(nothing)
 

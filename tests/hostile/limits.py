@@ -27,13 +27,13 @@ LIMITS: dict[str, int] = {
     "answer": replies.MOST_TEXT,  # what a model writes, and what becomes of it on its way to people
     "arguments": replies.MOST_TOOL_JSON,  # what a model writes as a call of a tool
     "command": shell.LONGEST,
-    "claim": claims.LONGEST,  # of an answer that is searched for "it is done"
+    "claim": claims.LONGEST_CLAIM,  # of an answer that is searched for "it is done"
     "definition": definitions.LARGEST,
     "description": offers.LONGEST_READ,  # of an MCP server's tool
     "discord text": DISCORD_TEXT,
     "error": openai.LARGEST_ERROR,  # of a model service
     "file name": 255,  # of the kernels (NAME_MAX)
-    "goal": lifecycle.LONGEST,
+    "goal": lifecycle.LONGEST_GOAL,
     "heard": feedback.LONGEST_HEARD,
     "hook": hooks.LONGEST_OUTPUT,
     "host": targets.LONGEST,

@@ -124,7 +124,7 @@ from adapters.web.parse import TEXT_LIMIT as WEB_MESSAGE
 from adapters.web.shown import Shown
 from agent.core.ids import CallId, ConversationId
 from agent.core.messages import Message, TextPart, ToolResult, ToolUse
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.core.phrases import english
 from agent.goals.lifecycle import SessionGoal, completion_pattern
 from agent.plans.graph import Task
@@ -271,14 +271,14 @@ def _web_said(text: str) -> object:
 
 def _composed(text: str) -> object:
     row = Claimed(
-        id=1, inbox_id=None, conversation=ConversationId("web:a"), say=Say(text=text), cut_off=False, sent_refs=(),
-        repeated=None, created_at=0,
+        id=1, inbox_id=None, conversation=ConversationId("web:a"), say=OutgoingMessage(text=text), cut_off=False,
+        sent_refs=(), repeated=None, created_at=0,
     )  # fmt: skip
     capabilities = Capabilities(measure=adapters.discord.render.measure, text_limit=2_000)
     return gateway.delivery.composing.compose(row, capabilities, ROOT, english, "en", GUARD)
 
 
-def _errand(text: str) -> object:
+def _subagent_task(text: str) -> object:
     tasks = (Task(id=1, title=text[:100], text=text, state="completed", result=text),)
     return agent.plans.errands.as_they_are(tasks), agent.plans.errands.results_for(text, tasks)
 
@@ -353,7 +353,7 @@ def _frame(measure: Callable[[Document], int], limit: int, text: str) -> object:
 
 
 def _cut(text: str) -> object:
-    return [gateway.delivery.joints.last_joint(text, len(text) // part) for part in range(1, 20)]
+    return [gateway.delivery.joints.last_grapheme_break(text, len(text) // part) for part in range(1, 20)]
 
 
 def _split(text: str) -> object:
@@ -453,7 +453,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
         Case(agent.memory.words.is_about_something, WEB_MESSAGE),
         Case(agent.memory.words.code_in, ANSWER),
         Case(agent.memory.words.without_code, ANSWER),
-        Case(lambda text: agent.memory.words.pieces(text, 1_000), ANSWER),
+        Case(lambda text: agent.memory.words.text_pieces(text, 1_000), ANSWER),
         Case(lambda text: agent.memory.words.coverage(("tea", "cups"), text), ANSWER),
         Case(agent.memory.words.signed_words_of, ANSWER),
     ),
@@ -461,7 +461,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
         Case(agent.plans.admission.without_people, agent.plans.admission.MOST_BYTES),
         Case(lambda text: agent.plans.admission.admit(text, REDACTOR), agent.plans.admission.MOST_BYTES),
     ),
-    "agent.plans.errands": (Case(_errand, ANSWER),),
+    "agent.plans.errands": (Case(_subagent_task, ANSWER),),
     "agent.plans.likely": (Case(agent.plans.likely.judged, WEB_MESSAGE),),
     "agent.plans.planner": (Case(agent.plans.planner.tasks_in, ANSWER),),
     "agent.providers.demo_replies": (Case(_demo, WEB_MESSAGE),),

@@ -10,7 +10,7 @@ from agent.compaction.scrubbing import scrubbed
 from agent.compaction.sidequest import named_in
 from agent.core.framing import defused
 from agent.goals.verdicts import NoVerdict, read_verdict
-from agent.memory.words import code_in, pieces, without_code
+from agent.memory.words import code_in, text_pieces, without_code
 from agent.tools.arguments import PATTERNS_S, mistakes_in
 from agent.tools.mcp.offers import WITHHELD, clean
 from agent.tools.patterns import Unfit, compiled
@@ -45,7 +45,7 @@ def no_verdict(text: str) -> None:
         pytest.param(lambda text: named_in(text, 1, 0.5), "{", "", id="an answer that never ends"),
         pytest.param(code_in, "```\n`", "", id="memory: fences that are never closed"),
         pytest.param(without_code, "```\n`", "", id="memory: the same, left out"),
-        pytest.param(lambda text: pieces(text, 20), "word word. ", "", id="memory: many pieces"),
+        pytest.param(lambda text: text_pieces(text, 20), "word word. ", "", id="memory: many pieces"),
         pytest.param(lambda text: clean("<" + text, 300), " ", "x", id="MCP: a description of white space"),
     ],
 )

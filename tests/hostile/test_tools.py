@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from agent.assembly import house_tool_names
+from agent.assembly import built_in_tool_names
 from agent.core.clock import SystemClock
 from agent.core.tools import Tool, ToolContext, ToolSpec
 from agent.storage.database import Database
@@ -154,7 +154,7 @@ def tools(address: str = "http://127.0.0.1:1") -> tuple[Tool, ...]:
 
 def names() -> list[str]:
     """Every tool that an agent of the house may have."""
-    return sorted(house_tool_names() | WORKING | {FAR.spec.name})
+    return sorted(built_in_tool_names() | WORKING | {FAR.spec.name})
 
 
 @pytest.mark.parametrize("name", names())

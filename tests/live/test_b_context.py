@@ -201,7 +201,7 @@ async def test_messages_keep_their_subgoals_when_the_window_is_rebuilt(world_of:
             )
             for number in numbers:
                 await world.answered(f"thing number {number}: " + lines(1_000), "fine")
-        async with world.house.conversations.use(HERE) as awake:
+        async with world.services.conversations.use(HERE) as awake:
             state = awake.agent.message.compaction  # type: ignore[attr-defined]
             before = {
                 entry.message.id: state.watch.subgoals.subgoal_at(position)
@@ -210,7 +210,7 @@ async def test_messages_keep_their_subgoals_when_the_window_is_rebuilt(world_of:
             }
         await world.asks("/compact", "Summarised")
         await world.settled()
-        async with world.house.conversations.use(HERE) as awake:
+        async with world.services.conversations.use(HERE) as awake:
             state = awake.agent.message.compaction  # type: ignore[attr-defined]
             after = {
                 entry.message.id: state.watch.subgoals.subgoal_at(position)

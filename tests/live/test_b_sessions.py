@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select, update
 from agent.core.ids import ConversationId
 from agent.storage import conversation_rows
 from agent.storage.conversation_rows import Lease
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.storage.tables import conversation
 from agent.storage.transcript_tables import session as session_table
 from tests.fakes.waiting import until
@@ -98,7 +98,7 @@ async def test_who_waits_for_a_lock_of_another_process_is_told_once_and_served_w
 ) -> None:
     await world.answered("first", "first")
     await until(lambda: _free(world))
-    now = to_us(world.clock.now())
+    now = to_timestamp(world.clock.now())
 
     theirs = {"worker": "theirs", "run_id": "r", "acquired_at": now, "expires_at": now + 900_000_000}
 

@@ -59,18 +59,18 @@ async def test_a_drain_lets_the_turn_end_and_begins_no_other(world_of: Callable[
         await world.say("slow one")
         await world.until_asked()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(world.house.drain, 30.0)
+            tasks.start_soon(world.services.drain, 30.0)
             await anyio.wait_all_tasks_blocked()
             await world.database.write(lambda conn: None)
             world.go_on()
         await world.shows("the slow answer")
-        assert not world.house.dispatcher.running
+        assert not world.services.dispatcher.running
         assert [status for status, _ in await world.rows()] == ["done"]
     async with world.process():
         world.script(slowly("long"))
         await world.say("a long one")
         await world.until_asked(2)
-        await world.house.drain(0.1)
+        await world.services.drain(0.1)
         assert [status for status, _ in await world.rows()] == ["done", "new"], "cut off: it waits for the next start"
     async with world.process():
         world.go_on("long")
@@ -84,13 +84,13 @@ async def test_an_idle_agent_sleeps_and_wakes_with_its_provider_and_its_history(
     async with world.process():
         await world.asks("/provider b", "This chat now uses")
         await world.answered("the plover", "plover")
-        await until(lambda: not world.house.dispatcher.running)
+        await until(lambda: not world.services.dispatcher.running)
         world.clock.ahead_s += 29 * 60
-        await world.house.conversations.tidy()
-        assert world.house.conversations.awake
+        await world.services.conversations.tidy()
+        assert world.services.conversations.awake
         world.clock.ahead_s += 3 * 60
-        await world.house.conversations.tidy()
-        assert not world.house.conversations.awake
+        await world.services.conversations.tidy()
+        assert not world.services.conversations.awake
         await world.answered("and now", "and now")
         assert world.models_asked == ["model-b", "model-b"]
         assert "the plover" in str(world.llm.bodies[-1]["messages"])

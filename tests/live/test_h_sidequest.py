@@ -40,7 +40,7 @@ def pages_in(text: str) -> set[int]:
 
 async def pages_by_tier(world: World) -> tuple[set[int], set[int]]:
     """The pages that the active subgoal holds, and all others."""
-    async with world.house.conversations.use(CHAT) as awake:
+    async with world.services.conversations.use(CHAT) as awake:
         state = awake.agent.message.compaction  # type: ignore[attr-defined]
         tiers = {position: state.watch.subgoals.tier(position) for position in state.window.results}
         texts = {position: str(state.window[position].message) for position in tiers}

@@ -94,7 +94,7 @@ async def test_a_long_chat_gives_up_what_belongs_to_finished_subgoals(
         applied = happened(world, SummariesApplied)
         if strategy == "subgoal":
             assert applied[0].pairs >= 4
-            assert applied[0].freed > 0
+            assert applied[0].reclaimed > 0
             assert world.events.index(applied[0]) < world.events.index(pruned[0]), "summaries first"
         assert pruned
         assert pruned[0].strategy == strategy
@@ -222,7 +222,7 @@ async def test_of_two_results_that_tell_the_same_one_is_worth_less(
 async def worked_at(world: World) -> dict[int, str]:
     """The subgoal that each stored message of the window belongs to, when all that was asked aside is answered."""
     await until(lambda: all("ended_at" in call for call in world.llm.calls))
-    async with world.house.conversations.use(CHAT) as awake:
+    async with world.services.conversations.use(CHAT) as awake:
         state = awake.agent.message.compaction  # type: ignore[attr-defined]
         words = {one.id: one.description for one in state.watch.subgoals.subgoals}
         found = ((entry.message.id, state.watch.subgoals.subgoal_at(place)) for place, entry in enumerate(state.window))

@@ -70,7 +70,7 @@ async def test_a_model_writes_a_summary_above_three_quarters_and_not_below(world
             assert not of(world, MidCompactLayer1Ran), "the shipped level leaves nothing out without a model"
             assert bool(of(world, CompactTriggered)) is summarised
     (began,) = of(world, CompactTriggered)
-    assert began.rung == "high"
+    assert began.stage == "high"
     assert 0.75 * WINDOW < began.tokens_before < 0.9 * WINDOW
     (done,) = of(world, CompactComplete)
     assert not done.mechanical

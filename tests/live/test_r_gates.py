@@ -50,7 +50,7 @@ async def tries(world: World, words: str, tool: str, **given: object) -> bool:
 @pytest.mark.requirement("R-26", "R-27")
 async def test_who_is_asked_follows_from_the_tools_risk_and_from_a_commands_words(world_of: WorldOf) -> None:
     async with world_of(config=SHELL + MCP).process() as world:
-        await until(lambda: world.house.servers.all[0].is_connected)
+        await until(lambda: world.services.servers.all[0].is_connected)
         assert not await tries(world, "one", "calculate", expression="6*7"), "what only looks"
         assert await tries(world, "two", "write", path="a.txt", content="x"), "what changes something"
         assert not await tries(world, "three", "shell", command="ls"), "a command by its words, not by its tool"
@@ -108,7 +108,7 @@ async def test_each_kind_of_tool_has_its_own_time(world_of: WorldOf) -> None:
         f"{SHELL}{MCP}"
     )
     async with made.process() as world:
-        await until(lambda: world.house.servers.all[0].is_connected)
+        await until(lambda: world.services.servers.all[0].is_connected)
         for words, tool, given, stopped in (
             ("one", "mcp__fake__slow", {"file": str(made.home / "pid")}, "0.5 s"),
             ("two", "grep", {"pattern": "x"}, "1e-05 s"),

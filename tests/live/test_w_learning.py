@@ -27,7 +27,7 @@ def with_skills(made: World, *names: str) -> World:
 
 def arm(world: World, name: str) -> Arm:
     """The successes and failures that are counted for a skill."""
-    return world.house.learning.router.kept(name).arm
+    return world.services.learning.router.kept(name).arm
 
 
 @pytest.mark.requirement("W-54", "W-55", "W-06")

@@ -136,10 +136,10 @@ async def test_hooks_and_the_search_for_tools_reach_into_sub_agents(world_of: Wo
 async def test_a_conversation_that_is_left_alone_ends_its_session_for_hooks(world_of: WorldOf) -> None:
     async with world_of(config=hooks("session_end")).process() as world:
         await world.answered("hello", "hello")
-        await world.house.conversations.tidy()
+        await world.services.conversations.tidy()
         assert noted(world.home) == [], "not yet"
         world.clock.ahead_s = 31 * 60
-        await world.house.conversations.tidy()
+        await world.services.conversations.tidy()
         await until(lambda: noted(world.home) == ["session_end"])
         await world.answered("again", "again")
         assert "hello" in str(world.llm.bodies[-1]["messages"]), "it goes on where it was"

@@ -11,7 +11,7 @@ from agent.core.context_events import CompactComplete, SummariesApplied
 from agent.core.messages import Message, SummaryPart, ToolResult
 from agent.sessions import store
 from agent.storage.transcript_tables import message as message_table
-from gateway.running.agents import Awake
+from gateway.running.agents import ActiveAgent
 from tests.fakes.llm_server import LlmServer
 from tests.gateway.world import World
 from tests.live.scenes import (
@@ -55,7 +55,7 @@ async def test_a_compaction_keeps_what_is_worked_on_and_everything_in_the_store(
         await world.asks("/compact", "Summarised")
         await world.settled()
         done = happened(world, CompactComplete)[-1]
-        assert done.rung == "hard"
+        assert done.stage == "hard"
         assert 0 < done.tokens_after < done.tokens_before
         line = next(record.getMessage() for record in caplog.records if "tokens_before=" in record.getMessage())
         saved = done.tokens_before - done.tokens_after
@@ -155,8 +155,8 @@ async def test_after_summaries_have_taken_their_places_orphaned_results_are_look
     async with world_of(config=config, providers=()).process() as world:
         world.script(working_on("plan"), working_on("book", "plan", times=None), *SUMMARIES, *pages(world, 18))
         await look(world, 0, 1)
-        async with world.house.conversations.use(CHAT) as awake:
-            assert isinstance(awake, Awake)
+        async with world.services.conversations.use(CHAT) as awake:
+            assert isinstance(awake, ActiveAgent)
             window = awake.agent.message.window
             at = len(window)
             lost = ToolResult(tool_use_id="lost", content="of a call that is nowhere")

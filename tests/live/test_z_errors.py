@@ -182,6 +182,6 @@ async def test_an_answer_that_cannot_be_stored_is_not_shown(world: World) -> Non
     await world.database.write(lambda conn: conn.execute(refuse))
     await world.say("and now")
     await until(lambda: len(world.llm.calls) == 2)
-    await until(lambda: not world.house.dispatcher.running, longest_s=20)
+    await until(lambda: not world.services.dispatcher.running, longest_s=20)
     assert not any("and now" in text for text in world.screen(ANN).made("send"))
     await world.database.write(lambda conn: conn.execute(sql("drop trigger refuse")))

@@ -18,7 +18,7 @@ LONG = "who is the sister of Ida Petrel " + "y" * 900
 
 async def missed(world: World) -> list[tuple[str, str, str, str]]:
     """Outcome, strategy, error and session of each miss that was written."""
-    await world.house.memory.misses.flush()
+    await world.services.memory.misses.flush()
     query = select(skill_outcomes).order_by(skill_outcomes.c.id)
     rows = await world.database.read(lambda conn: conn.execute(query).all())
     assert all(row.conv == CHAT and row.ts > 1_700_000_000 for row in rows)
@@ -74,8 +74,8 @@ async def test_recall_answers_though_no_miss_can_be_written(world_of: WorldOf, t
         world.script(*calling("look for it", "recall", query=LONG))
         await world.answered("look for it", "Done: look for it")
         for number in range(BATCH):
-            world.house.memory.misses.note(CHAT, f"query {number}", "hybrid")
-        await world.house.memory.misses.flush()
+            world.services.memory.misses.note(CHAT, f"query {number}", "hybrid")
+        await world.services.memory.misses.flush()
         await world.answered("and what else")
         assert await world.rows() == [("done", None), ("done", None)]
 

@@ -59,9 +59,9 @@ async def test_a_window_that_fills_is_counted_in_tokens_and_not_in_bytes(
     write_agent(tmp_path)
     assert count_by_bytes(LETTERS) < 0.6 * LETTERS_TOKENS
     async with world_of(config=PLAIN + model(llm), providers=()).process() as world:
-        async with running(world.house.warm_up):
+        async with running(world.services.warm_up):
             await world.answered(LETTERS, "x q z j")
-            await until(lambda: world.house.tokenizer.is_exact)
+            await until(lambda: world.services.tokenizer.is_exact)
             # Chats that were never calibrated by what a provider reports: only the counting tells them apart.
             await world.answered("hi", person=BOB)
             await world.answered(LETTERS, "x q z j", chat=GROUP)
@@ -102,7 +102,7 @@ async def test_a_hard_compaction_first_gives_up_the_result_that_nobody_came_back
         world.reload()
         await world.answered("and now?")
         (done,) = happened(world, CompactComplete)
-        assert (done.rung, done.messages, done.mechanical) == ("hard", 0, True), "no summary was needed"
+        assert (done.stage, done.messages, done.mechanical) == ("hard", 0, True), "no summary was needed"
         found = results(world)
         assert EVICTED in found["other.txt"], "never used again"
         assert "See kingfisher-4471.txt." in found["map.txt"], "the oldest of all, and what it told was used"

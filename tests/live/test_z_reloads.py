@@ -48,7 +48,7 @@ def uses(tool: str, **given: object) -> dict[str, object]:
 
 
 async def graph_misses(world: World) -> int:
-    await world.house.memory.misses.flush()
+    await world.services.memory.misses.flush()
     query = select(skill_outcomes).where(skill_outcomes.c.strategy == "graph")
     return await world.database.read(lambda conn: len(conn.execute(query).all()))
 

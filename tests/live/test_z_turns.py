@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from agent.core.ids import ConversationId
 from agent.core.learning_events import CorrectionHeard
 from agent.storage.tables import inbox
-from gateway.running.agents import Awake
+from gateway.running.agents import ActiveAgent
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
 from tests.gateway.world import BOB, World, calling, slowly
@@ -92,9 +92,9 @@ async def test_each_chat_has_its_own_agent_and_may_change_its_model(world: World
     assert world.models_asked[-2:] == ["model-b", "model-a"], "at once, and in this chat alone"
     await world.answered("what is it", "Done: what is it")
     assert "42" in json.dumps(turns_of(world)[-1]["messages"][-1])
-    async with world.house.conversations.use(CHAT) as ann, world.house.conversations.use(BOBS) as bob:
-        assert isinstance(ann, Awake)
-        assert isinstance(bob, Awake)
+    async with world.services.conversations.use(CHAT) as ann, world.services.conversations.use(BOBS) as bob:
+        assert isinstance(ann, ActiveAgent)
+        assert isinstance(bob, ActiveAgent)
         assert ann.agent is not bob.agent
         assert ann.agent.tool is not bob.agent.tool
         assert ann.agent.tool.executor is bob.agent.tool.executor, "one serves both, and both calls went through it"

@@ -13,7 +13,7 @@ from tests.program.stage import Stage, on_stage
 SUB = "You are a sub-agent"
 
 
-def errand(task: str) -> dict[str, Any]:
+def subagent_task(task: str) -> dict[str, Any]:
     return {"type": "tool_use", "name": "Agent", "input": {"task": task, "tools": ["calculate"]}}
 
 
@@ -37,7 +37,10 @@ async def test_two_work_side_by_side_are_seen_and_a_kill_is_told(stage: Stage) -
             {"match": {"system_contains": SUB}, "reply": {"text": "four cups", "hold": "cups"}},
             {"match": {"tool_result_contains": "Interrupted"}, "reply": {"text": "It was cut off."}},
             {"match": {"tool_result_contains": "four cups"}, "reply": {"text": "Nine and four."}},
-            {"match": {"contains": "inventory"}, "reply": {"blocks": [errand("count cups"), errand("count teapots")]}},
+            {
+                "match": {"contains": "inventory"},
+                "reply": {"blocks": [subagent_task("count cups"), subagent_task("count teapots")]},
+            },
         ],
         append="1",
     )

@@ -78,7 +78,7 @@ async def streamed(ann: OnSlack, ts: str, channel: str, what: str) -> str:
     return text
 
 
-async def whispered(ann: OnSlack, what: str) -> str:
+async def sent_ephemeral(ann: OnSlack, what: str) -> str:
     async def found() -> Any:
         return next((one["text"] for one in (await ann.state())["ephemeral"] if what in one["text"]), None)
 
@@ -115,9 +115,9 @@ async def everyday(stage: Stage) -> None:
     assert "what is new" not in str((await stage.asked("another matter"))[0]["body"]["messages"])
 
     await ann.slash("/tieline", "status")
-    assert "model-a" in await whispered(ann, "Status")
+    assert "model-a" in await sent_ephemeral(ann, "Status")
     await ann.slash("/whoami", "", "C0GENERAL")
-    assert "slack:U0ANN" in await whispered(ann, "You are")
+    assert "slack:U0ANN" in await sent_ephemeral(ann, "You are")
 
     await ann.slash("/provider", "")
     await ann.hears("Providers")
@@ -288,7 +288,7 @@ async def test_only_the_one_who_was_asked_can_confirm(stage: Stage) -> None:
     question = await answered(ann, asked, "C0CLEAR", "Hide 2 messages")
     yes = action_ids(question)[0]
     await ann.press(question["ts"], yes, "C0CLEAR", user="U0BOB")
-    await whispered(ann, "Only the person")
+    await sent_ephemeral(ann, "Only the person")
     assert not any("Forgotten" in read(one) for one in await thread_of(ann, asked, "C0CLEAR"))
     await ann.press(question["ts"], yes, "C0CLEAR")
     await answered(ann, asked, "C0CLEAR", "Hidden from the model: 2 messages")

@@ -56,7 +56,7 @@ class Rungs:
         self.seen: set[str] = set()
 
     def __call__(self, event: Event) -> None:
-        self.seen.add(event.rung if isinstance(event, CompactComplete) else event.name)
+        self.seen.add(event.stage if isinstance(event, CompactComplete) else event.name)
 
 
 class Shown:
@@ -71,10 +71,10 @@ class Shown:
 
 
 async def climbed(one: Recording, window: int, *, in_time: bool = True, failing: Collection[str] = ()) -> set[str]:
-    model, rungs = Summariser(count_by_bytes, failing), Rungs()
+    model, stages = Summariser(count_by_bytes, failing), Rungs()
     model.in_time = in_time
-    await play(one, Options(), window, count_by_bytes, model=model, watch=rungs)
-    return rungs.seen
+    await play(one, Options(), window, count_by_bytes, model=model, watch=stages)
+    return stages.seen
 
 
 @pytest.mark.requirement("R-05", "Z-12", "Z-28", "Z-38", "Z-40", "Z-53", "H-02", "H-03", "H-06", "H-26", "H-27", "H-30")
@@ -104,12 +104,12 @@ async def test_at_shipped_defaults_the_rungs_are_climbed_in_a_large_window_too()
     ],
 )
 async def test_at_shipped_defaults_a_burst_of_long_words_reaches_the_hard_rung(
-    name: str, window: int, rungs: set[str]
+    name: str, window: int, stages: set[str]
 ) -> None:
     """Before the summary that is made in the background is ready, more comes than one structured summary is for."""
     one = recording(made(next(plan for plan in PASTED if plan.name == name)))
     seen = await climbed(one, window, in_time=False)
-    assert rungs <= seen
+    assert stages <= seen
     in_time = await climbed(one, window)
     assert not {"high", "hard", "digest"} & in_time, "the summary made ahead takes their place"
 

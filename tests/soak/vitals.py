@@ -28,7 +28,7 @@ class Sample:
     awake: int
 
 
-class Vitals:
+class ConnectionStats:
     """Of one running program."""
 
     def __init__(self, program: Program) -> None:

@@ -121,7 +121,7 @@ def _in_file(search: _Search, place: Readable, names: Names, size: int) -> None:
         for at, line in enumerate(lines):
             if search.pattern.search(line, timeout=PER_FILE_S, concurrent=True):
                 search.hits += 1
-                search.lines += _with_surroundings(lines, at, search.around, path)
+                search.lines += _with_adapter_context(lines, at, search.around, path)
                 if search.hits >= MOST_HITS:
                     search.over = f"{MOST_HITS} places were found; look for something rarer"
                     return
@@ -129,7 +129,7 @@ def _in_file(search: _Search, place: Readable, names: Names, size: int) -> None:
         search.over = f"the pattern took more than {PER_FILE_S:g} s on one line of {path}; give a simpler one"
 
 
-def _with_surroundings(lines: list[str], at: int, around: int, path: str) -> list[str]:
+def _with_adapter_context(lines: list[str], at: int, around: int, path: str) -> list[str]:
     found = [
         f"{path}{':' if number == at else '-'}{number + 1}: {lines[number][:LONGEST_LINE]}"
         for number in range(max(0, at - around), min(len(lines), at + around + 1))

@@ -9,7 +9,7 @@ from starlette.routing import Route
 from gateway.telemetry.trouble import Kind
 from gateway.web.facts import attention, figures, headline
 from gateway.web.health import Reason
-from gateway.web.overview import Desk
+from gateway.web.overview import OverviewSource
 from gateway.web.pages.rendering import render
 
 Reasons = Callable[[], Sequence[Reason]]
@@ -28,11 +28,11 @@ KINDS: Mapping[Kind, str] = {
 }
 
 
-def routes(desk: Desk, reasons: Reasons, chat: str | None) -> Sequence[Route]:
+def routes(service: OverviewSource, reasons: Reasons, chat: str | None) -> Sequence[Route]:
     """To be mounted behind the sign-in. `chat` is where the web chat is, if there is one."""
 
     async def facts() -> dict[str, object]:
-        overview = await desk.overview()
+        overview = await service.overview()
         why = reasons()
         needs = attention(overview, why)
         return {
@@ -56,14 +56,14 @@ def routes(desk: Desk, reasons: Reasons, chat: str | None) -> Sequence[Route]:
         if decision not in {"approve", "deny"}:
             return JSONResponse({"error": "a pairing can be approved or denied"}, status_code=404)
         try:
-            text = await desk.decide_pairing(code, approve=decision == "approve")
+            text = await service.decide_pairing(code, approve=decision == "approve")
         except KeyError:
             return JSONResponse({"error": f"The code {code} is unknown, used or too old."}, status_code=404)
         return JSONResponse({"text": text})
 
     async def usage(request: Request) -> Response:
         headers = {"content-disposition": 'attachment; filename="tieline-usage.csv"'}
-        return StreamingResponse(desk.usage_csv(), media_type="text/csv; charset=utf-8", headers=headers)
+        return StreamingResponse(service.usage_csv(), media_type="text/csv; charset=utf-8", headers=headers)
 
     return [
         Route("/", page),

@@ -18,10 +18,10 @@ from anyio import to_thread
 from adapters.console import LARGEST_POST, Console, ConsoleChannel, ConsoleSettings
 from adapters.console_screen import BEHIND, KEPT, Screen
 from agent.core.clock import SystemClock
-from gateway.channels.adapter import Surroundings
+from gateway.channels.adapter import AdapterContext
 from gateway.channels.document import Paragraph, Plain, Text
-from gateway.channels.errors import HouseTrouble
-from gateway.channels.inbound import Inbound, Outcome, Pressed, Receipt, Said
+from gateway.channels.errors import GatewayUnavailable
+from gateway.channels.inbound import ButtonClicked, Inbound, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Button, CommandSpec, File, Outbound
 from gateway.cli.terminal import ANOTHER_WITHIN_S
@@ -71,9 +71,9 @@ class Terminal:
 
 
 @asynccontextmanager
-async def served(home: Path, admitted: list[Inbound], failing: list[HouseTrouble]) -> AsyncIterator[Console]:
+async def served(home: Path, admitted: list[Inbound], failing: list[GatewayUnavailable]) -> AsyncIterator[Console]:
     """`failing` are raised by `admit` first."""
-    console = Console(ConsoleSettings(), Surroundings(clock=SystemClock(), home=home, known_places=no_places))
+    console = Console(ConsoleSettings(), AdapterContext(clock=SystemClock(), home=home, known_places=no_places))
 
     async def admit(inbound: Inbound) -> Receipt:
         if failing:
@@ -105,7 +105,7 @@ class ConsoleHarness:
         self.adapter = adapter
         self.channel = adapter.channel("")
         self.admitted: list[Inbound] = []
-        self.failing: list[HouseTrouble] = []
+        self.failing: list[GatewayUnavailable] = []
         self._home = home
         self._terminal = terminal
 
@@ -139,7 +139,7 @@ class ConsoleHarness:
         raise AssertionError(f"{what} cannot happen in a terminal")
 
     def stores_nothing(self, times: int) -> None:
-        self.failing.extend(HouseTrouble("disk full") for _ in range(times))
+        self.failing.extend(GatewayUnavailable("disk full") for _ in range(times))
 
     async def refused(self) -> None:
         return None
@@ -156,7 +156,7 @@ class TestConsole(ChannelContract):
     async def harness(self, home: Path) -> AsyncIterator[Harness]:
         terminal = Terminal(home)
         admitted: list[Inbound] = []
-        failing: list[HouseTrouble] = []
+        failing: list[GatewayUnavailable] = []
         async with served(home, admitted, failing) as console, running(terminal.look):
             harness = ConsoleHarness(console, home, terminal)
             harness.admitted, harness.failing = admitted, failing
@@ -168,7 +168,7 @@ class TestConsole(ChannelContract):
     async def test_its_one_place_has_an_empty_id(self, harness: Harness) -> None:
         await harness.says("hello")
         (said,) = harness.admitted
-        assert isinstance(said, Said)
+        assert isinstance(said, MessageReceived)
         assert (str(said.key), said.key.channel_id, said.place) == ("console:", "", "")
 
 
@@ -261,13 +261,13 @@ async def test_what_is_known_of_messages_does_not_grow_for_ever(tmp_path: Path) 
     for number in range(KEPT + 40):
         sent = await channel.send(plain(f"message {number}", key=f"k-{number}"))
         draft = await channel.open((Plain("…"),), reply_to=None, to=None)
-        whisper = await channel.whisper(plain("psst"), None)
+        send_ephemeral = await channel.send_ephemeral(plain("psst"), None)
         if number == 0:
-            oldest = (sent.id, draft.id, whisper.id)
+            oldest = (sent.id, draft.id, send_ephemeral.id)
     assert (await channel.send(plain("again", key=f"k-{KEPT + 39}"))).id == sent.id
     await channel.edit(sent, plain("changed"))
     assert screen.stands(draft.id)
-    assert screen.stands(whisper.id)
+    assert screen.stands(send_ephemeral.id)
     assert not any(map(screen.stands, oldest))
     assert len(screen.keys) == KEPT
 
@@ -316,7 +316,7 @@ async def test_a_press_carries_the_buttons_own_words_and_files_their_path(home: 
             await terminal.post("/press", {"id": "press-0001", "message": sent.id, "action": "q:1"})
         assert terminal.standing[0]["files"] == [{"name": "chart.png", "path": str(home / "chart")}]
     (pressed,) = admitted
-    assert isinstance(pressed, Pressed)
+    assert isinstance(pressed, ButtonClicked)
     assert (pressed.action, pressed.interaction_id) == ("q:1", "press-0001")
 
 
@@ -341,10 +341,12 @@ async def test_a_pipe_prints_the_answer_to_what_was_said_whatever_else_comes(hom
 
         async def answer() -> None:
             for text in ("one", "two"):
-                await until(lambda text=text: any(isinstance(each, Said) and each.text == text for each in admitted))
+                await until(
+                    lambda text=text: any(isinstance(each, MessageReceived) and each.text == text for each in admitted)
+                )
                 await channel.send(Outbound(document=(Plain(f"a reminder before {text}"),)))
                 await channel.typing()
-                (said,) = (each for each in admitted if isinstance(each, Said) and each.text == text)
+                (said,) = (each for each in admitted if isinstance(each, MessageReceived) and each.text == text)
                 await channel.send(Outbound(document=(Plain(f"the answer to {text}"),), answers=said.message_id))
 
         async with running(answer):

@@ -15,5 +15,5 @@ async def discord() -> AsyncIterator[Discord]:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def services(tmp_path: Path) -> House:
     return House(tmp_path)

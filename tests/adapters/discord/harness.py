@@ -14,9 +14,9 @@ from adapters.discord.adapter import DiscordAdapter
 from adapters.discord.channel import DiscordChannel
 from adapters.discord.settings import DiscordSettings
 from agent.core.clock import Clock, SystemClock
-from gateway.channels.adapter import Place, Surroundings
-from gateway.channels.errors import HouseTrouble
-from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
+from gateway.channels.adapter import AdapterContext, Place
+from gateway.channels.errors import GatewayUnavailable
+from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import ConversationKey, UserId
 from tests.adapters.discord.reading import readable
 from tests.contracts import channel_contract
@@ -126,7 +126,7 @@ class House:
         self.asked = 0  # how often it was to tell them
         self.on_admit: Callable[[Inbound], Awaitable[None]] | None = None
         self._seen: set[tuple[str, str]] = set()
-        self.surroundings = Surroundings(
+        self.adapter_context = AdapterContext(
             clock=clock or SystemClock(),
             home=home,
             known_places=self._known,
@@ -138,7 +138,7 @@ class House:
             await self.on_admit(inbound)
         key = (type(inbound).__name__, inbound.message_id)
         self.admitted.append(inbound)
-        repeated = key in self._seen and isinstance(inbound, Said)
+        repeated = key in self._seen and isinstance(inbound, MessageReceived)
         self._seen.add(key)
         return Receipt(Outcome.DUPLICATE if repeated else self.outcome)
 
@@ -147,22 +147,22 @@ class House:
         if self.known_at is not None:
             await self.known_at.wait()
         if self.forgetful:
-            raise HouseTrouble("the database is locked")
+            raise GatewayUnavailable("the database is locked")
         return [place for place in self.places if place.key.channel_type == channel_type]
 
     def of(self, kind: type[Heard]) -> list[Heard]:
         return [inbound for inbound in self.admitted if isinstance(inbound, kind)]
 
     def texts(self) -> list[str]:
-        return [said.text for said in self.of(Said)]
+        return [said.text for said in self.of(MessageReceived)]
 
 
 class DiscordHarness:
     """The contract's person at the other end of the direct conversation."""
 
-    def __init__(self, discord: Discord, house: House, adapter: DiscordAdapter) -> None:
+    def __init__(self, discord: Discord, services: House, adapter: DiscordAdapter) -> None:
         self.discord = discord
-        self.house = house
+        self.services = services
         self.adapter = adapter
         self.channel: DiscordChannel = adapter.channel(DM)
         self.person = UserId(ANN)
@@ -170,7 +170,7 @@ class DiscordHarness:
 
     @property
     def admitted(self) -> Sequence[Inbound]:
-        return self.house.admitted
+        return self.services.admitted
 
     async def seen(self) -> Sequence[Seen]:
         return [
@@ -219,12 +219,12 @@ class DiscordHarness:
             nonlocal times
             if times:
                 times -= 1
-                raise HouseTrouble("disk full")
+                raise GatewayUnavailable("disk full")
 
-        self.house.on_admit = fail
+        self.services.on_admit = fail
 
     async def refused(self) -> DiscordAdapter:
-        return DiscordAdapter(self.discord.settings(token="revoked"), self.house.surroundings)
+        return DiscordAdapter(self.discord.settings(token="revoked"), self.services.adapter_context)
 
     async def presses(self, message_id: str, action: str) -> None:
         await self.discord.event(kind="button", channel=DM, message_id=message_id, custom_id=action)
@@ -247,10 +247,10 @@ class DiscordHarness:
 
 
 @asynccontextmanager
-async def connected(discord: Discord, house: House, **keys: Any) -> AsyncIterator[DiscordAdapter]:
+async def connected(discord: Discord, services: House, **keys: Any) -> AsyncIterator[DiscordAdapter]:
     """The adapter, running and hearing."""
-    adapter = DiscordAdapter(discord.settings(**keys), house.surroundings)
-    async with running(lambda: adapter.run(house.admit)):
+    adapter = DiscordAdapter(discord.settings(**keys), services.adapter_context)
+    async with running(lambda: adapter.run(services.admit)):
         await eventually(lambda: adapter.health().hears)
         yield adapter
 

@@ -13,8 +13,8 @@ import pytest
 from adapters.discord.adapter import DiscordAdapter
 from adapters.discord.limits import snowflake_at
 from gateway.channels.adapter import State
-from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelUnsure, HouseTrouble
-from gateway.channels.inbound import ChatType, Deleted, Edited, Inbound, Membership, Mention, Said
+from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelUnsure, GatewayUnavailable
+from gateway.channels.inbound import ChatType, Deleted, Edited, Inbound, Membership, Mention, MessageReceived
 from gateway.channels.outbound import CommandSpec
 from tests.adapters.discord.harness import (
     ANN,
@@ -41,38 +41,38 @@ LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.requirement("Z-36", "G-28")
-async def test_a_bad_token_is_fatal_with_the_fix_and_without_the_token(discord: Discord, house: House) -> None:
-    adapter = DiscordAdapter(discord.settings(token="very-secret-token"), house.surroundings)
+async def test_a_bad_token_is_fatal_with_the_fix_and_without_the_token(discord: Discord, services: House) -> None:
+    adapter = DiscordAdapter(discord.settings(token="very-secret-token"), services.adapter_context)
     with pytest.raises(ChannelFatal, match="Reset Token") as raised, anyio.fail_after(60):
-        await adapter.run(house.admit)
+        await adapter.run(services.admit)
     assert "very-secret" not in str(raised.value)
     assert adapter.health().state is State.FAILED
     assert "Reset Token" in adapter.health().detail
 
 
 @pytest.mark.requirement("Z-36")
-async def test_a_missing_intent_is_fatal_with_the_fix(discord: Discord, house: House) -> None:
+async def test_a_missing_intent_is_fatal_with_the_fix(discord: Discord, services: House) -> None:
     await discord.control("settings", {"privileged_intents": PRIVILEGED & ~CONTENT})
-    adapter = DiscordAdapter(discord.settings(), house.surroundings)
+    adapter = DiscordAdapter(discord.settings(), services.adapter_context)
     with pytest.raises(ChannelFatal, match="Message Content intent"), anyio.fail_after(60):
-        await adapter.run(house.admit)
-    async with connected(discord, house, message_content=False) as adapter:
+        await adapter.run(services.admit)
+    async with connected(discord, services, message_content=False) as adapter:
         await discord.says("unseen", GENERAL)
         await discord.says(f"<@{BOT}> seen", GENERAL)
-        await eventually(lambda: house.texts() == ["seen"])
+        await eventually(lambda: services.texts() == ["seen"])
 
 
-async def test_a_platform_that_is_down_at_the_start_is_waited_for(discord: Discord, house: House) -> None:
+async def test_a_platform_that_is_down_at_the_start_is_waited_for(discord: Discord, services: House) -> None:
     await discord.fault("me", "server_error", status=503)
-    async with connected(discord, house) as adapter:
+    async with connected(discord, services) as adapter:
         assert adapter.health().hears
     assert [call.get("status") for call in await discord.calls("me")][:2] == [503, 200]
 
 
-async def test_health_tells_the_way(discord: Discord, house: House) -> None:
-    adapter = DiscordAdapter(discord.settings(), house.surroundings)
+async def test_health_tells_the_way(discord: Discord, services: House) -> None:
+    adapter = DiscordAdapter(discord.settings(), services.adapter_context)
     assert adapter.health().state is State.STARTING
-    async with running(lambda: adapter.run(house.admit)):
+    async with running(lambda: adapter.run(services.admit)):
         await eventually(lambda: adapter.health().hears)
         heard = adapter.health().last_event_at
         assert heard is not None
@@ -80,8 +80,8 @@ async def test_health_tells_the_way(discord: Discord, house: House) -> None:
     assert not adapter.health().hears
 
 
-async def test_the_end_is_quick_and_leaves_nothing_open(discord: Discord, house: House) -> None:
-    async with connected(discord, house) as adapter:
+async def test_the_end_is_quick_and_leaves_nothing_open(discord: Discord, services: House) -> None:
+    async with connected(discord, services) as adapter:
         await adapter.channel(DM).send(plain("x"))
         began = time.monotonic()
     assert time.monotonic() - began < 15
@@ -94,8 +94,8 @@ async def test_the_end_is_quick_and_leaves_nothing_open(discord: Discord, house:
 # -- what is heard
 
 
-async def test_a_guild_channel_a_thread_and_a_direct_message(discord: Discord, house: House) -> None:
-    async with connected(discord, house) as adapter:
+async def test_a_guild_channel_a_thread_and_a_direct_message(discord: Discord, services: House) -> None:
+    async with connected(discord, services) as adapter:
         said = await discord.says("no mention", GENERAL)
         thread = await adapter._bot.rest.call(
             "POST",
@@ -106,8 +106,8 @@ async def test_a_guild_channel_a_thread_and_a_direct_message(discord: Discord, h
         await discord.says(f"hey <@{BOT}>, look", GENERAL)
         await discord.says("in the thread", thread["id"])
         await discord.says("direct")
-        await eventually(lambda: len(house.of(Said)) == 4)
-        found = {said.text: said for said in house.of(Said)}
+        await eventually(lambda: len(services.of(MessageReceived)) == 4)
+        found = {said.text: said for said in services.of(MessageReceived)}
         group, own, direct = found["hey, look"], found["in the thread"], found["direct"]
         assert (group.mention, group.chat_type, group.place, group.grantable) == (
             Mention.DIRECT,
@@ -123,17 +123,17 @@ async def test_a_guild_channel_a_thread_and_a_direct_message(discord: Discord, h
         assert not direct.sender.is_chat_admin
 
 
-async def test_a_reply_to_the_bot_addresses_it_and_quotes(discord: Discord, house: House) -> None:
-    async with connected(discord, house) as adapter:
+async def test_a_reply_to_the_bot_addresses_it_and_quotes(discord: Discord, services: House) -> None:
+    async with connected(discord, services) as adapter:
         sent = await adapter.channel(GENERAL).send(plain("my answer"))
         await discord.says("and why?", GENERAL, reply_to=sent.id)
-        await eventually(lambda: bool(house.of(Said)))
-        (said,) = house.of(Said)
+        await eventually(lambda: bool(services.of(MessageReceived)))
+        (said,) = services.of(MessageReceived)
         assert (said.mention, said.quoted, said.text) == (Mention.IMPLICIT, "my answer", "and why?")
 
 
-async def test_edits_and_deletions_of_people_only(discord: Discord, house: House) -> None:
-    async with connected(discord, house) as adapter:
+async def test_edits_and_deletions_of_people_only(discord: Discord, services: House) -> None:
+    async with connected(discord, services) as adapter:
         sent = await adapter.channel(DM).send(plain("mine"))
         await adapter.channel(DM).edit(sent, plain("mine, changed"))
         await adapter.channel(DM).delete(sent)
@@ -144,16 +144,21 @@ async def test_edits_and_deletions_of_people_only(discord: Discord, house: House
         await discord.event(t="MESSAGE_UPDATE", d=changed)
         await discord.event(t="MESSAGE_DELETE", d={"id": said, "channel_id": DM})
         await discord.event(t="MESSAGE_DELETE_BULK", d={"ids": [said, sent.id], "channel_id": DM})
-        await eventually(lambda: len(house.of(Deleted)) == 2)
-        (edited,) = house.of(Edited)
+        await eventually(lambda: len(services.of(Deleted)) == 2)
+        (edited,) = services.of(Edited)
         assert (edited.text, edited.version, edited.message_id) == ("before", "2026-01-01T12:00:00+00:00", said)
-        assert [gone.message_id for gone in house.of(Deleted)] == [said, said]
-        assert [type(inbound).__name__ for inbound in house.admitted] == ["Said", "Edited", "Deleted", "Deleted"]
+        assert [gone.message_id for gone in services.of(Deleted)] == [said, said]
+        assert [type(inbound).__name__ for inbound in services.admitted] == [
+            "MessageReceived",
+            "Edited",
+            "Deleted",
+            "Deleted",
+        ]
 
 
 @pytest.mark.requirement("G-12")
-async def test_other_bots_are_marked_and_own_messages_ignored(discord: Discord, house: House) -> None:
-    async with connected(discord, house):
+async def test_other_bots_are_marked_and_own_messages_ignored(discord: Discord, services: House) -> None:
+    async with connected(discord, services):
         said = await discord.says("from a person")
         message = discord.double.messages[DM, said]
         other = {**message["author"], "id": "600000000000000001", "bot": True}
@@ -162,32 +167,32 @@ async def test_other_bots_are_marked_and_own_messages_ignored(discord: Discord, 
         await discord.event(t="MESSAGE_CREATE", d={**message, "id": "8" * 18, "author": own})
         hook = {**message, "id": "7" * 18, "webhook_id": "700000000000000001"}
         await discord.event(t="MESSAGE_CREATE", d=hook)
-        await eventually(lambda: len(house.of(Said)) == 3)
-        assert [said.sender.is_bot for said in house.of(Said)] == [False, True, True]
+        await eventually(lambda: len(services.of(MessageReceived)) == 3)
+        assert [said.sender.is_bot for said in services.of(MessageReceived)] == [False, True, True]
 
 
-async def test_places_that_close(discord: Discord, house: House) -> None:
-    house.places = [place(GENERAL, None, datetime.now(UTC))]
-    async with connected(discord, house):
+async def test_places_that_close(discord: Discord, services: House) -> None:
+    services.places = [place(GENERAL, None, datetime.now(UTC))]
+    async with connected(discord, services):
         await discord.control("channels", {"channels": [{"id": "300000000000000009", "name": "gone"}]})
         channel = discord.double.channels["300000000000000009"]
         await discord.event(t="CHANNEL_CREATE", d=channel)
         await discord.event(t="CHANNEL_DELETE", d=channel)
-        await eventually(lambda: len(house.of(Membership)) == 1)
+        await eventually(lambda: len(services.of(Membership)) == 1)
         await discord.event(t="GUILD_DELETE", d={"id": GUILD, "unavailable": True})  # an outage
         await discord.event(t="GUILD_CREATE", d=discord.double.guild())
         await discord.event(t="GUILD_DELETE", d={"id": GUILD})
-        await eventually(lambda: len(house.of(Membership)) == 2)
+        await eventually(lambda: len(services.of(Membership)) == 2)
         await discord.event(t="GUILD_CREATE", d=discord.double.guild())  # invited again
-        await eventually(lambda: len(house.of(Membership)) == 3)
+        await eventually(lambda: len(services.of(Membership)) == 3)
         told = [
             (found.key.channel_id, found.present, [key.channel_id for key in found.also])
-            for found in house.of(Membership)
+            for found in services.of(Membership)
         ]
         assert told == [("300000000000000009", False, []), (GUILD, False, [GENERAL]), (GUILD, True, [GENERAL])]
 
 
-def held_in_general(house: House) -> anyio.Event:
+def held_in_general(services: House) -> anyio.Event:
     """What is said in that channel is not stored until the event is set."""
     released = anyio.Event()
 
@@ -195,60 +200,62 @@ def held_in_general(house: House) -> anyio.Event:
         if inbound.key.channel_id == GENERAL:
             await released.wait()
 
-    house.on_admit = held
+    services.on_admit = held
     return released
 
 
-async def test_one_place_in_order_and_many_at_once(discord: Discord, house: House) -> None:
-    released = held_in_general(house)
-    async with connected(discord, house):
+async def test_one_place_in_order_and_many_at_once(discord: Discord, services: House) -> None:
+    released = held_in_general(services)
+    async with connected(discord, services):
         for number in range(20):
             await discord.says(f"g{number}", GENERAL)
             await discord.says(f"d{number}", DM)
-        await eventually(lambda: house.texts() == [f"d{n}" for n in range(20)])
+        await eventually(lambda: services.texts() == [f"d{n}" for n in range(20)])
         released.set()
-        await eventually(lambda: len(house.admitted) == 40)
-        assert [said.text for said in house.of(Said) if said.key.channel_id == GENERAL] == [f"g{n}" for n in range(20)]
+        await eventually(lambda: len(services.admitted) == 40)
+        assert [said.text for said in services.of(MessageReceived) if said.key.channel_id == GENERAL] == [
+            f"g{n}" for n in range(20)
+        ]
 
 
-async def test_what_waits_behind_another_counts_from_when_it_came(discord: Discord, house: House) -> None:
+async def test_what_waits_behind_another_counts_from_when_it_came(discord: Discord, services: House) -> None:
     """A stop that waits for a file must not end what began meanwhile."""
-    released = held_in_general(house)
-    async with connected(discord, house):
+    released = held_in_general(services)
+    async with connected(discord, services):
         await discord.says("a slow file", GENERAL)
         await discord.says("/stop", GENERAL)
         await discord.says("last", DM)
-        await eventually(lambda: house.texts() == ["last"])
+        await eventually(lambda: services.texts() == ["last"])
         all_came_at = datetime.now(UTC)
         released.set()
-        await eventually(lambda: house.texts() == ["last", "a slow file", "/stop"])
-        assert all(said.received_at <= all_came_at for said in house.of(Said))
+        await eventually(lambda: services.texts() == ["last", "a slow file", "/stop"])
+        assert all(said.received_at <= all_came_at for said in services.of(MessageReceived))
 
 
-async def test_what_cannot_be_stored_is_tried_again(discord: Discord, house: House) -> None:
-    failures = iter([HouseTrouble("disk"), HouseTrouble("disk")])
+async def test_what_cannot_be_stored_is_tried_again(discord: Discord, services: House) -> None:
+    failures = iter([GatewayUnavailable("disk"), GatewayUnavailable("disk")])
 
     async def fail_twice(inbound: Inbound) -> None:
         for error in failures:
             raise error
 
-    house.on_admit = fail_twice
-    async with connected(discord, house):
+    services.on_admit = fail_twice
+    async with connected(discord, services):
         await discord.says("one")
         await discord.says("two")
-        await eventually(lambda: house.texts() == ["one", "two"])
+        await eventually(lambda: services.texts() == ["one", "two"])
 
 
 async def test_what_cannot_be_stored_for_long_is_read_again_from_the_history(discord: Discord, tmp_path: Path) -> None:
     clock = FakeClock(datetime.now(UTC))
-    house, broken = House(tmp_path, clock=clock), True
+    services, broken = House(tmp_path, clock=clock), True
 
     async def fail(inbound: Inbound) -> None:
         if broken:
-            raise HouseTrouble("disk")
+            raise GatewayUnavailable("disk")
 
-    house.on_admit = fail
-    async with connected(discord, house):
+    services.on_admit = fail
+    async with connected(discord, services):
         await discord.says("one")
 
         async def goes_by() -> bool:
@@ -258,70 +265,70 @@ async def test_what_cannot_be_stored_for_long_is_read_again_from_the_history(dis
 
         await eventually(goes_by)
         broken = False
-        assert house.texts() == []
+        assert services.texts() == []
         clock.advance(30.0)
-        await eventually(lambda: house.texts() == ["one"])
+        await eventually(lambda: services.texts() == ["one"])
 
 
 @pytest.mark.requirement("G-28")
-async def test_the_token_is_in_no_log(discord: Discord, house: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_token_is_in_no_log(discord: Discord, services: House, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    async with connected(discord, house) as adapter:
+    async with connected(discord, services) as adapter:
         await discord.fault("create_message", "server_error")
         with pytest.raises(ChannelUnsure):
             await adapter.channel(DM).send(plain("x"))
         await discord.control("gateway", {"action": "abort"})
         await discord.says("x")
-        await eventually(lambda: bool(house.admitted))
+        await eventually(lambda: bool(services.admitted))
     assert caplog.records
     assert TOKEN not in caplog.text
 
 
 @pytest.mark.requirement("G-12")
-async def test_an_event_told_twice_has_one_id(discord: Discord, house: House) -> None:
-    async with connected(discord, house):
+async def test_an_event_told_twice_has_one_id(discord: Discord, services: House) -> None:
+    async with connected(discord, services):
         await discord.says("twice", duplicate=1)
-        await eventually(lambda: len(house.of(Said)) == 2)
-        assert len({(said.key, said.message_id) for said in house.of(Said)}) == 1
+        await eventually(lambda: len(services.of(MessageReceived)) == 2)
+        assert len({(said.key, said.message_id) for said in services.of(MessageReceived)}) == 1
 
 
 # -- the gateway's faults
 
 
 @pytest.mark.parametrize("action", ["reconnect", "abort", "invalidate_resumable"])
-async def test_a_session_is_resumed_and_nothing_read_twice(discord: Discord, house: House, action: str) -> None:
-    async with connected(discord, house) as adapter:
+async def test_a_session_is_resumed_and_nothing_read_twice(discord: Discord, services: House, action: str) -> None:
+    async with connected(discord, services) as adapter:
         await discord.says("before")
-        await eventually(lambda: house.texts() == ["before"])
-        house.places = [place(DM, house.of(Said)[0].message_id, datetime.now(UTC))]
+        await eventually(lambda: services.texts() == ["before"])
+        services.places = [place(DM, services.of(MessageReceived)[0].message_id, datetime.now(UTC))]
         await discord.control("gateway", {"action": action})
         await discord.says("meanwhile")
-        await eventually(lambda: house.texts() == ["before", "meanwhile"])
+        await eventually(lambda: services.texts() == ["before", "meanwhile"])
         await eventually(lambda: adapter.health().hears)
-        assert not any(said.from_history for said in house.of(Said))
+        assert not any(said.from_history for said in services.of(MessageReceived))
         assert len(discord.double.identifies) == 1
         assert not await discord.calls("list_messages")
 
 
-async def test_a_new_session_catches_up(discord: Discord, house: House) -> None:
-    async with connected(discord, house) as adapter:
+async def test_a_new_session_catches_up(discord: Discord, services: House) -> None:
+    async with connected(discord, services) as adapter:
         first = await discord.says("before")
-        await eventually(lambda: house.texts() == ["before"])
-        house.places = [place(DM, first, datetime.now(UTC))]
+        await eventually(lambda: services.texts() == ["before"])
+        services.places = [place(DM, first, datetime.now(UTC))]
         await discord.control("gateway", {"action": "invalidate"})
         for text in ("lost one", "lost two"):
             await discord.says(text)  # nobody has a session: the event goes nowhere
-        await eventually(lambda: house.texts() == ["before", "lost one", "lost two"])
-        assert [said.from_history for said in house.of(Said)] == [False, True, True]
+        await eventually(lambda: services.texts() == ["before", "lost one", "lost two"])
+        assert [said.from_history for said in services.of(MessageReceived)] == [False, True, True]
         await discord.says("live again")
-        await eventually(lambda: house.texts()[-1] == "live again")
+        await eventually(lambda: services.texts()[-1] == "live again")
         assert adapter.health().hears
 
 
-async def test_a_zombie_that_acknowledges_no_heartbeat_is_built_anew(discord: Discord, house: House) -> None:
+async def test_a_zombie_that_acknowledges_no_heartbeat_is_built_anew(discord: Discord, services: House) -> None:
     """Events still come, so the library sees nothing wrong (PEERS theme 5)."""
     await discord.control("settings", {"heartbeat_interval": 0.2, "check_heartbeat": False})
-    async with connected(discord, house, deaf_after_s=1.0):
+    async with connected(discord, services, deaf_after_s=1.0):
         await discord.control("settings", {"ack_heartbeats": False})
         with anyio.move_on_after(60):
             while len(discord.double.identifies) == 1:
@@ -332,7 +339,7 @@ async def test_a_zombie_that_acknowledges_no_heartbeat_is_built_anew(discord: Di
 
         async def heard_again() -> bool:
             await discord.says("heard again")  # said until heard: a stop of a second makes the next link deaf as well
-            return house.texts()[-1] == "heard again"
+            return services.texts()[-1] == "heard again"
 
         await eventually(heard_again)
 
@@ -353,18 +360,18 @@ def at_each(told: str, look: Callable[[], bool]) -> Iterator[list[bool]]:
     log.removeFilter(note)
 
 
-async def test_a_connection_that_beats_but_tells_nothing_is_built_anew(discord: Discord, house: House) -> None:
+async def test_a_connection_that_beats_but_tells_nothing_is_built_anew(discord: Discord, services: House) -> None:
     await discord.control("settings", {"heartbeat_interval": 0.2})
-    async with connected(discord, house, probe_idle_s=0.6, deaf_after_s=3.0) as adapter:
+    async with connected(discord, services, probe_idle_s=0.6, deaf_after_s=3.0) as adapter:
         await anyio.sleep(1.2)
         assert len(discord.double.identifies) == 1  # idle, but it answers when asked
         first = await discord.says("before")
-        await eventually(lambda: house.texts() == ["before"])
-        house.places = [place(DM, first, datetime.now(UTC))]
+        await eventually(lambda: services.texts() == ["before"])
+        services.places = [place(DM, first, datetime.now(UTC))]
         with at_each("Discord is deaf", lambda: adapter.health().hears) as heard_then:
             await discord.control("gateway", {"action": "deafen"})
             await discord.says("into the void")
-            await eventually(lambda: house.texts() == ["before", "into the void"])
+            await eventually(lambda: services.texts() == ["before", "into the void"])
             await eventually(lambda: adapter.health().hears)
         assert heard_then[0] is False, "taking the old connection down lasts, and nobody is heard meanwhile"
         anew = len(discord.double.identifies)
@@ -373,8 +380,8 @@ async def test_a_connection_that_beats_but_tells_nothing_is_built_anew(discord: 
         assert len(discord.double.identifies) == anew  # idle again, and left alone again
 
 
-async def test_a_gateway_that_refuses_the_token_later_is_fatal(discord: Discord, house: House) -> None:
-    adapter = DiscordAdapter(discord.settings(), house.surroundings)
+async def test_a_gateway_that_refuses_the_token_later_is_fatal(discord: Discord, services: House) -> None:
+    adapter = DiscordAdapter(discord.settings(), services.adapter_context)
 
     async def revoke() -> None:
         await eventually(lambda: adapter.health().hears)
@@ -383,143 +390,145 @@ async def test_a_gateway_that_refuses_the_token_later_is_fatal(discord: Discord,
 
     async with running(revoke):
         with pytest.raises(ChannelFatal, match="Reset Token"), anyio.fail_after(20):
-            await adapter.run(house.admit)
+            await adapter.run(services.admit)
     assert adapter.health().state is State.FAILED
 
 
 # -- catch-up at the start
 
 
-async def test_at_the_start_young_messages_are_answered_and_old_ones_left(discord: Discord, house: House) -> None:
+async def test_at_the_start_young_messages_are_answered_and_old_ones_left(discord: Discord, services: House) -> None:
     old = await discord.says("old")
     message = discord.double.messages.pop((DM, old))
     moved = snowflake_at(datetime.now(UTC) - timedelta(hours=2))
     discord.double.messages[DM, moved] = {**message, "id": moved}
     for number in range(3):
         await discord.says(f"young {number}")
-    house.places = [place(DM, snowflake_at(LONG_AGO), LONG_AGO)]
-    async with connected(discord, house) as adapter:
-        await eventually(lambda: house.texts() == ["old", "young 0", "young 1", "young 2"])  # the house refuses the old
-        assert all(said.from_history and said.sender.id == ANN for said in house.of(Said))
+    services.places = [place(DM, snowflake_at(LONG_AGO), LONG_AGO)]
+    async with connected(discord, services) as adapter:
+        await eventually(
+            lambda: services.texts() == ["old", "young 0", "young 1", "young 2"]
+        )  # the house refuses the old
+        assert all(said.from_history and said.sender.id == ANN for said in services.of(MessageReceived))
         assert "1 messages" in adapter.health().detail
 
 
-async def test_pages_of_history_are_read_to_the_end_in_order(discord: Discord, house: House) -> None:
+async def test_pages_of_history_are_read_to_the_end_in_order(discord: Discord, services: House) -> None:
     for number in range(230):
         await discord.says(str(number), GENERAL)
-    house.places = [place(GENERAL, snowflake_at(LONG_AGO), datetime.now(UTC))]
-    async with connected(discord, house):
-        await eventually(lambda: house.texts() == [str(n) for n in range(230)])
+    services.places = [place(GENERAL, snowflake_at(LONG_AGO), datetime.now(UTC))]
+    async with connected(discord, services):
+        await eventually(lambda: services.texts() == [str(n) for n in range(230)])
 
 
-async def test_history_comes_before_what_arrives_live(discord: Discord, house: House) -> None:
+async def test_history_comes_before_what_arrives_live(discord: Discord, services: House) -> None:
     """The live message is there before the storage has told which places have to be read at all."""
-    house.known_at = anyio.Event()
-    house.places = [place(DM, snowflake_at(LONG_AGO), datetime.now(UTC))]
+    services.known_at = anyio.Event()
+    services.places = [place(DM, snowflake_at(LONG_AGO), datetime.now(UTC))]
     for number in range(3):
         await discord.says(f"missed {number}")
-    async with connected(discord, house):
+    async with connected(discord, services):
         await discord.says("live")
         await discord.says("no history here", GENERAL)
         await anyio.wait_all_tasks_blocked()
-        assert house.texts() == []
-        house.known_at.set()
-        await eventually(lambda: len(set(house.texts())) == 5)
-        direct = [said.text for said in house.of(Said) if said.key.channel_id == DM]
+        assert services.texts() == []
+        services.known_at.set()
+        await eventually(lambda: len(set(services.texts())) == 5)
+        direct = [said.text for said in services.of(MessageReceived) if said.key.channel_id == DM]
         assert list(dict.fromkeys(direct)) == ["missed 0", "missed 1", "missed 2", "live"]
 
 
-async def test_a_place_where_somebody_writes_is_read_at_once(discord: Discord, house: House) -> None:
+async def test_a_place_where_somebody_writes_is_read_at_once(discord: Discord, services: House) -> None:
     """Though all readers are busy elsewhere: newest first, but a person who waits comes before."""
     others = [f"30000000000000001{n}" for n in range(4)]
     await discord.control("channels", {"channels": [{"id": number, "name": "busy"} for number in others]})
-    house.places = [place(number, snowflake_at(LONG_AGO), datetime.now(UTC)) for number in (*others, DM)]
+    services.places = [place(number, snowflake_at(LONG_AGO), datetime.now(UTC)) for number in (*others, DM)]
     for number in others:
         await discord.fault("list_messages", "slow", delay=60, path=number)
     await discord.says("missed")
-    async with connected(discord, house):
+    async with connected(discord, services):
         await eventually(lambda: sum(call["name"] == "list_messages" for call in discord.double.calls) == 4)
-        assert house.texts() == []
+        assert services.texts() == []
         await discord.says("live")
-        await eventually(lambda: "live" in house.texts())
-        assert list(dict.fromkeys(house.texts())) == ["missed", "live"]
+        await eventually(lambda: "live" in services.texts())
+        assert list(dict.fromkeys(services.texts())) == ["missed", "live"]
 
 
-async def test_a_limited_history_is_asked_again_and_a_closed_place_told(discord: Discord, house: House) -> None:
+async def test_a_limited_history_is_asked_again_and_a_closed_place_told(discord: Discord, services: House) -> None:
     await discord.says("missed")
-    house.places = [
+    services.places = [
         place("300000000000000404", snowflake_at(LONG_AGO), datetime.now(UTC)),
         place(DM, snowflake_at(LONG_AGO), datetime.now(UTC)),
     ]
     await discord.fault("list_messages", "rate_limit", retry_after=0.2, path=DM)
-    async with connected(discord, house):
-        await eventually(lambda: house.texts() == ["missed"])
-        await eventually(lambda: len(house.of(Membership)) == 1)
-        (gone,) = house.of(Membership)
+    async with connected(discord, services):
+        await eventually(lambda: services.texts() == ["missed"])
+        await eventually(lambda: len(services.of(Membership)) == 1)
+        (gone,) = services.of(Membership)
         assert (gone.key.channel_id, gone.present) == ("300000000000000404", False)
 
 
 async def test_a_message_that_cannot_be_read_does_not_keep_those_behind_it(
-    discord: Discord, house: House, caplog: pytest.LogCaptureFixture
+    discord: Discord, services: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     texts = ("before", "broken", "behind")
     broken = [await discord.says(text) for text in texts][1]
     discord.double.messages[DM, broken]["author"] = {}
-    house.places = [place(DM, snowflake_at(LONG_AGO), datetime.now(UTC))]
-    async with connected(discord, house):
-        await eventually(lambda: house.texts() == ["before", "behind"])
+    services.places = [place(DM, snowflake_at(LONG_AGO), datetime.now(UTC))]
+    async with connected(discord, services):
+        await eventually(lambda: services.texts() == ["before", "behind"])
     assert broken in [getattr(record, "message_id", "") for record in caplog.records]
 
 
-async def test_an_answer_that_is_no_json_ends_nothing(discord: Discord, house: House) -> None:
+async def test_an_answer_that_is_no_json_ends_nothing(discord: Discord, services: House) -> None:
     await discord.says("missed")
-    house.places = [place(DM, snowflake_at(LONG_AGO), datetime.now(UTC))]
+    services.places = [place(DM, snowflake_at(LONG_AGO), datetime.now(UTC))]
     await discord.fault("list_messages", "garbled")
-    async with connected(discord, house):
-        await eventually(lambda: house.texts() == ["missed"])
+    async with connected(discord, services):
+        await eventually(lambda: services.texts() == ["missed"])
     assert len(await discord.calls("list_messages")) >= 2
 
 
-async def test_a_house_that_cannot_name_its_places_still_hears(discord: Discord, house: House) -> None:
+async def test_a_house_that_cannot_name_its_places_still_hears(discord: Discord, services: House) -> None:
     """And what was said before is read first: once the live one is stored, nobody knows where the gap began."""
-    house.forgetful = True
+    services.forgetful = True
     await discord.says("missed")
-    async with connected(discord, house):
+    async with connected(discord, services):
         await discord.says("live")
-        await eventually(lambda: list(dict.fromkeys(house.texts())) == ["missed", "live"])
+        await eventually(lambda: list(dict.fromkeys(services.texts())) == ["missed", "live"])
         await discord.says("live again")
-        await eventually(lambda: house.texts()[-1] == "live again")
+        await eventually(lambda: services.texts()[-1] == "live again")
         assert len(await discord.calls("list_messages")) == 1
 
 
 # -- commands and the doctor
 
 
-async def test_commands_are_registered_only_when_they_differ(discord: Discord, house: House) -> None:
+async def test_commands_are_registered_only_when_they_differ(discord: Discord, services: House) -> None:
     specs = [
         CommandSpec(name="status", description="How it stands"),
         CommandSpec(name="model", description="Choose a model", options="[name]"),
     ]
-    async with connected(discord, house) as adapter:
+    async with connected(discord, services) as adapter:
         await adapter.publish(specs)
         await adapter.publish(specs[::-1])
         assert len(await discord.calls("put_commands")) == 1
         await adapter.publish(specs[:1])
         assert [command["name"] for command in discord.double.commands[""]] == ["status"]
-    async with connected(discord, house, guild_ids=(int(GUILD),)) as adapter:
+    async with connected(discord, services, guild_ids=(int(GUILD),)) as adapter:
         await adapter.publish(specs)
         assert [command["name"] for command in discord.double.commands[GUILD]] == ["status", "model"]
 
 
-async def test_commands_wait_for_the_login(discord: Discord, house: House) -> None:
-    adapter = DiscordAdapter(discord.settings(), house.surroundings)
+async def test_commands_wait_for_the_login(discord: Discord, services: House) -> None:
+    adapter = DiscordAdapter(discord.settings(), services.adapter_context)
     specs = [CommandSpec(name="status", description="How it stands")]
-    async with running(lambda: adapter.publish(specs), lambda: adapter.run(house.admit)):
+    async with running(lambda: adapter.publish(specs), lambda: adapter.run(services.admit)):
         await eventually(lambda: "" in discord.double.commands)
 
 
-async def test_the_doctor_finds_all_well(discord: Discord, house: House) -> None:
-    adapter = DiscordAdapter(discord.settings(), house.surroundings)
+async def test_the_doctor_finds_all_well(discord: Discord, services: House) -> None:
+    adapter = DiscordAdapter(discord.settings(), services.adapter_context)
     found = await adapter.diagnose()
     assert [(line.subject, line.level) for line in found] == [
         ("token", "ok"),
@@ -529,17 +538,18 @@ async def test_the_doctor_finds_all_well(discord: Discord, house: House) -> None
     ]
 
 
-async def test_the_doctor_names_what_is_wrong(discord: Discord, house: House) -> None:
+async def test_the_doctor_names_what_is_wrong(discord: Discord, services: House) -> None:
     await discord.control("settings", {"privileged_intents": PRIVILEGED & ~CONTENT})
     keys = {"guild_ids": (42,)}
     found = {
-        line.subject: line for line in await DiscordAdapter(discord.settings(**keys), house.surroundings).diagnose()
+        line.subject: line
+        for line in await DiscordAdapter(discord.settings(**keys), services.adapter_context).diagnose()
     }
     assert found["intents"].level == "error"
     assert "Privileged Gateway Intents" in found["intents"].fix
     assert "42" in found["servers"].finding
-    (line,) = await DiscordAdapter(discord.settings(token="wrong"), house.surroundings).diagnose()
+    (line,) = await DiscordAdapter(discord.settings(token="wrong"), services.adapter_context).diagnose()
     assert (line.subject, line.level) == ("token", "error")
     settings = discord.settings(api_base_url="http://127.0.0.1:1/api/v10")
-    (line,) = await DiscordAdapter(settings, house.surroundings).diagnose()
+    (line,) = await DiscordAdapter(settings, services.adapter_context).diagnose()
     assert (line.subject, line.level) == ("Discord", "error")

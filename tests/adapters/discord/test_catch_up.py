@@ -12,8 +12,8 @@ from adapters.discord.account import Bot
 from adapters.discord.intake import Intake
 from adapters.discord.limits import snowflake_at
 from adapters.discord.places import Places
-from gateway.channels.errors import HouseTrouble
-from gateway.channels.inbound import Inbound, Said
+from gateway.channels.errors import GatewayUnavailable
+from gateway.channels.inbound import Inbound, MessageReceived
 from tests.adapters.discord.harness import ANN, DM, GENERAL, Discord, House, eventually, place
 from tests.fakes.clock import FakeClock
 
@@ -23,16 +23,16 @@ LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 class Ear:
     """What comes from the platform into one account's intake."""
 
-    def __init__(self, discord: Discord, house: House, intake: Intake) -> None:
+    def __init__(self, discord: Discord, services: House, intake: Intake) -> None:
         self.intake = intake
         self._discord = discord
-        self._house = house
+        self._services = services
 
     async def new_session(self) -> None:
         """Until it was tried to find out what is to be read."""
-        asked = self._house.asked
+        asked = self._services.asked
         self.intake.catch_up.begin()
-        await eventually(lambda: self._house.asked > asked)
+        await eventually(lambda: self._services.asked > asked)
         await anyio.wait_all_tasks_blocked()
 
     async def live(self, text: str, channel: str = DM) -> None:
@@ -45,14 +45,14 @@ class Ear:
 
 
 @asynccontextmanager
-async def listening(discord: Discord, house: House) -> AsyncIterator[Ear]:
-    bot = Bot(discord.settings(), house.surroundings.clock, None)
+async def listening(discord: Discord, services: House) -> AsyncIterator[Ear]:
+    bot = Bot(discord.settings(), services.adapter_context.clock, None)
     await bot.rest.sign_in()
     try:
         async with anyio.create_task_group() as group:
-            intake = Intake(bot, Places(bot.rest), house.surroundings, house.admit, group)
+            intake = Intake(bot, Places(bot.rest), services.adapter_context, services.admit, group)
             group.start_soon(intake.catch_up.run)
-            yield Ear(discord, house, intake)
+            yield Ear(discord, services, intake)
             group.cancel_scope.cancel()
     finally:
         await bot.rest.aclose()
@@ -64,26 +64,26 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def house(tmp_path: Path, clock: FakeClock) -> House:
+def services(tmp_path: Path, clock: FakeClock) -> House:
     return House(tmp_path, clock=clock)
 
 
-def distinct(house: House) -> list[str]:
-    return list(dict.fromkeys(house.texts()))
+def distinct(services: House) -> list[str]:
+    return list(dict.fromkeys(services.texts()))
 
 
 @pytest.fixture
-def tried(house: House) -> list[str]:
+def tried(services: House) -> list[str]:
     """What was tried to be stored: nothing can be, until there is "mended" among it."""
     attempts: list[str] = []
 
     async def fail(inbound: Inbound) -> None:
         if "mended" in attempts:
             return
-        attempts.append(inbound.text if isinstance(inbound, Said) else "")
-        raise HouseTrouble("disk")
+        attempts.append(inbound.text if isinstance(inbound, MessageReceived) else "")
+        raise GatewayUnavailable("disk")
 
-    house.on_admit = fail
+    services.on_admit = fail
     return attempts
 
 
@@ -100,68 +100,70 @@ async def give_up(clock: FakeClock, tried: list[str]) -> None:
 
 
 @pytest.mark.requirement("G-12")
-async def test_it_is_asked_until_it_can_less_and_less_often(discord: Discord, house: House, clock: FakeClock) -> None:
-    house.forgetful = True
-    house.places = [place(DM, snowflake_at(LONG_AGO), datetime.now(UTC))]
+async def test_it_is_asked_until_it_can_less_and_less_often(
+    discord: Discord, services: House, clock: FakeClock
+) -> None:
+    services.forgetful = True
+    services.places = [place(DM, snowflake_at(LONG_AGO), datetime.now(UTC))]
     await discord.says("missed")
-    async with listening(discord, house) as ear:
+    async with listening(discord, services) as ear:
         await ear.new_session()
         for asked, pause_s in ((2, 2.0), (3, 4.0), (4, 8.0)):
             clock.advance(pause_s - 0.1)
             await anyio.wait_all_tasks_blocked()
-            assert house.asked == asked - 1
+            assert services.asked == asked - 1
             clock.advance(0.2)
             await anyio.wait_all_tasks_blocked()
-            assert house.asked == asked
+            assert services.asked == asked
         await ear.new_session()  # waits for no pause
-        assert house.asked == 5
-        house.forgetful = False
+        assert services.asked == 5
+        services.forgetful = False
         clock.advance(60.0)
-        await eventually(lambda: house.texts() == ["missed"])
+        await eventually(lambda: services.texts() == ["missed"])
         clock.advance(600.0)
         await anyio.wait_all_tasks_blocked()
-        assert house.asked == 6
+        assert services.asked == 6
 
 
 @pytest.mark.requirement("G-12")
-async def test_a_gap_is_read_before_the_live_message_that_would_hide_it(discord: Discord, house: House) -> None:
-    async with listening(discord, house) as ear:
+async def test_a_gap_is_read_before_the_live_message_that_would_hide_it(discord: Discord, services: House) -> None:
+    async with listening(discord, services) as ear:
         await ear.new_session()
         await ear.live("before")
-        await eventually(lambda: house.texts() == ["before"])
-        house.forgetful = True
+        await eventually(lambda: services.texts() == ["before"])
+        services.forgetful = True
         await discord.says("lost one")
         await discord.says("lost two")
         await ear.new_session()
         await ear.live("live")
-        await eventually(lambda: distinct(house) == ["before", "lost one", "lost two", "live"])
-        assert house.texts().count("before") == 1
+        await eventually(lambda: distinct(services) == ["before", "lost one", "lost two", "live"])
+        assert services.texts().count("before") == 1
         await discord.says("lost again")
         await ear.new_session()  # the house still cannot tell
         await ear.live("and live")
-        await eventually(lambda: distinct(house)[4:] == ["lost again", "and live"])
-        assert house.texts().count("lost two") == 1
+        await eventually(lambda: distinct(services)[4:] == ["lost again", "and live"])
+        assert services.texts().count("lost two") == 1
         await ear.live("the next one")
-        await eventually(lambda: house.texts()[-1] == "the next one")
+        await eventually(lambda: services.texts()[-1] == "the next one")
         assert len(await discord.calls("list_messages")) == 2
 
 
-async def test_a_gap_of_the_start_is_read_as_far_back_as_is_answered(discord: Discord, house: House) -> None:
-    house.forgetful = True
+async def test_a_gap_of_the_start_is_read_as_far_back_as_is_answered(discord: Discord, services: House) -> None:
+    services.forgetful = True
     await discord.says("missed")
-    async with listening(discord, house) as ear:
+    async with listening(discord, services) as ear:
         await ear.new_session()
         await ear.live("live")
-        await eventually(lambda: distinct(house) == ["missed", "live"])
+        await eventually(lambda: distinct(services) == ["missed", "live"])
 
 
-async def test_a_command_does_not_hide_the_gap_before_it(discord: Discord, house: House) -> None:
-    house.forgetful = True
+async def test_a_command_does_not_hide_the_gap_before_it(discord: Discord, services: House) -> None:
+    services.forgetful = True
     await discord.says("missed")
-    async with listening(discord, house) as ear:
+    async with listening(discord, services) as ear:
         await ear.new_session()
         ear.slash("status")
-        await eventually(lambda: house.texts() == ["missed", "/status"])
+        await eventually(lambda: services.texts() == ["missed", "/status"])
 
 
 # -- the house cannot store
@@ -169,9 +171,9 @@ async def test_a_command_does_not_hide_the_gap_before_it(discord: Discord, house
 
 @pytest.mark.requirement("G-12")
 async def test_nothing_overtakes_what_could_not_be_stored(
-    discord: Discord, house: House, clock: FakeClock, tried: list[str]
+    discord: Discord, services: House, clock: FakeClock, tried: list[str]
 ) -> None:
-    async with listening(discord, house) as ear:
+    async with listening(discord, services) as ear:
         await ear.new_session()
         await ear.live("one")
         await give_up(clock, tried)
@@ -179,36 +181,36 @@ async def test_nothing_overtakes_what_could_not_be_stored(
         tried.append("mended")
         await ear.live("two")
         await ear.live("elsewhere", GENERAL)
-        await eventually(lambda: house.texts() == ["elsewhere"])
+        await eventually(lambda: services.texts() == ["elsewhere"])
         await anyio.wait_all_tasks_blocked()
-        assert house.texts() == ["elsewhere"]
+        assert services.texts() == ["elsewhere"]
         clock.advance(30.0)
-        await eventually(lambda: house.texts() == ["elsewhere", "one", "two"])
+        await eventually(lambda: services.texts() == ["elsewhere", "one", "two"])
         await ear.live("three")
-        await eventually(lambda: house.texts() == ["elsewhere", "one", "two", "three"])
+        await eventually(lambda: services.texts() == ["elsewhere", "one", "two", "three"])
 
 
 @pytest.mark.requirement("G-12")
 async def test_a_gap_is_stored_in_order_or_not_yet(
-    discord: Discord, house: House, clock: FakeClock, tried: list[str]
+    discord: Discord, services: House, clock: FakeClock, tried: list[str]
 ) -> None:
-    house.places = [place(DM, snowflake_at(LONG_AGO), datetime.now(UTC))]
+    services.places = [place(DM, snowflake_at(LONG_AGO), datetime.now(UTC))]
     for text in ("one", "two"):
         await discord.says(text)
-    async with listening(discord, house) as ear:
+    async with listening(discord, services) as ear:
         await ear.new_session()
         await give_up(clock, tried)
         assert tried == ["one"] * 4
         tried.append("mended")
         await ear.live("three")
         clock.advance(30.0)
-        await eventually(lambda: distinct(house) == ["one", "two", "three"])
+        await eventually(lambda: distinct(services) == ["one", "two", "three"])
 
 
 async def test_a_history_that_cannot_be_read_makes_no_place_deaf(
-    discord: Discord, house: House, clock: FakeClock, tried: list[str]
+    discord: Discord, services: House, clock: FakeClock, tried: list[str]
 ) -> None:
-    async with listening(discord, house) as ear:
+    async with listening(discord, services) as ear:
         await ear.new_session()
         await ear.live("one")
         await give_up(clock, tried)
@@ -220,9 +222,9 @@ async def test_a_history_that_cannot_be_read_makes_no_place_deaf(
             clock.advance(1.0)
             await anyio.wait_all_tasks_blocked()
         await ear.live("two")
-        await eventually(lambda: house.texts() == ["two"])
+        await eventually(lambda: services.texts() == ["two"])
         clock.advance(30.0)
-        await eventually(lambda: distinct(house) == ["two", "one"])
+        await eventually(lambda: distinct(services) == ["two", "one"])
 
 
 # -- what is too old
@@ -237,27 +239,27 @@ async def said_long_ago(discord: Discord, count: int = 1) -> None:
 
 @pytest.mark.requirement("G-12")
 async def test_what_is_too_old_is_told_though_the_next_page_cannot_be_read(
-    discord: Discord, house: House, clock: FakeClock
+    discord: Discord, services: House, clock: FakeClock
 ) -> None:
     await said_long_ago(discord, 100)
-    house.places = [place(DM, snowflake_at(LONG_AGO), LONG_AGO)]
+    services.places = [place(DM, snowflake_at(LONG_AGO), LONG_AGO)]
     await discord.fault("list_messages", "garbled", times=5, after=1)
-    async with listening(discord, house) as ear:
+    async with listening(discord, services) as ear:
         await ear.new_session()
         for _ in range(5):
             await eventually(lambda: clock.sleepers == 2)
             clock.advance(1.0)
             await anyio.wait_all_tasks_blocked()
-        await eventually(lambda: house.texts() == ["old"])
+        await eventually(lambda: services.texts() == ["old"])
         assert ear.intake.catch_up.left == 100
 
 
-async def test_what_is_known_already_does_not_count_as_left(discord: Discord, house: House) -> None:
+async def test_what_is_known_already_does_not_count_as_left(discord: Discord, services: House) -> None:
     await said_long_ago(discord)
-    house.places = [place(DM, snowflake_at(LONG_AGO), LONG_AGO)]
-    async with listening(discord, house) as ear:
+    services.places = [place(DM, snowflake_at(LONG_AGO), LONG_AGO)]
+    async with listening(discord, services) as ear:
         for times in (1, 2):
             await ear.new_session()
-            await eventually(lambda times=times: house.texts() == ["old"] * times)  # type: ignore[misc]
+            await eventually(lambda times=times: services.texts() == ["old"] * times)  # type: ignore[misc]
             await anyio.wait_all_tasks_blocked()
             assert ear.intake.catch_up.left == 1

@@ -18,7 +18,7 @@ from agent.core.clock import SystemClock
 from gateway.channels.channel import Attempt
 from gateway.channels.document import Paragraph, Plain, Text
 from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
-from gateway.channels.inbound import Said
+from gateway.channels.inbound import MessageReceived
 from gateway.channels.outbound import Button, File, Outbound, SentRef
 from gateway.delivery.markdown import parse
 from gateway.delivery.splitting import split
@@ -39,9 +39,9 @@ from tests.contracts.channel_contract import plain
 
 
 @pytest.fixture
-async def harness(discord: Discord, house: House) -> AsyncIterator[DiscordHarness]:
-    async with connected(discord, house) as adapter:
-        yield DiscordHarness(discord, house, adapter)
+async def harness(discord: Discord, services: House) -> AsyncIterator[DiscordHarness]:
+    async with connected(discord, services) as adapter:
+        yield DiscordHarness(discord, services, adapter)
 
 
 async def test_a_key_is_sent_as_an_enforced_nonce(harness: DiscordHarness) -> None:
@@ -61,7 +61,7 @@ async def test_a_key_discord_cannot_hold_is_refused_before_it_is_sent(harness: D
 async def test_nobody_is_ever_pinged(harness: DiscordHarness) -> None:
     sent = await harness.channel.send(plain("@everyone <@500000000000000001>"))
     await harness.channel.edit(sent, plain("@here"))
-    await harness.channel.whisper(plain("@everyone"), None)
+    await harness.channel.send_ephemeral(plain("@everyone"), None)
     bodies = [
         call["body"] for call in harness.discord.double.calls if call["name"] in ("create_message", "edit_message")
     ]
@@ -90,10 +90,10 @@ async def test_our_message_is_found_by_its_nonce_though_the_history_does_not_giv
 
 
 @asynccontextmanager
-async def restarted(discord: Discord, house: House, *, later_s: float) -> AsyncIterator[DiscordChannel]:
+async def restarted(discord: Discord, services: House, *, later_s: float) -> AsyncIterator[DiscordChannel]:
     """The next process's direct conversation, `later_s` after the one before by everybody's clock."""
     await discord.control("settings", {"clock_ahead": later_s})
-    later = House(house.surroundings.home, clock=LaterClock(later_s))
+    later = House(services.adapter_context.home, clock=LaterClock(later_s))
     async with connected(discord, later) as adapter:
         yield adapter.channel(DM)
 
@@ -105,11 +105,11 @@ def may_have_been_sent(text: str, since: datetime, *others: str, **more: Any) ->
 
 @pytest.mark.requirement("G-08")
 async def test_minutes_after_a_restart_discord_itself_finds_our_message_by_its_key(
-    discord: Discord, house: House
+    discord: Discord, services: House
 ) -> None:
-    async with connected(discord, house) as adapter:
+    async with connected(discord, services) as adapter:
         sent = await adapter.channel(DM).send(plain("a preview", key="k-1"))
-    async with restarted(discord, house, later_s=60) as channel:
+    async with restarted(discord, services, later_s=60) as channel:
         history = given(channel.history)
         assert await history.find("k-1") == sent
         assert await history.find("k-1") == sent
@@ -121,16 +121,16 @@ async def test_minutes_after_a_restart_discord_itself_finds_our_message_by_its_k
 
 
 async def test_what_an_earlier_process_sent_with_the_key_makes_no_message_after_it_was_asked_for(
-    discord: Discord, house: House
+    discord: Discord, services: House
 ) -> None:
-    async with restarted(discord, house, later_s=0) as channel:
+    async with restarted(discord, services, later_s=0) as channel:
         assert await given(channel.history).find("k-1") is None
         await channel.send(plain("on its way for long", key="k-1"))
         assert discord.mine() == []
 
 
-async def test_what_was_said_to_ask_and_could_not_be_taken_away_is_found(discord: Discord, house: House) -> None:
-    async with restarted(discord, house, later_s=0) as channel:
+async def test_what_was_said_to_ask_and_could_not_be_taken_away_is_found(discord: Discord, services: House) -> None:
+    async with restarted(discord, services, later_s=0) as channel:
         await discord.control("gateway", {"action": "deafen"})  # no echo will tell of it
         await discord.fault("delete_message", "server_error", status=503)
         with pytest.raises(ChannelBusy):
@@ -144,12 +144,12 @@ async def test_what_was_said_to_ask_and_could_not_be_taken_away_is_found(discord
 
 @pytest.mark.requirement("G-08")
 @pytest.mark.parametrize("later_s", [60, 600], ids=["a minute later", "ten minutes later"])
-async def test_after_a_restart_an_answer_is_not_sent_twice(discord: Discord, house: House, later_s: float) -> None:
+async def test_after_a_restart_an_answer_is_not_sent_twice(discord: Discord, services: House, later_s: float) -> None:
     """Discord forgets keys after some minutes and never tells them: then the message is known by its looks."""
-    since = house.surroundings.clock.now()
-    async with connected(discord, house) as adapter:
+    since = services.adapter_context.clock.now()
+    async with connected(discord, services) as adapter:
         sent = await adapter.channel(DM).send(plain("  once *and* for all\n", key="k-1"))
-    async with restarted(discord, house, later_s=later_s) as channel:
+    async with restarted(discord, services, later_s=later_s) as channel:
         await discord.says("and then?")
         attempt = may_have_been_sent("  once *and* for all\n", since)
         found = await given(channel.history).find("k-1", attempt)
@@ -158,12 +158,12 @@ async def test_after_a_restart_an_answer_is_not_sent_twice(discord: Discord, hou
 
 
 async def test_an_answer_that_did_not_arrive_is_not_taken_for_an_earlier_one_of_the_same_words(
-    discord: Discord, house: House
+    discord: Discord, services: House
 ) -> None:
-    since = house.surroundings.clock.now()
-    async with connected(discord, house) as adapter:
+    since = services.adapter_context.clock.now()
+    async with connected(discord, services) as adapter:
         earlier = await adapter.channel(DM).send(plain("Yes.", key="k-0"))
-    async with restarted(discord, house, later_s=600) as channel:
+    async with restarted(discord, services, later_s=600) as channel:
         history = given(channel.history)
         assert await history.find("k-1", may_have_been_sent("Yes.", since, earlier.id)) is None
         soon = since + timedelta(seconds=30)
@@ -172,12 +172,12 @@ async def test_an_answer_that_did_not_arrive_is_not_taken_for_an_earlier_one_of_
         assert await history.find("k-1", may_have_been_sent("Yes.", later)) is None
 
 
-async def test_a_message_of_ours_that_reads_otherwise_leaves_it_open(discord: Discord, house: House) -> None:
-    since = house.surroundings.clock.now()
-    async with connected(discord, house) as adapter:
+async def test_a_message_of_ours_that_reads_otherwise_leaves_it_open(discord: Discord, services: House) -> None:
+    since = services.adapter_context.clock.now()
+    async with connected(discord, services) as adapter:
         asked = await discord.says("why?")
         await adapter.channel(DM).send(plain("because", reply_to=asked))
-    async with restarted(discord, house, later_s=600) as channel:
+    async with restarted(discord, services, later_s=600) as channel:
         history = given(channel.history)
         with pytest.raises(ChannelUnsure):
             await history.find("k-1", may_have_been_sent("because it is", since))
@@ -186,15 +186,17 @@ async def test_a_message_of_ours_that_reads_otherwise_leaves_it_open(discord: Di
         assert await history.find("k-1", may_have_been_sent("because", since, reply_to=asked)) is not None
 
 
-async def test_a_message_of_files_alone_is_known_by_their_sizes(discord: Discord, house: House, tmp_path: Path) -> None:
-    since = house.surroundings.clock.now()
+async def test_a_message_of_files_alone_is_known_by_their_sizes(
+    discord: Discord, services: House, tmp_path: Path
+) -> None:
+    since = services.adapter_context.clock.now()
     one, other = tmp_path / "one.txt", tmp_path / "other.txt"
     one.write_text("1")
     other.write_text("22")
     files = [(File(path=path, name=path.name, mime_type="text/plain"),) for path in (one, other)]
-    async with connected(discord, house) as adapter:
+    async with connected(discord, services) as adapter:
         sent = await adapter.channel(DM).send(Outbound(document=(), key="k-1", files=files[0]))
-    async with restarted(discord, house, later_s=600) as channel:
+    async with restarted(discord, services, later_s=600) as channel:
         history = given(channel.history)
         assert await history.find("k-1", may_have_been_sent("", since, files=files[0])) == sent
         with pytest.raises(ChannelUnsure):
@@ -313,10 +315,10 @@ async def test_a_forbidden_reaction_does_not_close_the_place(harness: DiscordHar
     assert not isinstance(raised.value, ChannelGone)
 
 
-async def test_before_the_login_a_send_is_busy(discord: Discord, house: House) -> None:
+async def test_before_the_login_a_send_is_busy(discord: Discord, services: House) -> None:
     from adapters.discord.adapter import DiscordAdapter
 
-    adapter = DiscordAdapter(discord.settings(), house.surroundings)
+    adapter = DiscordAdapter(discord.settings(), services.adapter_context)
     with pytest.raises(ChannelBusy):
         await adapter.channel(DM).send(plain("x"))
 
@@ -371,10 +373,10 @@ async def test_text_of_2000_characters_goes_and_of_2001_is_rejected(harness: Dis
 
 
 @pytest.mark.requirement("G-11")
-async def test_edits_are_a_second_and_a_half_apart_unless_configured(discord: Discord, house: House) -> None:
-    async with connected(discord, house) as adapter:
+async def test_edits_are_a_second_and_a_half_apart_unless_configured(discord: Discord, services: House) -> None:
+    async with connected(discord, services) as adapter:
         assert adapter.channel(DM).capabilities.stream_every_s == 1.5
-    async with connected(discord, house, stream_interval_ms=3000, reactions=False) as adapter:
+    async with connected(discord, services, stream_interval_ms=3000, reactions=False) as adapter:
         assert adapter.channel(DM).capabilities.stream_every_s == 3.0
         assert adapter.channel(DM).capabilities.reactions is False
 
@@ -390,7 +392,7 @@ async def test_more_buttons_than_a_row_holds_go_on_in_the_next(harness: DiscordH
 
 async def test_silent_and_previews_are_flags(harness: DiscordHarness) -> None:
     await harness.channel.send(Outbound(document=(Plain("https://example.org"),), silent=True))
-    await harness.channel.whisper(plain("status"), None)
+    await harness.channel.send_ephemeral(plain("status"), None)
     assert [m["flags"] for m in harness.discord.mine()] == [4096 | 4, 4096 | 4]
 
 
@@ -399,8 +401,8 @@ async def test_silent_and_previews_are_flags(harness: DiscordHarness) -> None:
 
 async def test_an_attachment_is_fetched_and_its_address_asked_for_anew(harness: DiscordHarness, tmp_path: Path) -> None:
     await harness.discord.says("see", files=[{"name": "a.txt", "text": "hello"}])
-    await eventually(lambda: bool(harness.house.of(Said)))
-    (attachment,) = harness.house.of(Said)[0].attachments
+    await eventually(lambda: bool(harness.services.of(MessageReceived)))
+    (attachment,) = harness.services.of(MessageReceived)[0].attachments
     assert (attachment.name, attachment.kind, attachment.size) == ("a.txt", "file", 5)
     assert await given(harness.channel.files).fetch(attachment, tmp_path / "a", limit=10) == 5
     assert (tmp_path / "a").read_text() == "hello"
@@ -421,8 +423,8 @@ async def test_an_attachment_is_fetched_and_its_address_asked_for_anew(harness: 
 
 async def test_a_file_that_is_gone_is_rejected(harness: DiscordHarness, tmp_path: Path) -> None:
     message_id = await harness.discord.says("see", files=[{"name": "a.txt", "text": "hello"}])
-    await eventually(lambda: bool(harness.house.of(Said)))
-    (attachment,) = harness.house.of(Said)[0].attachments
+    await eventually(lambda: bool(harness.services.of(MessageReceived)))
+    (attachment,) = harness.services.of(MessageReceived)[0].attachments
     harness.discord.double.attachments.clear()
     del harness.discord.double.messages[DM, message_id]
     with pytest.raises(ChannelRejected):

@@ -18,6 +18,6 @@ def keeps_the_types(harness: DiscordHarness) -> tuple[Harness, Adapter, Channel]
 @pytest.mark.requirement("G-07")
 class TestDiscord(ChannelContract):
     @pytest.fixture
-    async def harness(self, discord: Discord, house: House) -> AsyncIterator[DiscordHarness]:
-        async with connected(discord, house) as adapter:
-            yield DiscordHarness(discord, house, adapter)
+    async def harness(self, discord: Discord, services: House) -> AsyncIterator[DiscordHarness]:
+        async with connected(discord, services) as adapter:
+            yield DiscordHarness(discord, services, adapter)

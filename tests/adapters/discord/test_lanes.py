@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from adapters.discord.lanes import Lanes
+from adapters.discord.lanes import KeyedQueue
 
 
 async def test_lanes() -> None:
@@ -21,14 +21,14 @@ async def test_lanes() -> None:
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
-            lanes = Lanes(group, limit=4)
-            assert lanes.put("a", job("a1", waits=True))
-            assert lanes.put("a", job("a2"))
-            assert lanes.put("b", job("b1"))
-            assert lanes.waiting("a")
+            queues = KeyedQueue(group, limit=4)
+            assert queues.put("a", job("a1", waits=True))
+            assert queues.put("a", job("a2"))
+            assert queues.put("b", job("b1"))
+            assert queues.waiting("a")
             await anyio.wait_all_tasks_blocked()
             assert done == ["b1"]
-            assert not lanes.waiting("b")
+            assert not queues.waiting("b")
             hold.set()
         assert done == ["b1", "a1", "a2"]
 
@@ -44,9 +44,9 @@ async def test_a_job_that_breaks_is_left_behind() -> None:
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
-            lanes = Lanes(group, limit=2)
-            assert lanes.put("a", breaks)
-            assert lanes.put("a", works)
+            queues = KeyedQueue(group, limit=2)
+            assert queues.put("a", breaks)
+            assert queues.put("a", works)
     assert done == ["behind it"]
 
 
@@ -61,12 +61,12 @@ async def test_a_closed_gate_lets_a_job_be_put_in_front() -> None:
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
-            lanes = Lanes(group, limit=3)
-            lanes.close_gate()
-            assert all(lanes.put("a", job(number)) for number in (1, 2))
-            assert lanes.put("a", job(0), first=True)
-            assert not lanes.put("a", job(3))  # full: nothing is taken that could not be done
+            queues = KeyedQueue(group, limit=3)
+            queues.close_gate()
+            assert all(queues.put("a", job(number)) for number in (1, 2))
+            assert queues.put("a", job(0), first=True)
+            assert not queues.put("a", job(3))  # full: nothing is taken that could not be done
             await anyio.wait_all_tasks_blocked()
             assert done == []
-            lanes.open_gate()
+            queues.open_gate()
     assert done == [0, 1, 2]

@@ -42,27 +42,27 @@ def test_the_client_makes_its_requests_and_sockets_by_these_methods() -> None:
     assert issubclass(AccountHTTP, HTTPClient)
 
 
-async def test_the_gateway_that_is_configured_wins_over_the_one_discord_names(house: House) -> None:
+async def test_the_gateway_that_is_configured_wins_over_the_one_discord_names(services: House) -> None:
     async with (
         Discord().served() as rest,
         Discord().served() as gateway,
-        connected(rest, house, gateway_url=f"ws://{gateway.base}/gateway/"),
+        connected(rest, services, gateway_url=f"ws://{gateway.base}/gateway/"),
     ):
         assert len(gateway.double.identifies) == 1
         assert not rest.double.identifies
 
 
 @pytest.mark.requirement("G-07")
-async def test_two_accounts_on_two_endpoints_do_not_meet(house: House) -> None:
+async def test_two_accounts_on_two_endpoints_do_not_meet(services: House) -> None:
     """No module global is changed: each account has its own addresses."""
     async with Discord().served() as one, Discord().served() as two:
-        other = House(house.surroundings.home)
-        async with connected(one, house), connected(two, other, account="second"):
+        other = House(services.adapter_context.home)
+        async with connected(one, services), connected(two, other, account="second"):
             await one.says("to the first")
             await two.says("to the second")
-            await eventually(lambda: bool(house.admitted and other.admitted))
-            assert (house.texts(), other.texts()) == (["to the first"], ["to the second"])
-            assert house.admitted[0].key.channel_type == "discord"
+            await eventually(lambda: bool(services.admitted and other.admitted))
+            assert (services.texts(), other.texts()) == (["to the first"], ["to the second"])
+            assert services.admitted[0].key.channel_type == "discord"
             assert other.admitted[0].key.channel_type == "discord@second"
     assert Route.BASE == "https://discord.com/api/v10"
     assert str(DiscordWebSocket.DEFAULT_GATEWAY) == "wss://gateway.discord.gg/"

@@ -12,7 +12,7 @@ from adapters.discord.history import DiscordHistory
 from agent.core.clock import SystemClock
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy
-from gateway.channels.inbound import Said
+from gateway.channels.inbound import MessageReceived
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import CommandSpec, File, Outbound
 from tests.adapters.discord.harness import ANN, DM, GENERAL, Discord, House, connected, eventually, given
@@ -31,21 +31,21 @@ Prepared = Callable[["Bot", Path], Awaitable[tuple[Act, Callable[[], object], ob
 class Bot:
     """The platform, the account, and what people there see."""
 
-    def __init__(self, discord: Discord, house: House, adapter: DiscordAdapter) -> None:
+    def __init__(self, discord: Discord, services: House, adapter: DiscordAdapter) -> None:
         self.discord = discord
-        self.house = house
+        self.services = services
         self.adapter = adapter
         self.channel = adapter.channel(DM)
 
     def texts(self, channel: str = DM) -> list[str]:
         return [str(message["content"]) for message in self.discord.mine(channel)]
 
-    async def command(self) -> Said:
+    async def command(self) -> MessageReceived:
         """Ann uses a slash command in the server's channel."""
         await self.adapter.publish([ASK])
         await self.discord.event(kind="slash", channel=GENERAL, command="ask", options={"arguments": "why"})
-        await eventually(lambda: bool(self.house.of(Said)))
-        return self.house.of(Said)[-1]
+        await eventually(lambda: bool(self.services.of(MessageReceived)))
+        return self.services.of(MessageReceived)[-1]
 
     def called(self, name: str) -> list[dict[str, Any]]:
         return [call for call in self.discord.double.calls if call["name"] == name]
@@ -115,8 +115,8 @@ def reacting(*, on: bool) -> Prepared:
 async def refreshing(bot: Bot, home: Path) -> Any:
     """An attachment's address has expired: its message is asked for anew."""
     await bot.discord.says("see", files=[{"name": "a.txt", "text": "hello"}])
-    await eventually(lambda: bool(bot.house.of(Said)))
-    (attachment,) = bot.house.of(Said)[0].attachments
+    await eventually(lambda: bool(bot.services.of(MessageReceived)))
+    (attachment,) = bot.services.of(MessageReceived)[0].attachments
     channel, message, number, url = attachment.handle.split(" ")
     expired = replace(attachment, handle=f"{channel} {message} {number} {url.replace(number, '1')}")
     size: list[int] = []
@@ -146,14 +146,14 @@ async def following_up(bot: Bot, home: Path) -> Any:
     channel = bot.adapter.channel(GENERAL)
     await channel.send(said("because", interaction=asked.interaction))
     private = said("psst", interaction=asked.interaction)
-    return lambda: channel.whisper(private, UserId(ANN)), lambda: bot.texts(GENERAL), ["because", "psst"]
+    return lambda: channel.send_ephemeral(private, UserId(ANN)), lambda: bot.texts(GENERAL), ["because", "psst"]
 
 
-def after_a_whisper(how: str) -> Prepared:
+def after_an_ephemeral(how: str) -> Prepared:
     async def prepare(bot: Bot, home: Path) -> Any:
         asked = await bot.command()
         channel = bot.adapter.channel(GENERAL)
-        sent = given(await channel.whisper(said("psst", interaction=asked.interaction), UserId(ANN)))
+        sent = given(await channel.send_ephemeral(said("psst", interaction=asked.interaction), UserId(ANN)))
         act: Act = (lambda: channel.edit(sent, plain("two"))) if how == "edit" else (lambda: channel.delete(sent))
         return act, lambda: bot.texts(GENERAL), ["two"] if how == "edit" else []
 
@@ -179,18 +179,18 @@ ROUTES: list[tuple[str, Prepared]] = [
     ("put_commands", publishing),
     ("interaction_callback", answering),
     ("followup", following_up),
-    ("followup_edit", after_a_whisper("edit")),
-    ("followup_delete", after_a_whisper("delete")),
+    ("followup_edit", after_an_ephemeral("edit")),
+    ("followup_delete", after_an_ephemeral("delete")),
 ]
 
 
 @pytest.mark.requirement("G-09")
 @pytest.mark.parametrize(("route", "prepare"), ROUTES, ids=[f"{name} {by.__name__}" for name, by in ROUTES])
 async def test_what_is_refused_is_done_once_when_the_time_is_over(
-    discord: Discord, house: House, tmp_path: Path, route: str, prepare: Prepared
+    discord: Discord, services: House, tmp_path: Path, route: str, prepare: Prepared
 ) -> None:
-    async with connected(discord, house) as adapter:
-        bot = Bot(discord, house, adapter)
+    async with connected(discord, services) as adapter:
+        bot = Bot(discord, services, adapter)
         act, seen, expected = await prepare(bot, tmp_path)
         await discord.fault(route, "rate_limit", retry_after=RETRY_AFTER_S)
         await at_last(act, CLOCK)
@@ -202,18 +202,18 @@ async def test_what_is_refused_is_done_once_when_the_time_is_over(
 @pytest.mark.parametrize("route", ["me", "application", "gateway"])
 async def test_the_sign_in_waits_too(discord: Discord, tmp_path: Path, route: str) -> None:
     clock = HastyClock(40.0)
-    house = House(tmp_path, clock=clock)
+    services = House(tmp_path, clock=clock)
     await discord.fault(route, "rate_limit", retry_after=8)
-    async with connected(discord, house) as adapter:
+    async with connected(discord, services) as adapter:
         await discord.says("hello")
-        await eventually(lambda: house.texts() == ["hello"])
-        assert waited_s(Bot(discord, house, adapter).called(route)) >= 8 / clock.pace
+        await eventually(lambda: services.texts() == ["hello"])
+        assert waited_s(Bot(discord, services, adapter).called(route)) >= 8 / clock.pace
 
 
 @pytest.mark.requirement("G-09")
-async def test_a_limit_of_the_whole_account_holds_for_every_route(discord: Discord, house: House) -> None:
-    async with connected(discord, house) as adapter:
-        bot = Bot(discord, house, adapter)
+async def test_a_limit_of_the_whole_account_holds_for_every_route(discord: Discord, services: House) -> None:
+    async with connected(discord, services) as adapter:
+        bot = Bot(discord, services, adapter)
         sent = await bot.channel.send(said("one"))
         await discord.fault("create_message", "rate_limit", retry_after=RETRY_AFTER_S, **{"global": True})
         with pytest.raises(ChannelBusy):

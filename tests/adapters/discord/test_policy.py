@@ -11,7 +11,7 @@ from adapters.discord.commands import differs, payload_of
 from adapters.discord.interactive import Handle
 from adapters.discord.limits import moment_of, snowflake_at
 from adapters.discord.settings import DiscordSettings
-from adapters.discord.watch import Patience, Verdict, Vitals, pause_s, verdict
+from adapters.discord.watch import ConnectionStats, Timeouts, Verdict, pause_s, verdict
 from gateway.channels.outbound import CommandSpec
 
 # -- settings
@@ -145,7 +145,7 @@ def test_more_and_less_differ_but_order_does_not() -> None:
 
 # -- the watch
 
-PATIENCE = Patience(deaf_s=100, probe_s=300, rebuild_s=180)
+PATIENCE = Timeouts(deaf_s=100, probe_s=300, rebuild_s=180)
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ PATIENCE = Patience(deaf_s=100, probe_s=300, rebuild_s=180)
     ],
 )
 def test_verdict(acked_s: float, quiet_s: float, down_s: float, found: Verdict) -> None:
-    vitals = Vitals(shard_id=0, heard_s=0, acked_s=acked_s, quiet_s=quiet_s, down_s=down_s)
-    assert verdict(vitals, PATIENCE) is found
+    stats = ConnectionStats(shard_id=0, heard_s=0, acked_s=acked_s, quiet_s=quiet_s, down_s=down_s)
+    assert verdict(stats, PATIENCE) is found
 
 
 def test_pauses_grow_and_stay_below_a_minute() -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from adapters.discord.channel import DiscordChannel
 from agent.core.ids import ConversationId
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.storage import ephemeral_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.channels.document import Plain
 from gateway.channels.outbound import Outbound
 from gateway.delivery import rows
@@ -33,33 +33,33 @@ REPEAT = "(This may be a repeat: the connection broke off while I was sending.)"
 
 @asynccontextmanager
 async def killed_while_sending(
-    discord: Discord, house: House, database: Database, text: str
+    discord: Discord, services: House, database: Database, text: str
 ) -> AsyncIterator[tuple[DiscordChannel, rows.Claimed]]:
     """A process that ends with an answer marked as being sent; what of it arrived is up to the test."""
-    at = to_us(house.surroundings.clock.now())
+    at = to_timestamp(services.adapter_context.clock.now())
     await database.write(
         lambda conn: outbox_rows.add(
-            conn, conversation=CONVERSATION, inbox_id=1, part=0, dedup="1", say=Say(text=text), at=at
+            conn, conversation=CONVERSATION, inbox_id=1, part=0, dedup="1", say=OutgoingMessage(text=text), at=at
         )
     )
     journal = CallJournal(Path())  # which notes nothing: the message may have been sent
     taking = partial(rows.claim, key=CONVERSATION, now=at, journal=journal, is_free=lambda row: True)
     claimed = await database.write(taking)
     assert isinstance(claimed, rows.Claimed)
-    async with connected(discord, house) as adapter:
+    async with connected(discord, services) as adapter:
         yield adapter.channel(DM), claimed
 
 
 async def the_next_process(discord: Discord, home: Path, database: Database, later_s: float) -> list[str]:
     """The bot's messages, once the process that was started so much later has nothing left to do."""
     await discord.control("settings", {"clock_ahead": later_s})
-    house = House(home, clock=LaterClock(later_s))
-    async with connected(discord, house) as adapter:
+    services = House(home, clock=LaterClock(later_s))
+    async with connected(discord, services) as adapter:
         channel = adapter.channel(DM)
         delivery = Delivery(
             database,
             lambda _: channel,
-            house.surroundings.clock,
+            services.adapter_context.clock,
             home=home,
             journal=CallJournal(home),
             phrase=phrase,
@@ -79,9 +79,9 @@ async def the_next_process(discord: Discord, home: Path, database: Database, lat
 @pytest.mark.parametrize("arrived", [True, False], ids=["it had arrived", "it had not"])
 @pytest.mark.parametrize("later_s", [10, 600], ids=["soon", "ten minutes later"])
 async def test_an_answer_stands_there_once(
-    discord: Discord, house: House, sqlite_database: Database, tmp_path: Path, arrived: bool, later_s: float
+    discord: Discord, services: House, sqlite_database: Database, tmp_path: Path, arrived: bool, later_s: float
 ) -> None:
-    async with killed_while_sending(discord, house, sqlite_database, "Once and for **all**.") as (channel, row):
+    async with killed_while_sending(discord, services, sqlite_database, "Once and for **all**.") as (channel, row):
         if arrived:
             await channel.send(Outbound(document=parse("Once and for **all**."), key=row.key(0)))
     texts = await the_next_process(discord, tmp_path, sqlite_database, later_s)
@@ -89,9 +89,9 @@ async def test_an_answer_stands_there_once(
 
 
 async def test_what_reads_otherwise_makes_it_a_repeat_that_says_so(
-    discord: Discord, house: House, sqlite_database: Database, tmp_path: Path
+    discord: Discord, services: House, sqlite_database: Database, tmp_path: Path
 ) -> None:
-    async with killed_while_sending(discord, house, sqlite_database, "Once.") as (channel, row):
+    async with killed_while_sending(discord, services, sqlite_database, "Once.") as (channel, row):
         await channel.send(Outbound(document=(Plain("Once, as another version wrote it."),), key=row.key(0)))
     texts = await the_next_process(discord, tmp_path, sqlite_database, 600)
     assert texts == ["Once, as another version wrote it.", f"{REPEAT}\nOnce."]
@@ -100,10 +100,10 @@ async def test_what_reads_otherwise_makes_it_a_repeat_that_says_so(
 @pytest.mark.requirement("G-08")
 @pytest.mark.parametrize("arrived", [True, False], ids=["beside its answer", "without its answer"])
 async def test_a_whole_preview_is_not_taken_for_the_answer(
-    discord: Discord, house: House, sqlite_database: Database, tmp_path: Path, arrived: bool
+    discord: Discord, services: House, sqlite_database: Database, tmp_path: Path, arrived: bool
 ) -> None:
     """Killed before the preview had a name: it reads like the answer, and goes."""
-    async with killed_while_sending(discord, house, sqlite_database, "Once.") as (channel, row):
+    async with killed_while_sending(discord, services, sqlite_database, "Once.") as (channel, row):
         note = encode(unnamed("p-1", of=1))
         await sqlite_database.write(
             lambda conn: ephemeral_rows.note(conn, conversation=CONVERSATION, kind="preview", ref=note, at=1)

@@ -15,7 +15,7 @@ async def test_it_is_built_in_a_thread_and_works_in_the_loop(tmp_path: Path) -> 
     async with workspace() as world:
         settings = world.settings(account="second")
         assert isinstance(settings, settings_class("slack"))
-        adapter = await asyncio.to_thread(open_adapter, settings, world.surroundings(tmp_path))
+        adapter = await asyncio.to_thread(open_adapter, settings, world.adapter_context(tmp_path))
         assert isinstance(adapter, SlackAdapter)
         assert (adapter.channel_type, adapter.routes, adapter.health().state) == ("slack@second", (), State.STARTING)
         async with beside(lambda: adapter.run(world.admit)):

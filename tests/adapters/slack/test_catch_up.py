@@ -79,13 +79,13 @@ def test_what_is_still_to_be_read_keeps_its_earlier_beginning() -> None:
 
 async def test_at_start_what_was_missed_is_read_after_the_last_stored_message(tmp_path: Path) -> None:
     async with workspace() as world:
-        stored = world.unheard("stored")
-        root = world.unheard("root", "C0GENERAL")
-        world.unheard("missed one")
-        world.unheard("in the thread", "C0GENERAL", thread_ts=root)
-        world.unheard("in a thread of its own", thread_ts=stored)
-        world.unheard(f"<@{BOT_USER}> a new question", "C0GENERAL")
-        world.unheard("missed two")
+        stored = world.hidden_from_history("stored")
+        root = world.hidden_from_history("root", "C0GENERAL")
+        world.hidden_from_history("missed one")
+        world.hidden_from_history("in the thread", "C0GENERAL", thread_ts=root)
+        world.hidden_from_history("in a thread of its own", thread_ts=stored)
+        world.hidden_from_history(f"<@{BOT_USER}> a new question", "C0GENERAL")
+        world.hidden_from_history("missed two")
         world.places = [place(DM, stored), place(f"{TEAM}:C0GENERAL:{root}", root)]
         async with running(world, tmp_path):
             await eventually(lambda: len(world.said()) >= 5)
@@ -104,7 +104,7 @@ async def test_after_a_reconnect_what_came_in_between_is_read(tmp_path: Path) ->
     async with workspace() as world, running(world, tmp_path):
         heard = await world.write("heard")
         world.places = [place(DM, heard)]
-        missed = world.unheard("missed")
+        missed = world.hidden_from_history("missed")
         for link in list(world.double.sockets):
             await link.close()
         await eventually(lambda: len(world.said()) == 2)
@@ -113,9 +113,9 @@ async def test_after_a_reconnect_what_came_in_between_is_read(tmp_path: Path) ->
 
 async def test_pages_are_all_read(tmp_path: Path) -> None:
     async with workspace() as world:
-        stored = world.unheard("stored")
+        stored = world.hidden_from_history("stored")
         for number in range(450):
-            world.unheard(f"{number}")
+            world.hidden_from_history(f"{number}")
         world.places = [place(DM, stored)]
         async with running(world, tmp_path, look_up_people=False):
             await eventually(lambda: len(world.said()) == 450)
@@ -141,9 +141,9 @@ async def test_what_is_too_old_is_listed_and_not_answered(tmp_path: Path, caplog
 
 async def test_a_question_in_a_thread_below_a_fresh_message_is_found(tmp_path: Path) -> None:
     async with workspace() as world:
-        known = world.unheard("known", "C0GENERAL")
-        fresh = world.unheard("fresh", "C0GENERAL")
-        world.unheard(f"<@{BOT_USER}> and this?", "C0GENERAL", thread_ts=fresh)
+        known = world.hidden_from_history("known", "C0GENERAL")
+        fresh = world.hidden_from_history("fresh", "C0GENERAL")
+        world.hidden_from_history(f"<@{BOT_USER}> and this?", "C0GENERAL", thread_ts=fresh)
         world.places = [place(f"{TEAM}:C0GENERAL:{known}", known)]
         async with running(world, tmp_path):
             await eventually(lambda: any(said.text == "and this?" for said in world.said()))
@@ -153,9 +153,9 @@ async def test_a_question_in_a_thread_below_a_fresh_message_is_found(tmp_path: P
 
 async def test_an_answer_in_a_thread_of_a_direct_message_is_found(tmp_path: Path) -> None:
     async with workspace() as world:
-        stored = world.unheard("a question")
-        answer = world.unheard("the bot's answer", user=BOT_USER)
-        world.unheard("and this?", thread_ts=answer)
+        stored = world.hidden_from_history("a question")
+        answer = world.hidden_from_history("the bot's answer", user=BOT_USER)
+        world.hidden_from_history("and this?", thread_ts=answer)
         world.places = [place(DM, stored)]
         async with running(world, tmp_path):
             await eventually(lambda: texts(world) == ["and this?"])
@@ -166,10 +166,10 @@ async def test_what_cannot_be_read_in_the_history_is_left_out_and_nothing_else(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with workspace() as world:
-        world.places = [place(DM, world.unheard("stored"))]
-        odd = world.unheard("odd")
+        world.places = [place(DM, world.hidden_from_history("stored"))]
+        odd = world.hidden_from_history("odd")
         world.double.messages["D0ANN", odd]["files"] = [None]
-        world.unheard("good")
+        world.hidden_from_history("good")
         async with running(world, tmp_path):
             await eventually(lambda: texts(world) == ["good"])
         assert "a message of the history cannot be read" in caplog.text
@@ -177,8 +177,8 @@ async def test_what_cannot_be_read_in_the_history_is_left_out_and_nothing_else(
 
 async def test_a_reading_that_a_defect_ends_is_made_again(tmp_path: Path) -> None:
     async with workspace() as world:
-        world.places = [place(DM, world.unheard("stored"))]
-        world.unheard("missed")
+        world.places = [place(DM, world.hidden_from_history("stored"))]
+        world.hidden_from_history("missed")
         world.broken_lookups = 2  # time to put the defect in
         async with running(world, tmp_path, clock=HastyClock(pace=5)) as adapter:
             defects = [ZeroDivisionError(), ZeroDivisionError()]
@@ -199,7 +199,7 @@ async def test_more_conversations_than_the_rate_limit_takes_at_once(tmp_path: Pa
         for number in range(40):  # 30 fit, the rest waits its turn
             channel = {"id": f"D{number}", "is_im": True, "user": "U0ANN", "members": [BOT_USER, "U0ANN"]}
             world.double.channels[f"D{number}"] = channel
-            world.unheard(f"{number}", f"D{number}")
+            world.hidden_from_history(f"{number}", f"D{number}")
             world.places.append(place(f"{TEAM}:D{number}", stored))
         async with running(world, tmp_path, look_up_people=False):
             await eventually(lambda: len(world.said()) >= 32, within_s=10)
@@ -209,7 +209,7 @@ async def test_more_conversations_than_the_rate_limit_takes_at_once(tmp_path: Pa
 async def test_a_place_that_is_gone_does_not_stop_the_others(tmp_path: Path) -> None:
     async with workspace() as world:
         stored = world.double.ts()
-        world.unheard("missed")
+        world.hidden_from_history("missed")
         world.places = [place(f"{TEAM}:C0NONE", stored), place(f"{TEAM}:C0GENERAL:1.000001", stored), place(DM, stored)]
         async with running(world, tmp_path):
             await eventually(lambda: [said.text for said in world.said()] == ["missed"])
@@ -223,8 +223,8 @@ async def test_conversations_that_cannot_be_looked_up_are_looked_up_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with workspace() as world:
-        world.places = [place(DM, world.unheard("stored"))]
-        world.unheard("missed")
+        world.places = [place(DM, world.hidden_from_history("stored"))]
+        world.hidden_from_history("missed")
         world.broken_lookups = 3
         async with running(world, tmp_path, clock=HastyClock(), ping_every_s=60):
             await eventually(lambda: texts(world) == ["missed"])
@@ -235,9 +235,9 @@ async def test_conversations_that_cannot_be_looked_up_are_looked_up_again(
 @pytest.mark.requirement("G-12")
 async def test_what_is_live_comes_behind_what_was_missed_also_when_the_first_look_failed(tmp_path: Path) -> None:
     async with workspace() as world:
-        world.places = [place(DM, world.unheard("stored"))]
-        world.unheard("missed one")
-        world.unheard("missed two")
+        world.places = [place(DM, world.hidden_from_history("stored"))]
+        world.hidden_from_history("missed one")
+        world.hidden_from_history("missed two")
         world.broken_lookups = 2
         async with running(world, tmp_path):
             await world.write("live")
@@ -247,8 +247,8 @@ async def test_what_is_live_comes_behind_what_was_missed_also_when_the_first_loo
 
 async def test_what_was_stored_before_a_look_succeeds_hides_nothing(tmp_path: Path) -> None:
     async with workspace() as world:
-        world.places = [place(DM, world.unheard("stored"))]
-        world.unheard("missed")
+        world.places = [place(DM, world.hidden_from_history("stored"))]
+        world.hidden_from_history("missed")
         world.broken_lookups = 100
         async with running(world, tmp_path, clock=HastyClock()):
             world.places = [place(DM, await world.write("live"))]
@@ -260,8 +260,8 @@ async def test_what_was_stored_before_a_look_succeeds_hides_nothing(tmp_path: Pa
 
 async def test_a_look_that_hangs_makes_nobody_deaf(tmp_path: Path) -> None:
     async with workspace() as world:
-        world.places = [place(DM, world.unheard("stored"))]
-        world.unheard("missed")
+        world.places = [place(DM, world.hidden_from_history("stored"))]
+        world.hidden_from_history("missed")
         world.lookup_gate = anyio.Event()
         async with running(world, tmp_path, ready=False) as adapter:
             adapter._catch_up._held_s = 0.01
@@ -275,9 +275,9 @@ async def test_a_look_that_hangs_makes_nobody_deaf(tmp_path: Path) -> None:
 
 async def test_what_was_read_and_could_not_be_stored_is_read_again(tmp_path: Path) -> None:
     async with workspace() as world:
-        world.places = [place(DM, world.unheard("stored"))]
-        world.unheard("missed one")
-        world.unheard("missed two")
+        world.places = [place(DM, world.hidden_from_history("stored"))]
+        world.hidden_from_history("missed one")
+        world.hidden_from_history("missed two")
         world.broken_admits = 2
         async with running(world, tmp_path, clock=HastyClock()):
             await eventually(lambda: len(world.said()) == 2)
@@ -286,8 +286,8 @@ async def test_what_was_read_and_could_not_be_stored_is_read_again(tmp_path: Pat
 
 async def test_what_is_live_waits_for_what_was_read_before_it_and_could_not_be_stored(tmp_path: Path) -> None:
     async with workspace() as world:
-        world.places = [place(DM, world.unheard("stored"))]
-        world.unheard("missed")
+        world.places = [place(DM, world.hidden_from_history("stored"))]
+        world.hidden_from_history("missed")
         world.broken_lookups, world.broken_admits = 2, 1
         async with running(world, tmp_path):
             (delivery,) = await world.event(text="live")
@@ -297,8 +297,8 @@ async def test_what_is_live_waits_for_what_was_read_before_it_and_could_not_be_s
 
 async def test_what_slack_had_no_room_for_is_read_from_where_it_began_after_a_reconnect_too(tmp_path: Path) -> None:
     async with workspace() as world:
-        world.places = [place(DM, world.unheard("stored"))]
-        world.unheard("missed")
+        world.places = [place(DM, world.hidden_from_history("stored"))]
+        world.hidden_from_history("missed")
         world.fault("conversations.history", "rate_limit", retry_after=8)
         async with running(world, tmp_path, clock=HastyClock(), ping_every_s=60):
             await eventually(lambda: bool(world.calls("conversations.history")))
@@ -312,7 +312,7 @@ async def test_what_slack_had_no_room_for_is_read_from_where_it_began_after_a_re
 async def test_by_http_it_catches_up_at_start(tmp_path: Path) -> None:
     async with workspace() as world:
         stored = world.double.ts()
-        world.unheard("missed")
+        world.hidden_from_history("missed")
         world.places = [place(DM, stored)]
         async with running(world, tmp_path, app_token=None, signing_secret="s3cret"):
             await eventually(lambda: [said.text for said in world.said()] == ["missed"])

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from adapters.slack.adapter import SlackAdapter
 from agent.core.ids import ConversationId
-from agent.core.outbox import FileRef, Say
+from agent.core.outbox import FileRef, OutgoingMessage
 from gateway.channels.channel import Channel
 from gateway.delivery.call_journal import CallJournal
 from gateway.delivery.egress import Guard
@@ -41,7 +41,7 @@ def courier(adapter: SlackAdapter, home: Path, channel_id: str) -> Callable[...,
             id=id,
             inbox_id=1,
             conversation=ConversationId(f"slack:{channel_id}"),
-            say=Say(text="here it is", kind="notice", files=tuple(refs)),
+            say=OutgoingMessage(text="here it is", kind="notice", files=tuple(refs)),
             cut_off=cut_off,
             sent_refs=(),
             repeated=None,

@@ -17,7 +17,7 @@ from adapters.slack.adapter import SlackAdapter
 from adapters.slack.webhook import ANSWER_WITHIN_S
 from gateway.channels.adapter import State
 from gateway.channels.document import Plain
-from gateway.channels.inbound import Pressed, Said
+from gateway.channels.inbound import ButtonClicked, MessageReceived
 from gateway.channels.outbound import Button, Outbound
 from tests.adapters.slack.world import DM, SECRET, World, running, workspace
 from tests.contracts.channel_contract import eventually
@@ -48,7 +48,7 @@ async def test_events_commands_and_buttons_arrive(tmp_path: Path) -> None:
         )
         (press,) = await world.event(kind="action", ts=sent.id, action_id="go")
         assert all(delivery["acked"] for delivery in (message, command, press))
-        assert [type(inbound) for inbound in world.admitted] == [Said, Said, Pressed]
+        assert [type(inbound) for inbound in world.admitted] == [MessageReceived, MessageReceived, ButtonClicked]
         assert [said.text for said in world.said()] == ["over http", "/status"]
 
 

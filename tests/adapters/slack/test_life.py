@@ -8,12 +8,12 @@ import pytest
 
 from adapters.slack.adapter import SlackAdapter
 from adapters.slack.address import Address
-from adapters.slack.lanes import MOST_PAUSE_S, Lanes
+from adapters.slack.lanes import MOST_PAUSE_S, KeyedQueue
 from adapters.slack.presence import FADES_AFTER_S
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import Diagnosis
 from gateway.channels.document import Plain
-from gateway.channels.errors import ChannelRejected, HouseTrouble
+from gateway.channels.errors import ChannelRejected, GatewayUnavailable
 from gateway.channels.outbound import Outbound
 from tests.adapters.slack.world import DM, World, free_port, running, workspace
 from tests.contracts.channel_contract import eventually
@@ -48,8 +48,8 @@ async def test_a_direct_message_has_no_status_line(tmp_path: Path) -> None:
 async def test_typing_that_nobody_renews_is_taken_back(tmp_path: Path) -> None:
     async with workspace() as world:
         clock = FakeClock()
-        adapter = SlackAdapter(world.settings(), world.surroundings(tmp_path, clock=clock))
-        root = world.unheard("root")
+        adapter = SlackAdapter(world.settings(), world.adapter_context(tmp_path, clock=clock))
+        root = world.hidden_from_history("root")
         statuses = adapter._statuses
         async with beside(statuses.fade):
             await statuses.show(Address(TEAM, "D0ANN", root), "is busy")
@@ -87,7 +87,7 @@ async def test_reactions_may_be_repeated(tmp_path: Path) -> None:
 
 async def test_reactions_can_be_switched_off(tmp_path: Path) -> None:
     async with workspace() as world:
-        adapter = SlackAdapter(world.settings(reactions=False), world.surroundings(tmp_path))
+        adapter = SlackAdapter(world.settings(reactions=False), world.adapter_context(tmp_path))
         assert not adapter.channel(DM).capabilities.reactions
 
 
@@ -96,7 +96,7 @@ def by_subject(lines: list[Diagnosis]) -> dict[str, Diagnosis]:
 
 
 async def diagnosed(world: World, home: Path, public_url: str | None = None, **keys: object) -> dict[str, Diagnosis]:
-    adapter = SlackAdapter(world.settings(**keys), world.surroundings(home, public_url=public_url))
+    adapter = SlackAdapter(world.settings(**keys), world.adapter_context(home, public_url=public_url))
     try:
         return by_subject(list(await adapter.diagnose()))
     finally:
@@ -141,14 +141,14 @@ async def test_the_doctor_compares_clocks(tmp_path: Path, ahead_s: float, level:
     async with workspace() as world:
         clock = FakeClock(SystemClock().now())
         clock.advance(ahead_s)
-        adapter = SlackAdapter(world.settings(), world.surroundings(tmp_path, clock=clock))
+        adapter = SlackAdapter(world.settings(), world.adapter_context(tmp_path, clock=clock))
         found = by_subject(list(await adapter.diagnose()))
         assert found["clock"].level == level
         await adapter.aclose()
 
 
 async def test_a_job_that_fails_does_not_stop_the_ones_behind_it() -> None:
-    lanes, done = Lanes(SystemClock()), []
+    queues, done = KeyedQueue(SystemClock()), []
 
     async def fails() -> None:
         raise OSError("disk full")
@@ -156,60 +156,60 @@ async def test_a_job_that_fails_does_not_stop_the_ones_behind_it() -> None:
     async def works() -> None:
         done.append(1)
 
-    async with beside(lanes.run):
-        await eventually(lambda: lanes.open)
+    async with beside(queues.run):
+        await eventually(lambda: queues.open)
         for job in (fails, works, fails, works):
-            await lanes.put("C1", job)
+            await queues.put("C1", job)
         await eventually(lambda: len(done) == 2)
 
 
 async def test_a_job_that_holds_its_place_is_done_again_before_the_ones_behind_it() -> None:
     clock = FakeClock()
-    lanes, done, house = Lanes(clock, limit=3, at_once=1), list[str](), ["broken"] * 3
+    queues, done, services = KeyedQueue(clock, limit=3, at_once=1), list[str](), ["broken"] * 3
 
     async def store(name: str) -> None:
-        if house:
-            raise HouseTrouble(house.pop())
+        if services:
+            raise GatewayUnavailable(services.pop())
         done.append(name)
 
     def waits(left: int) -> bool:
-        return len(house) == left and clock.sleepers == 1
+        return len(services) == left and clock.sleepers == 1
 
-    async with beside(lanes.run):
-        await eventually(lambda: lanes.open)
-        await lanes.put("C1", partial(store, "one"), holds=True)
-        await lanes.put("C1", partial(store, "two"), holds=True)
+    async with beside(queues.run):
+        await eventually(lambda: queues.open)
+        await queues.put("C1", partial(store, "one"), holds=True)
+        await queues.put("C1", partial(store, "two"), holds=True)
         for left in (2, 1, 0):
             await eventually(partial(waits, left))
             assert not done
             clock.advance(MOST_PAUSE_S)
         await eventually(lambda: done == ["one", "two"])
         for name in ("three", "four", "five", "six"):  # each has given back its room
-            await lanes.put("C1", partial(store, name), holds=True)
+            await queues.put("C1", partial(store, name), holds=True)
         await eventually(lambda: len(done) == 6)
 
 
 async def test_a_job_that_holds_no_place_is_tried_once() -> None:
     clock = FakeClock()
-    lanes, done = Lanes(clock), list[str]()
+    queues, done = KeyedQueue(clock), list[str]()
 
     async def fails() -> None:
         done.append("tried")
-        raise HouseTrouble("disk full")
+        raise GatewayUnavailable("disk full")
 
     async def works() -> None:
         done.append("behind it")
 
-    async with beside(lanes.run):
-        await eventually(lambda: lanes.open)
-        await lanes.put("C1!", fails)
-        await lanes.put("C1!", works)
+    async with beside(queues.run):
+        await eventually(lambda: queues.open)
+        await queues.put("C1!", fails)
+        await queues.put("C1!", works)
         await eventually(lambda: len(done) == 2)
         assert (done, clock.sleepers) == (["tried", "behind it"], 0)
 
 
 async def test_what_waits_is_bounded() -> None:
-    lanes = Lanes(SystemClock(), limit=2)
+    queues = KeyedQueue(SystemClock(), limit=2)
 
     async def never() -> None:
         await SystemClock().sleep(60)
@@ -218,11 +218,11 @@ async def test_what_waits_is_bounded() -> None:
 
     async def fill() -> None:
         for number in range(5):
-            await lanes.put("C1", never)
+            await queues.put("C1", never)
             put.append(number)
 
-    async with beside(lanes.run):
-        await eventually(lambda: lanes.open)
+    async with beside(queues.run):
+        await eventually(lambda: queues.open)
         async with beside(fill):
             await eventually(lambda: put == [0, 1])
             await SystemClock().sleep(0.02)
@@ -230,23 +230,23 @@ async def test_what_waits_is_bounded() -> None:
 
 
 async def test_a_lane_that_is_run_again_has_all_its_room(tmp_path: Path) -> None:
-    lanes = Lanes(SystemClock(), limit=4, at_once=2)
+    queues = KeyedQueue(SystemClock(), limit=4, at_once=2)
 
     async def never() -> None:
         await SystemClock().sleep(60)
 
     for life in range(3):
-        async with beside(lanes.run):
-            await eventually(lambda: lanes.open)
+        async with beside(queues.run):
+            await eventually(lambda: queues.open)
             with anyio.fail_after(5):
                 for number in range(4):
-                    await lanes.put(f"C{number % 3}", never)
+                    await queues.put(f"C{number % 3}", never)
             if life:
                 await SystemClock().sleep(0.01)  # else not even the first of them has begun
 
 
 async def test_a_job_that_hangs_gives_its_place_back(tmp_path: Path) -> None:
-    lanes, done = Lanes(SystemClock(), limit=1, job_s=0.05), []
+    queues, done = KeyedQueue(SystemClock(), limit=1, job_s=0.05), []
 
     async def never() -> None:
         await SystemClock().sleep(60)
@@ -254,9 +254,9 @@ async def test_a_job_that_hangs_gives_its_place_back(tmp_path: Path) -> None:
     async def works() -> None:
         done.append(1)
 
-    async with beside(lanes.run):
-        await eventually(lambda: lanes.open)
-        await lanes.put("C1", never)
+    async with beside(queues.run):
+        await eventually(lambda: queues.open)
+        await queues.put("C1", never)
         with anyio.fail_after(5):
-            await lanes.put("C1", works)
+            await queues.put("C1", works)
         await eventually(lambda: done == [1])

@@ -35,7 +35,7 @@ class Slack:
         self.world = world
         self.adapter = adapter
         self.channel: SlackChannel = adapter.channel(DM)
-        self.asked = world.unheard("the question")
+        self.asked = world.hidden_from_history("the question")
         self.thread: SlackChannel = adapter.channel(f"{TEAM}:{THREAD_OF}:{self.asked}")
 
     def texts(self) -> list[str]:
@@ -46,7 +46,7 @@ class Slack:
 async def signed_in(home: Path) -> AsyncIterator[Slack]:
     """Without a socket: this is about calls."""
     async with workspace() as world:
-        adapter = SlackAdapter(world.settings(), world.surroundings(home, clock=CLOCK))
+        adapter = SlackAdapter(world.settings(), world.adapter_context(home, clock=CLOCK))
         try:
             yield Slack(world, adapter)
         finally:
@@ -73,7 +73,7 @@ async def deleting(slack: Slack, home: Path) -> Any:
 
 async def whispering(slack: Slack, home: Path) -> Any:
     return (
-        lambda: slack.channel.whisper(said("psst"), ANN),
+        lambda: slack.channel.send_ephemeral(said("psst"), ANN),
         lambda: [message["text"] for message in slack.world.double.ephemeral],
         ["psst"],
     )
@@ -220,7 +220,7 @@ async def test_what_the_adapter_asks_by_itself_waits_too(tmp_path: Path, method:
     """People and channels that cannot be looked up now stay without a name; what they said comes through."""
     async with workspace() as world:
         world.fault(method, "rate_limit", retry_after=RETRY_AFTER_S)
-        adapter = SlackAdapter(world.settings(), world.surroundings(tmp_path, clock=CLOCK))
+        adapter = SlackAdapter(world.settings(), world.adapter_context(tmp_path, clock=CLOCK))
         async with running(lambda: adapter.run(world.admit)):
             await eventually(lambda: adapter.health().state is State.CONNECTED)
             await world.write("hello", channel="C0GENERAL")

@@ -13,7 +13,7 @@ from agent.core.clock import SystemClock
 from gateway.channels.adapter import State
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelFatal
-from gateway.channels.inbound import Deleted, Edited, Membership, Mention, Pressed, Said
+from gateway.channels.inbound import ButtonClicked, Deleted, Edited, Membership, Mention, MessageReceived
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Button, CommandSpec, Outbound
 from tests.adapters.slack.world import ANN, DM, SECRET, running, workspace
@@ -105,7 +105,7 @@ async def test_a_file_is_never_lost_to_the_twin_that_has_none(
     tmp_path: Path, mention_first: bool, thread: bool
 ) -> None:
     async with workspace() as world, running(world, tmp_path):
-        root = {"thread_ts": world.unheard("root", "C0GENERAL")} if thread else {}
+        root = {"thread_ts": world.hidden_from_history("root", "C0GENERAL")} if thread else {}
         world.double.settings["ack_deadline"] = 60
         files = [{"name": "plan.txt", "text": "the plan"}]
         deliveries = await world.event(
@@ -257,18 +257,18 @@ async def test_a_slow_message_holds_up_no_command_and_no_button_of_its_channel(t
         admit = world.admit
 
         async def slow(inbound: Any) -> Any:
-            if isinstance(inbound, Said) and inbound.interaction_id is None:
+            if isinstance(inbound, MessageReceived) and inbound.interaction_id is None:
                 await hold.wait()  # as with a file that takes its time
             return await admit(inbound)
 
         adapter._intake.admit = slow
         world.double.make_request({"text": "look at this"})
-        await eventually(lambda: "D0ANN" in adapter._lanes._lanes)
+        await eventually(lambda: "D0ANN" in adapter._queues._queues)
         (command,) = await world.event(kind="slash", command="/status")
         (press,) = await world.event(kind="action", ts=sent.id, action_id="go")
         assert command["acked"]
         assert press["acked"]
-        assert [type(inbound) for inbound in world.admitted] == [Said, Pressed]
+        assert [type(inbound) for inbound in world.admitted] == [MessageReceived, ButtonClicked]
         hold.set()
         await eventually(lambda: [said.text for said in world.said()] == ["/status", "look at this"])
 
@@ -279,9 +279,9 @@ async def test_it_is_received_when_it_comes_not_when_its_turn_comes(tmp_path: Pa
         world.gate = anyio.Event()
         world.double.settings["retry_delays"] = []
         world.double.make_request({"text": "slow"})
-        await eventually(lambda: "D0ANN" in adapter._lanes._lanes)
+        await eventually(lambda: "D0ANN" in adapter._queues._queues)
         world.double.make_request({"text": "/stop"})
-        await eventually(lambda: len(adapter._lanes._lanes["D0ANN"]) == 1)
+        await eventually(lambda: len(adapter._queues._queues["D0ANN"]) == 1)
         later = SystemClock().now()
         world.gate.set()
         await eventually(lambda: len(world.said()) == 2)
@@ -340,7 +340,7 @@ async def test_a_button_works_after_a_restart(tmp_path: Path) -> None:
             (delivery,) = await world.event(kind="action", ts=sent.id, action_id="q:1:yes")
             assert delivery["acked"]
             (pressed,) = world.admitted
-            assert isinstance(pressed, Pressed)
+            assert isinstance(pressed, ButtonClicked)
             assert (pressed.action, pressed.message_id, pressed.sender.id) == ("q:1:yes", sent.id, ANN)
             assert pressed.interaction is not None
             interactions = adapter.channel(pressed.key.channel_id).interactions
@@ -382,7 +382,7 @@ async def test_a_deaf_socket_is_noticed_and_replaced(tmp_path: Path) -> None:
 
 async def test_an_account_that_takes_nothing_in_says_so_and_comes_back(tmp_path: Path) -> None:
     async with workspace() as world, running(world, tmp_path, ping_every_s=0.05) as adapter:
-        adapter._lanes._room = anyio.Semaphore(1)
+        adapter._queues._room = anyio.Semaphore(1)
         world.gate = anyio.Event()  # as with a database that does not answer
         for text in ("one", "two"):
             world.double.make_request({"text": text})
@@ -428,7 +428,7 @@ async def test_a_refused_login_ends_the_account(tmp_path: Path, method: str) -> 
 
 async def test_run_raises_the_refusal_itself(tmp_path: Path) -> None:
     async with workspace() as world:
-        adapter = SlackAdapter(world.settings(bot_token="xoxb-other"), world.surroundings(tmp_path))
+        adapter = SlackAdapter(world.settings(bot_token="xoxb-other"), world.adapter_context(tmp_path))
         world.double.bot_token = "xoxb-test"
         with pytest.raises(ChannelFatal, match="invalid_auth"):
             await adapter.run(world.admit)
@@ -495,7 +495,7 @@ async def test_its_own_words_come_back_from_slack_and_are_left_out(tmp_path: Pat
         await adapter.channel(DM).delete(sent)
         await world.event(raw_event={"type": "message", "channel": "D0ANN", "ts": "1.1", "bot_id": BOT_ID, "text": "x"})
         await world.write("a person's")
-        assert [type(inbound) for inbound in world.admitted] == [Said]
+        assert [type(inbound) for inbound in world.admitted] == [MessageReceived]
 
 
 async def test_people_are_introduced_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ import pytest
 from adapters.slack.account import Account, completed
 from adapters.slack.interactive import parse_press, parse_slash, person_of, response_url_of
 from adapters.slack.parse import parse_event, parse_message
-from gateway.channels.inbound import ChatType, Deleted, Edited, Membership, Mention, Pressed, Said
+from gateway.channels.inbound import ButtonClicked, ChatType, Deleted, Edited, Membership, Mention, MessageReceived
 from gateway.channels.keys import ConversationKey
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "slack"
@@ -34,7 +34,7 @@ def message(**fields: Any) -> dict[str, Any]:
 
 def test_a_direct_message() -> None:
     said = read("message_im")
-    assert isinstance(said, Said)
+    assert isinstance(said, MessageReceived)
     assert said.key == ConversationKey("slack", "T061EG9R6:D024BE91L")
     assert (said.place, said.message_id) == ("T061EG9R6:D024BE91L", "1355517523.000005")
     assert said.text == "Hello <world> & all"
@@ -48,7 +48,7 @@ def test_a_direct_message() -> None:
 def test_a_mention_and_its_twin_are_one_and_the_same() -> None:
     first, second = read("message_channel_mention"), read("app_mention")
     assert first == second  # so the same inbox key, whichever comes first
-    assert isinstance(first, Said)
+    assert isinstance(first, MessageReceived)
     assert first.mention is Mention.DIRECT
     assert first.text == "is it everything a river should be? see example.org"
     # Answered in the thread below it.
@@ -169,7 +169,7 @@ def test_where_it_belongs(fields: dict[str, Any], channel_id: str) -> None:
 )
 def test_how_it_is_addressed(fields: dict[str, Any], joined: tuple[str, ...], mention: Mention) -> None:
     said = parse_event(message(**fields), BOT, received_at=NOW, joined=joined)
-    assert isinstance(said, Said)
+    assert isinstance(said, MessageReceived)
     assert said.mention is mention
 
 
@@ -205,7 +205,7 @@ def test_other_bots_are_marked() -> None:
         BOT,
         received_at=NOW,
     )
-    assert isinstance(said, Said)
+    assert isinstance(said, MessageReceived)
     assert said.sender.is_bot
     assert (said.sender.id, said.sender.display, said.text) == ("B9", "ci", "red")
 
@@ -213,7 +213,7 @@ def test_other_bots_are_marked() -> None:
 def test_a_shared_message_is_quoted() -> None:
     shared = [{"is_share": True, "text": "the &lt;old&gt; words"}, {"text": "a preview"}]
     said = parse_event(message(attachments=shared), BOT, received_at=NOW)
-    assert isinstance(said, Said)
+    assert isinstance(said, MessageReceived)
     assert said.quoted == "the <old> words"
 
 
@@ -221,8 +221,8 @@ def test_history_gives_the_same_message_as_the_live_event() -> None:
     live = parse_event(message(channel="D1", channel_type="im"), BOT, received_at=NOW)
     bare = {name: value for name, value in message().items() if name != "channel"}
     read_back = parse_message(bare, BOT, received_at=NOW, channel="D1", from_history=True)
-    assert isinstance(live, Said)
-    assert isinstance(read_back, Said)
+    assert isinstance(live, MessageReceived)
+    assert isinstance(read_back, MessageReceived)
     assert (read_back.key, read_back.place, read_back.message_id) == (live.key, live.place, live.message_id)
     assert read_back.from_history
 
@@ -263,7 +263,7 @@ def test_slash_commands(command: str, text: str, commands: set[str], reads: str)
 
 def test_a_pressed_button() -> None:
     pressed = parse_press(recorded("block_actions"), BOT, received_at=NOW)
-    assert isinstance(pressed, Pressed)
+    assert isinstance(pressed, ButtonClicked)
     assert (pressed.action, pressed.message_id) == ("q:abc:yes", "1548261231.000200")
     assert pressed.key.channel_id == "T061EG9R6:C2147483705:1548261200.000100"
     assert pressed.interaction_id == "12321423423.333649436676.d8c1bb837935619ccad0f624c448ffb3"

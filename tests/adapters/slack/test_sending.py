@@ -80,7 +80,7 @@ async def test_an_edit_whose_answer_is_lost_may_be_repeated(tmp_path: Path, kind
 async def test_an_unreachable_slack_leaves_no_doubt(tmp_path: Path) -> None:
     async with workspace() as world:
         settings = world.settings(api_base_url=f"http://127.0.0.1:{free_port()}/api/")
-        adapter = SlackAdapter(settings, world.surroundings(tmp_path))
+        adapter = SlackAdapter(settings, world.adapter_context(tmp_path))
         with pytest.raises(ChannelBusy):
             await adapter.channel(DM).send(plain("x"))
         await adapter.aclose()
@@ -98,7 +98,7 @@ async def test_a_page_that_is_no_slack_is_no_crash(tmp_path: Path) -> None:
     port = runner.addresses[0][1]
     async with workspace() as world:
         settings = world.settings(api_base_url=f"http://127.0.0.1:{port}/api/")
-        adapter = SlackAdapter(settings, world.surroundings(tmp_path))
+        adapter = SlackAdapter(settings, world.adapter_context(tmp_path))
         with pytest.raises(ChannelUnsure):
             await adapter.channel(DM).send(plain("x"))
         (line,) = await adapter.diagnose()
@@ -174,7 +174,7 @@ async def test_what_passes_uses_up_no_answer_to_a_command(tmp_path: Path) -> Non
         channel = adapter.channel(f"{TEAM}:C0OTHER")
         for _ in range(6):
             with pytest.raises(ChannelGone):
-                await channel.whisper(plain("Running a tool…", silent=True, interaction=interaction), ANN)
+                await channel.send_ephemeral(plain("Running a tool…", silent=True, interaction=interaction), ANN)
         with pytest.raises(ChannelGone):  # a frame: it would stay, half a sentence above the whole answer
             await channel.send(plain("The weather in Berl", interaction=interaction))
         await channel.send(plain("The weather in Berlin is fine.", key="o1-0", interaction=interaction))
@@ -190,7 +190,7 @@ async def test_a_status_where_the_bot_is_a_member_is_shown_beside_the_command(tm
         await world.event(kind="slash", command="/tieline", text="weather?", channel="C0GENERAL")
         interaction = world.said()[-1].interaction
         status = plain("Running a tool…", silent=True, interaction=interaction)
-        assert await adapter.channel(OTHER).whisper(status, ANN) is None
+        assert await adapter.channel(OTHER).send_ephemeral(status, ANN) is None
         assert [(one["to"], shown(one)) for one in world.double.ephemeral] == [(ANN, "Running a tool…")]
         assert world.calls("response_url") == []
 
@@ -200,7 +200,7 @@ async def test_somebody_who_has_left_closes_the_place_for_nobody(tmp_path: Path)
         world.double.channels["C0GENERAL"]["members"] = [BOT_USER]
         channel = adapter.channel(OTHER)
         with pytest.raises(ChannelRejected) as refused:
-            await channel.whisper(plain("busy"), ANN)
+            await channel.send_ephemeral(plain("busy"), ANN)
         assert not isinstance(refused.value, ChannelGone)
         await channel.send(plain("for the others"))
 
@@ -212,9 +212,9 @@ async def test_whispers(tmp_path: Path) -> None:
         await world.event(kind="slash", command="/status")
         interaction = world.said()[-1].interaction
         thread = adapter.channel(f"{DM}:{root}")
-        assert await thread.whisper(plain("in the thread"), ANN) is None
-        assert await adapter.channel(DM).whisper(plain("by command", interaction=interaction), ANN) is None
-        sent = await adapter.channel(DM).whisper(plain("to nobody in particular"), None)
+        assert await thread.send_ephemeral(plain("in the thread"), ANN) is None
+        assert await adapter.channel(DM).send_ephemeral(plain("by command", interaction=interaction), ANN) is None
+        sent = await adapter.channel(DM).send_ephemeral(plain("to nobody in particular"), None)
         assert sent is not None
         private = [(one["to"], one.get("thread_ts"), shown(one)) for one in world.double.ephemeral]
         assert private == [(ANN, root, "in the thread"), (ANN, None, "by command")]
@@ -232,7 +232,7 @@ async def test_a_used_up_command_is_answered_by_an_ephemeral_message(tmp_path: P
             await channel.interactions.acknowledge(interaction, f"{number}")
         with pytest.raises(ChannelRejected, match="used up"):
             await channel.interactions.acknowledge(interaction, "6")
-        await channel.whisper(plain("6", interaction=interaction), ANN)
+        await channel.send_ephemeral(plain("6", interaction=interaction), ANN)
         assert len(world.calls("chat.postEphemeral")) == 1
         assert len(world.double.ephemeral) == 6
 

@@ -153,9 +153,9 @@ async def test_where_native_streams_are_refused_answers_grow_by_edits(world: Wor
 async def test_refused_native_streams_are_tried_again_after_an_hour(world: World) -> None:
     clock = FakeClock()
     world.double.settings.update(raised_limits())  # hours pass here by our clock, and not by the platform's
-    adapter = SlackAdapter(world.settings(), world.surroundings(world.home, clock=clock))
+    adapter = SlackAdapter(world.settings(), world.adapter_context(world.home, clock=clock))
     try:
-        root = world.unheard("root")
+        root = world.hidden_from_history("root")
         streams = streams_of(adapter.channel(f"{DM}:{root}"))
         world.fault("chat.startStream", "error", error="missing_scope", times=REFUSALS + 1)
 

@@ -19,9 +19,9 @@ from adapters.slack.adapter import SlackAdapter
 from adapters.slack.settings import SlackSettings
 from adapters.slack.text import unescaped
 from agent.core.clock import Clock, SystemClock
-from gateway.channels.adapter import Place, State, Surroundings
-from gateway.channels.errors import HouseTrouble
-from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
+from gateway.channels.adapter import AdapterContext, Place, State
+from gateway.channels.errors import GatewayUnavailable
+from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import UserId
 from tests.contracts.channel_contract import Act, Fault, Happening, Seen, eventually
 from tests.doubles.slack_api import BOT_USER, TEAM, SlackDouble
@@ -53,7 +53,7 @@ class World:
             await self.gate.wait()
         if self.broken_admits:
             self.broken_admits -= 1
-            raise HouseTrouble("disk full")
+            raise GatewayUnavailable("disk full")
         self.admitted.append(inbound)
         return Receipt(Outcome.ACCEPTED)
 
@@ -62,14 +62,16 @@ class World:
             await self.lookup_gate.wait()
         if self.broken_lookups:
             self.broken_lookups -= 1
-            raise HouseTrouble("the database is locked")
+            raise GatewayUnavailable("the database is locked")
         return [place for place in self.places if place.key.channel_type == channel_type]
 
-    def said(self) -> list[Said]:
-        return [inbound for inbound in self.admitted if isinstance(inbound, Said)]
+    def said(self) -> list[MessageReceived]:
+        return [inbound for inbound in self.admitted if isinstance(inbound, MessageReceived)]
 
-    def surroundings(self, home: Path, *, clock: Clock | None = None, public_url: str | None = None) -> Surroundings:
-        return Surroundings(
+    def adapter_context(
+        self, home: Path, *, clock: Clock | None = None, public_url: str | None = None
+    ) -> AdapterContext:
+        return AdapterContext(
             clock=clock or SystemClock(),
             home=home,
             known_places=self.known_places,
@@ -92,7 +94,7 @@ class World:
         await self.event(text=text, ts=ts, **spec)
         return ts
 
-    def unheard(self, text: str, channel: str = "D0ANN", **fields: str) -> str:
+    def hidden_from_history(self, text: str, channel: str = "D0ANN", **fields: str) -> str:
         """Ann writes, and no event tells of it; gives the timestamp."""
         ts = self.double.ts()
         self.double.store(
@@ -132,7 +134,7 @@ async def running(
     world: World, home: Path, *, ready: bool = True, clock: Clock | None = None, **keys: Any
 ) -> AsyncIterator[SlackAdapter]:
     """The adapter at work by Socket Mode (or, with `app_token=None`, by signed HTTP behind a web server)."""
-    adapter = SlackAdapter(world.settings(**keys), world.surroundings(home, clock=clock))
+    adapter = SlackAdapter(world.settings(**keys), world.adapter_context(home, clock=clock))
     # A fixture begins and ends in different tasks, which a task group may not: plain tasks, cancelled and awaited.
     tasks = [asyncio.ensure_future(adapter.run(world.admit))]
     try:
@@ -250,7 +252,7 @@ class SlackHarness:
 
     async def refused(self) -> SlackAdapter:
         self.world.double.settings["revoked"] = True
-        return SlackAdapter(self.world.settings(), self.world.surroundings(Path()))
+        return SlackAdapter(self.world.settings(), self.world.adapter_context(Path()))
 
     async def presses(self, message_id: str, action: str) -> None:
         await self.world.event(kind="action", channel=self._where, ts=message_id, action_id=action)

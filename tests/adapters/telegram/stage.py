@@ -16,10 +16,10 @@ from starlette.routing import Mount
 from adapters.telegram.adapter import TelegramAdapter
 from adapters.telegram.settings import TelegramSettings
 from agent.core.clock import Clock, SystemClock
-from gateway.channels.adapter import AdapterStore, Forgetful, Place, State, Surroundings
+from gateway.channels.adapter import AdapterContext, AdapterStore, Forgetful, Place, State
 from gateway.channels.channel import Channel
-from gateway.channels.errors import HouseTrouble
-from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
+from gateway.channels.errors import GatewayUnavailable
+from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import UserId
 from tests.contracts.channel_contract import Act, Fault, Happening, Seen, eventually
 from tests.doubles.telegram_api import TelegramDouble, flat
@@ -103,8 +103,8 @@ def settings_for(telegram: Telegram, **fields: Any) -> TelegramSettings:
     return TelegramSettings.model_validate({"token": TOKEN, "api_base_url": telegram.url, "poll_timeout_s": 5} | fields)
 
 
-def surroundings(tmp: Path, clock: Clock | None = None, **fields: Any) -> Surroundings:
-    return Surroundings(clock=clock or SystemClock(), home=tmp, known_places=no_places, **fields)
+def adapter_context(tmp: Path, clock: Clock | None = None, **fields: Any) -> AdapterContext:
+    return AdapterContext(clock=clock or SystemClock(), home=tmp, known_places=no_places, **fields)
 
 
 class Stage:
@@ -123,13 +123,13 @@ class Stage:
     async def admit(self, inbound: Inbound) -> Receipt:
         if self.broken_admits:
             self.broken_admits -= 1
-            raise HouseTrouble("disk full")
+            raise GatewayUnavailable("disk full")
         self.admitted.append(inbound)
         return Receipt(Outcome.ACCEPTED)
 
     @property
-    def said(self) -> list[Said]:
-        return [inbound for inbound in self.admitted if isinstance(inbound, Said)]
+    def said(self) -> list[MessageReceived]:
+        return [inbound for inbound in self.admitted if isinstance(inbound, MessageReceived)]
 
     async def seen(self) -> Sequence[Seen]:
         messages = [_seen(message) for message in await self.telegram.bot_messages()]
@@ -166,7 +166,7 @@ class Stage:
         self.broken_admits = times
 
     async def refused(self) -> TelegramAdapter:
-        return TelegramAdapter(settings_for(self.telegram, token="654321:REVOKED-token"), surroundings(Path()))
+        return TelegramAdapter(settings_for(self.telegram, token="654321:REVOKED-token"), adapter_context(Path()))
 
     async def presses(self, message_id: str, action: str) -> None:
         await self.telegram.update(kind="callback", message_id=int(message_id), data=action)
@@ -213,7 +213,7 @@ async def acting(
     telegram: Telegram, tmp: Path, clock: Clock | None = None, *, store: Store = forgetting, **fields: Any
 ) -> AsyncIterator[Stage]:
     """One run of an adapter; several may follow each other on one double."""
-    adapter = TelegramAdapter(settings_for(telegram, **fields), surroundings(tmp, clock, store=store))
+    adapter = TelegramAdapter(settings_for(telegram, **fields), adapter_context(tmp, clock, store=store))
     actor = Stage(telegram, adapter)
     async with listening(actor):
         yield actor
@@ -247,7 +247,7 @@ async def hooked(
         listener.bind(("127.0.0.1", 0))
         base = f"http://127.0.0.1:{listener.getsockname()[1]}"
         config = settings_for(telegram, mode="webhook", **fields)
-        adapter = TelegramAdapter(config, surroundings(tmp, clock, public_url=base))
+        adapter = TelegramAdapter(config, adapter_context(tmp, clock, public_url=base))
         app = Starlette(routes=[Mount(f"/channels/{adapter.channel_type}", routes=adapter.routes)])
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
         serving = asyncio.create_task(server.serve(sockets=[listener]))

@@ -19,7 +19,16 @@ from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelFatal
 from gateway.channels.loading import open_adapter, settings_class
 from gateway.channels.outbound import CommandSpec, Outbound
-from tests.adapters.telegram.stage import PERSON, TOKEN, Stage, Telegram, listening, settings_for, stage, surroundings
+from tests.adapters.telegram.stage import (
+    PERSON,
+    TOKEN,
+    Stage,
+    Telegram,
+    adapter_context,
+    listening,
+    settings_for,
+    stage,
+)
 from tests.contracts.channel_contract import eventually
 from tests.fakes.clock import FakeClock
 
@@ -120,7 +129,7 @@ async def test_a_menu_that_cannot_be_set_now_is_told_and_goes_on_where_it_broke_
 
 
 async def findings(telegram: Telegram, tmp_path: Path, clock: Any = None, **fields: Any) -> list[tuple[str, str, str]]:
-    adapter = TelegramAdapter(settings_for(telegram, **fields), surroundings(tmp_path, clock))
+    adapter = TelegramAdapter(settings_for(telegram, **fields), adapter_context(tmp_path, clock))
     try:
         return [(line.level, line.finding, line.fix) for line in await adapter.diagnose()]
     finally:
@@ -200,7 +209,7 @@ async def test_everything_goes_through_the_proxy(tmp_path: Path) -> None:
         telegram = Telegram()
         telegram.url = "http://bot-api.invalid"
         proxy = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        adapter = TelegramAdapter(settings_for(telegram), surroundings(tmp_path, proxy=proxy))
+        adapter = TelegramAdapter(settings_for(telegram), adapter_context(tmp_path, proxy=proxy))
         actor = Stage(telegram, adapter)
         async with listening(actor):
             await eventually(lambda: adapter.health().hears)
@@ -214,7 +223,7 @@ async def test_everything_goes_through_the_proxy(tmp_path: Path) -> None:
 def test_a_proxy_of_another_kind_is_named_without_its_password(tmp_path: Path) -> None:
     settings = TelegramSettings.model_validate({"token": TOKEN})
     with pytest.raises(ChannelFatal, match="http://host:port") as raised:
-        TelegramAdapter(settings, surroundings(tmp_path, proxy="socks5://me:secret@10.0.0.1:1080"))
+        TelegramAdapter(settings, adapter_context(tmp_path, proxy="socks5://me:secret@10.0.0.1:1080"))
     assert "secret" not in str(raised.value)
 
 
@@ -235,7 +244,7 @@ def test_a_feature_is_refused_as_a_whole_only_when_it_never_worked() -> None:
 async def test_it_is_found_by_name_and_built_in_a_thread(tmp_path: Path) -> None:
     assert settings_class("telegram") is TelegramSettings
     async with Telegram().running() as telegram:
-        built = await anyio.to_thread.run_sync(open_adapter, settings_for(telegram), surroundings(tmp_path))
+        built = await anyio.to_thread.run_sync(open_adapter, settings_for(telegram), adapter_context(tmp_path))
         assert isinstance(built, TelegramAdapter)
         actor = Stage(telegram, built)
         async with listening(actor):

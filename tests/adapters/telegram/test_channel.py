@@ -33,7 +33,7 @@ from gateway.channels.errors import (
     ChannelGone,
     ChannelRejected,
     ChannelUnsure,
-    HouseTrouble,
+    GatewayUnavailable,
 )
 from gateway.channels.inbound import Moved
 from gateway.channels.outbound import Button, File, Outbound, SentRef
@@ -763,11 +763,11 @@ async def test_a_store_that_fails_costs_no_message(tmp_path: Path, fails: str) -
     class Troubled(Forgetful):
         async def get(self, key: str) -> str | None:
             if fails == "get":
-                raise HouseTrouble("disk full")
+                raise GatewayUnavailable("disk full")
             return None
 
         async def put(self, key: str, value: str, *, until: datetime) -> None:
-            raise HouseTrouble("disk full")
+            raise GatewayUnavailable("disk full")
 
     async with Telegram().running() as telegram:
         await telegram.settings(rich_messages="absent")

@@ -10,7 +10,7 @@ import pytest
 from gateway.channels.adapter import State
 from gateway.channels.channel import Files, Interactions, Presence, Streams
 from gateway.channels.document import Plain
-from gateway.channels.inbound import Said
+from gateway.channels.inbound import MessageReceived
 from gateway.channels.outbound import Button, CommandSpec, File, Outbound, SentRef
 from tests.adapters.patience import at_last, waited_s
 from tests.adapters.telegram.stage import TOKEN, Stage, Telegram, acting, hooked, stage
@@ -219,5 +219,5 @@ async def test_removing_a_foreign_webhook_waits_too(tmp_path: Path) -> None:
 async def test_the_webhook_waits_too(tmp_path: Path, method: str) -> None:
     async with hooked(tmp_path, CLOCK, limited=method) as actor:
         await actor.says("hello")
-        await eventually(lambda: [one.text for one in actor.admitted if isinstance(one, Said)] == ["hello"])
+        await eventually(lambda: [one.text for one in actor.admitted if isinstance(one, MessageReceived)] == ["hello"])
         assert waited_s(actor.telegram.calls(method)) >= RETRY_AFTER_S / CLOCK.pace

@@ -13,14 +13,14 @@ from adapters.telegram.parse import Context, parse, place_of
 from adapters.telegram.wording import Me
 from gateway.channels.inbound import (
     Attachment,
+    ButtonClicked,
     ChatType,
     Edited,
     Inbound,
     Membership,
     Mention,
+    MessageReceived,
     Moved,
-    Pressed,
-    Said,
 )
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "telegram"
@@ -39,9 +39,9 @@ def read(name: str) -> Inbound | None:
     return parse(recorded(name), CONTEXT)
 
 
-def said(name: str) -> Said:
+def said(name: str) -> MessageReceived:
     inbound = read(name)
-    assert isinstance(inbound, Said)
+    assert isinstance(inbound, MessageReceived)
     return inbound
 
 
@@ -100,7 +100,7 @@ def test_a_command_that_names_no_bot_is_for_us_where_nobody_else_is(
     if " " in text:
         message["entities"].append({"offset": 6, "length": 11, "type": "mention"})
     found = parse(update, CONTEXT)
-    assert isinstance(found, Said)
+    assert isinstance(found, MessageReceived)
     assert (found.text, found.mention) == ("/warn", mention)
 
 
@@ -173,7 +173,7 @@ def test_a_quoted_rich_message_is_read() -> None:
     del original["text"]
     original["rich_message"] = {"blocks": blocks}
     message = parse(update, CONTEXT)
-    assert isinstance(message, Said)
+    assert isinstance(message, MessageReceived)
     assert (message.quoted or "").split("\n") == ["T", "1. x y", "a | b", ""]
 
 
@@ -210,7 +210,7 @@ def test_a_part_of_an_album_names_it() -> None:
     update = recorded("photo_with_caption")
     update["message"]["media_group_id"] = "13579"
     part = parse(update, CONTEXT)
-    assert isinstance(part, Said)
+    assert isinstance(part, MessageReceived)
     assert (part.album, said("photo_with_caption").album) == ("13579", None)
 
 
@@ -243,7 +243,7 @@ def test_other_contents_are_spelled_out(content: dict[str, Any], text: str) -> N
     del update["message"]["text"]
     update["message"] |= content
     message = parse(update, CONTEXT)
-    assert isinstance(message, Said)
+    assert isinstance(message, MessageReceived)
     assert message.text == text
 
 
@@ -255,7 +255,7 @@ def test_an_edit_has_a_version() -> None:
 
 def test_a_press() -> None:
     press = read("button")
-    assert isinstance(press, Pressed)
+    assert isinstance(press, ButtonClicked)
     assert (press.action, press.message_id, press.sender.id) == ("q:1:yes", "950", "77")
     assert press.interaction == press.interaction_id == "330000000000000001"
     assert press.key.channel_id == f"{FORUM}:3"
@@ -263,7 +263,7 @@ def test_a_press() -> None:
 
 def test_a_press_on_a_message_too_old_to_be_shown() -> None:
     press = read("button_on_an_old_message")
-    assert isinstance(press, Pressed)
+    assert isinstance(press, ButtonClicked)
     assert (press.key.channel_id, press.message_id) == ("77", "12")
 
 
@@ -317,7 +317,7 @@ def test_the_bots_name_is_taken_out(text: str, meant: str) -> None:
         at += len(word) + 1
     update["message"] |= {"text": text, "entities": entities}
     message = parse(update, CONTEXT)
-    assert isinstance(message, Said)
+    assert isinstance(message, MessageReceived)
     assert message.text == meant
 
 

@@ -17,8 +17,8 @@ from adapters.telegram.polling import CONFLICT_CAP_S, Offset, look_again_s, paus
 from adapters.telegram.wording import Me
 from agent.core.clock import Clock
 from gateway.channels.adapter import State
-from gateway.channels.errors import ChannelFatal, HouseTrouble
-from gateway.channels.inbound import Inbound, Membership, Moved, Outcome, Receipt, Said
+from gateway.channels.errors import ChannelFatal, GatewayUnavailable
+from gateway.channels.inbound import Inbound, Membership, MessageReceived, Moved, Outcome, Receipt
 from tests.adapters.telegram.stage import (
     GROUP,
     PERSON,
@@ -26,10 +26,10 @@ from tests.adapters.telegram.stage import (
     Stage,
     Telegram,
     acting,
+    adapter_context,
     listening,
     settings_for,
     stage,
-    surroundings,
 )
 from tests.contracts.channel_contract import eventually
 from tests.fakes.clock import FakeClock
@@ -126,18 +126,18 @@ class Reluctant(Stage):
         self.begun: list[str] = []
 
     async def admit(self, inbound: Inbound) -> Receipt:
-        text = inbound.text if isinstance(inbound, Said) else ""
+        text = inbound.text if isinstance(inbound, MessageReceived) else ""
         self.begun.append(text)
         if self.failures.get(text):
             self.failures[text] -= 1
-            raise HouseTrouble("disk full")
+            raise GatewayUnavailable("disk full")
         if inbound.place in self.held:
             await self.held[inbound.place].wait()
         return await super().admit(inbound)
 
 
 def reluctant(telegram: Telegram, tmp_path: Path, clock: Clock | None = None) -> Reluctant:
-    return Reluctant(telegram, TelegramAdapter(settings_for(telegram), surroundings(tmp_path, clock)))
+    return Reluctant(telegram, TelegramAdapter(settings_for(telegram), adapter_context(tmp_path, clock)))
 
 
 def pending(telegram: Telegram) -> int:
@@ -417,7 +417,7 @@ async def test_a_refused_token_is_fatal_and_never_shown(
     async with Telegram().running() as telegram:
         words = {401: "Unauthorized", 404: "Not Found"}[status]
         await telegram.control("faults", {"method": "*", "kind": "error", "status": status, "description": words})
-        actor = Stage(telegram, TelegramAdapter(settings_for(telegram), surroundings(tmp_path)))
+        actor = Stage(telegram, TelegramAdapter(settings_for(telegram), adapter_context(tmp_path)))
         with pytest.raises(ChannelFatal) as raised:
             await actor.adapter.run(actor.admit)
         assert actor.adapter.health().state is State.FAILED
@@ -430,7 +430,7 @@ async def test_a_refused_token_is_fatal_and_never_shown(
 async def test_a_token_revoked_while_running_is_fatal(tmp_path: Path) -> None:
     async with Telegram().running() as telegram:
         await telegram.control("faults", {"method": "getUpdates", "kind": "error", "status": 401, "after": 1})
-        actor = Stage(telegram, TelegramAdapter(settings_for(telegram), surroundings(tmp_path)))
+        actor = Stage(telegram, TelegramAdapter(settings_for(telegram), adapter_context(tmp_path)))
         with pytest.raises(ChannelFatal):
             await actor.adapter.run(actor.admit)
         await actor.adapter.aclose()
@@ -485,7 +485,7 @@ async def test_the_outcome_does_not_matter_for_the_receipt(tmp_path: Path) -> No
             return Receipt(Outcome.REFUSED, "not allowed")
 
     async with Telegram().running() as telegram:
-        actor = Refusing(telegram, TelegramAdapter(settings_for(telegram), surroundings(tmp_path)))
+        actor = Refusing(telegram, TelegramAdapter(settings_for(telegram), adapter_context(tmp_path)))
         async with listening(actor):
             await telegram.update(text="hi")
             await texts_come(actor, "hi")

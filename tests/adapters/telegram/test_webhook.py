@@ -15,9 +15,9 @@ from adapters.telegram.adapter import TelegramAdapter
 from adapters.telegram.settings import TelegramSettings
 from adapters.telegram.webhook import BODY_LIMIT, complaint_in, secret_of
 from gateway.channels.adapter import State
-from gateway.channels.errors import ChannelFatal, HouseTrouble
-from gateway.channels.inbound import Inbound, Receipt, Said
-from tests.adapters.telegram.stage import TOKEN, Stage, Telegram, hooked, listening, settings_for, surroundings
+from gateway.channels.errors import ChannelFatal, GatewayUnavailable
+from gateway.channels.inbound import Inbound, MessageReceived, Receipt
+from tests.adapters.telegram.stage import TOKEN, Stage, Telegram, adapter_context, hooked, listening, settings_for
 from tests.contracts.channel_contract import eventually
 from tests.fakes.clock import FakeClock
 
@@ -73,7 +73,7 @@ class Failing(Stage):
     async def admit(self, inbound: Inbound) -> Receipt:
         if self.failures:
             self.failures -= 1
-            raise HouseTrouble("disk full")
+            raise GatewayUnavailable("disk full")
         return await super().admit(inbound)
 
 
@@ -87,7 +87,7 @@ async def test_what_is_not_stored_is_sent_again(tmp_path: Path) -> None:
 
 def test_while_not_running_telegram_keeps_its_updates(tmp_path: Path) -> None:
     config = TelegramSettings(token=SecretStr(TOKEN), mode="webhook", webhook_secret=SecretStr("s3cret"))
-    adapter = TelegramAdapter(config, surroundings(tmp_path, public_url="http://127.0.0.1:1"))
+    adapter = TelegramAdapter(config, adapter_context(tmp_path, public_url="http://127.0.0.1:1"))
     client = TestClient(Starlette(routes=list(adapter.routes)))
     answer = client.post("/webhook", json=UPDATE, headers={"X-Telegram-Bot-Api-Secret-Token": "s3cret"})
     assert answer.status_code == 503
@@ -98,7 +98,7 @@ async def test_one_place_keeps_its_order_and_does_not_hold_up_others(tmp_path: P
         gate = asyncio.Event()
 
         async def admit(self, inbound: Inbound) -> Receipt:
-            if isinstance(inbound, Said) and inbound.text == "a1":
+            if isinstance(inbound, MessageReceived) and inbound.text == "a1":
                 await self.gate.wait()
             return await super().admit(inbound)
 
@@ -169,7 +169,7 @@ def test_complaints_count_while_they_are_fresh_and_something_waits(
 
 async def test_a_webhook_without_an_address_is_fatal(tmp_path: Path) -> None:
     async with Telegram().running() as telegram:
-        adapter = TelegramAdapter(settings_for(telegram, mode="webhook"), surroundings(tmp_path))
+        adapter = TelegramAdapter(settings_for(telegram, mode="webhook"), adapter_context(tmp_path))
         actor = Stage(telegram, adapter)
         with pytest.raises(ChannelFatal, match="webhook_url"):
             await adapter.run(actor.admit)
@@ -181,7 +181,7 @@ async def test_an_address_telegram_does_not_take_is_named_and_tried_again(tmp_pa
     clock = FakeClock()
     async with Telegram().running() as telegram:
         config = settings_for(telegram, mode="webhook", webhook_url="https://example.org/hook")
-        actor = Stage(telegram, TelegramAdapter(config, surroundings(tmp_path, clock)))
+        actor = Stage(telegram, TelegramAdapter(config, adapter_context(tmp_path, clock)))
         async with listening(actor):
             health = actor.adapter.health()
             assert health.state is State.RECONNECTING

@@ -9,9 +9,9 @@ import pytest
 from adapters.web.adapter import Web
 from adapters.web.settings import WebSettings as ChatSettings
 from agent.core.clock import SystemClock
-from gateway.channels.adapter import Surroundings
+from gateway.channels.adapter import AdapterContext
 from gateway.channels.document import Plain
-from gateway.channels.errors import HouseTrouble
+from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import Inbound, Outcome, Receipt
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Outbound
@@ -39,7 +39,7 @@ class WebHarness:
     async def admit(self, inbound: Inbound) -> Receipt:
         if self._failing:
             self._failing -= 1
-            raise HouseTrouble("disk full")
+            raise GatewayUnavailable("disk full")
         self.admitted.append(inbound)
         return Receipt(Outcome.ACCEPTED)
 
@@ -97,7 +97,7 @@ class TestWeb(ChannelContract):
         clock = SystemClock()
         server = WebServer(WebSettings(port=0), home=tmp_path, clock=clock)
         server.bind()
-        web = Web(ChatSettings(), Surroundings(clock=clock, home=tmp_path, known_places=no_places))
+        web = Web(ChatSettings(), AdapterContext(clock=clock, home=tmp_path, known_places=no_places))
         server.mount_adapter(web, ChatSettings.entrance)
         server.watch(lambda: ())
         async with running(server.run), visiting(server) as visitor:

@@ -12,8 +12,8 @@ from adapters.web.rooms import TITLE, entry_of
 from adapters.web.shown import Shown
 from gateway.channels.adapter import SignedIn
 from gateway.channels.document import Plain
-from gateway.channels.errors import ChannelGone, ChannelRejected, HouseTrouble
-from gateway.channels.inbound import Inbound, Outcome, Pressed, Receipt, Said
+from gateway.channels.errors import ChannelGone, ChannelRejected, GatewayUnavailable
+from gateway.channels.inbound import ButtonClicked, Inbound, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import File, Outbound, SentRef
 from gateway.config.web import WebSettings
@@ -40,15 +40,15 @@ def plain(text: str, key: str = "") -> Outbound:
     return Outbound(document=(Plain(text),), key=key)
 
 
-async def texts(visitor: Visitor, room: str = "main") -> list[str]:
-    state = await visitor.state(room)
+async def texts(visitor: Visitor, session: str = "main") -> list[str]:
+    state = await visitor.state(session)
     return [message.get("text") or " ".join(map(text_of, message["blocks"])) for message in state["messages"]]
 
 
 async def test_a_message_is_admitted_shown_and_answered(site: Site, visitor: Visitor) -> None:
     id = await visitor.say("hello")
     (said,) = site.brain.heard
-    assert isinstance(said, Said)
+    assert isinstance(said, MessageReceived)
     assert (said.text, said.message_id, str(said.key)) == ("hello", id, "web:operator:main")
     assert said.sender.id == "operator"
     await until(lambda: _has(visitor, "You said: hello"))
@@ -167,7 +167,7 @@ async def test_conversations_are_listed_and_told_of_each_other(site: Site, visit
     assert new != "main"
     async with visitor.events() as events:
         await until(lambda: _has(visitor, "You said"))
-        await visitor.say("/help", room=new)
+        await visitor.say("/help", session=new)
         with anyio.fail_after(60):
             async for _, event in events:
                 if event["type"] == "elsewhere":
@@ -204,13 +204,13 @@ async def test_nobody_reaches_the_conversations_or_files_of_another(site: Site, 
     async with visiting(site.server, link) as anna:
         assert await texts(anna) == []
         assert (await anna.client.get(f"/chat/files/{file['id']}")).status_code == 404
-        for room in ("operator:main", "..%2foperator%2fmain", "MAIN", "a" * 33):
-            assert (await anna.client.get(f"/chat/c/{room}/older?before=9")).status_code == 404
+        for session in ("operator:main", "..%2foperator%2fmain", "MAIN", "a" * 33):
+            assert (await anna.client.get(f"/chat/c/{session}/older?before=9")).status_code == 404
 
 
 async def test_a_message_the_gateway_cannot_take_is_not_shown_and_may_come_again(site: Site, visitor: Visitor) -> None:
     async def broken(inbound: Inbound) -> Receipt:
-        raise HouseTrouble("the database is locked")
+        raise GatewayUnavailable("the database is locked")
 
     async with anyio.create_task_group() as group:
         group.start_soon(site.web.run, broken)
@@ -239,7 +239,7 @@ async def test_the_stop_button_is_the_stop_command_without_a_message(site: Site,
     response = await visitor.post("/chat/c/main/stop", {"id": "stop-0001"})
     assert response.json()["outcome"] == "accepted"
     (said,) = site.brain.heard
-    assert isinstance(said, Said)
+    assert isinstance(said, MessageReceived)
     assert (said.text, said.interaction_id) == ("/stop", "stop-0001")
     assert said.interaction is None, "the end of the turn tells it; another answer would be noise"
     assert await texts(visitor) == []
@@ -251,7 +251,7 @@ async def test_a_button_that_is_not_there_cannot_be_pressed(site: Site, visitor:
     message = (await visitor.state())["messages"][-1]
     forged = {"id": "press-0001", "message": message["id"], "action": "approve:everything"}
     assert (await visitor.post("/chat/c/main/press", forged)).status_code == 409
-    assert not any(isinstance(inbound, Pressed) for inbound in site.brain.heard)
+    assert not any(isinstance(inbound, ButtonClicked) for inbound in site.brain.heard)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ async def test_an_uploaded_file_reaches_the_agent(site: Site, visitor: Visitor, 
     assert file["name"] == "notes.txt"
     await visitor.say("see", files=(file["id"],))
     (said,) = site.brain.heard
-    assert isinstance(said, Said)
+    assert isinstance(said, MessageReceived)
     (attachment,) = said.attachments
     files = site.web.channel("operator:main").files
     assert files is not None
@@ -324,7 +324,7 @@ async def test_a_file_of_the_bot_can_be_fetched(site: Site, visitor: Visitor, tm
 
 async def test_a_status_line_is_private_and_goes(site: Site, visitor: Visitor) -> None:
     channel = site.web.channel("operator:main")
-    sent = await channel.whisper(Outbound(document=(Plain("Compacting"),), silent=True), None)
+    sent = await channel.send_ephemeral(Outbound(document=(Plain("Compacting"),), silent=True), None)
     (status,) = (await visitor.state())["private"]
     assert (status["private"], status["silent"]) == (True, True)
     await channel.delete(sent)
@@ -355,11 +355,11 @@ async def _has(visitor: Visitor, text: str) -> bool:
 async def test_a_conversation_is_named_found_and_deleted(site: Site, visitor: Visitor) -> None:
     await visitor.say("about boats")
     await until(lambda: _has(visitor, "You said: about boats"))
-    room = (await visitor.post("/chat/conversations", {})).json()["id"]
-    await visitor.say("the kettle is Blue & hot", room=room)
+    session = (await visitor.post("/chat/conversations", {})).json()["id"]
+    await visitor.say("the kettle is Blue & hot", session=session)
 
     async def answered() -> bool:
-        return any("You said: the kettle" in each for each in await texts(visitor, room))
+        return any("You said: the kettle" in each for each in await texts(visitor, session))
 
     await until(answered)
 
@@ -367,19 +367,19 @@ async def test_a_conversation_is_named_found_and_deleted(site: Site, visitor: Vi
         answer = await visitor.client.get("/chat/conversations", params={"find": find} if find else {})
         return [(one["id"], one["title"]) for one in answer.json()["conversations"]]
 
-    assert (await visitor.post(f"/chat/c/{room}/rename", {"title": "  Tea   things "})).status_code == 200
-    assert (room, "Tea things") in await listed()
-    assert await listed("BLUE & tea") == [(room, "Tea things")]
+    assert (await visitor.post(f"/chat/c/{session}/rename", {"title": "  Tea   things "})).status_code == 200
+    assert (session, "Tea things") in await listed()
+    assert await listed("BLUE & tea") == [(session, "Tea things")]
     assert await listed("boats") == [("main", "about boats")]
     assert await listed("no such words") == []
-    assert (await visitor.post(f"/chat/c/{room}/rename", {"title": "x" * 61})).status_code == 400
-    await visitor.post(f"/chat/c/{room}/rename", {"title": ""})
-    assert (room, "the kettle is Blue & hot") in await listed()
+    assert (await visitor.post(f"/chat/c/{session}/rename", {"title": "x" * 61})).status_code == 400
+    await visitor.post(f"/chat/c/{session}/rename", {"title": ""})
+    assert (session, "the kettle is Blue & hot") in await listed()
 
-    await visitor.post(f"/chat/c/{room}/rename", {"title": "Tea"})
-    assert (await visitor.post(f"/chat/c/{room}/delete", {})).status_code == 200
+    await visitor.post(f"/chat/c/{session}/rename", {"title": "Tea"})
+    assert (await visitor.post(f"/chat/c/{session}/delete", {})).status_code == 200
     assert await listed() == [("main", "about boats")]
-    assert await texts(visitor, room) == []
+    assert await texts(visitor, session) == []
     assert (await visitor.post("/chat/c/main/delete", {})).status_code == 200
     assert ("main", "") in await listed(), "the first one is always there"
 

@@ -27,9 +27,9 @@ class Visitor:
             headers={"x-csrf-token": self.token, "origin": str(self.client.base_url).rstrip("/"), **headers},
         )
 
-    async def say(self, text: str, *, room: str = "main", id: str = "", files: tuple[str, ...] = ()) -> str:
+    async def say(self, text: str, *, session: str = "main", id: str = "", files: tuple[str, ...] = ()) -> str:
         id = id or secrets.token_hex(16)
-        response = await self.post(f"/chat/c/{room}/messages", {"id": id, "text": text, "files": files})
+        response = await self.post(f"/chat/c/{session}/messages", {"id": id, "text": text, "files": files})
         assert response.status_code == 200, response.text
         return id
 
@@ -44,28 +44,28 @@ class Visitor:
         found: dict[str, Any] = response.json()
         return found
 
-    async def state(self, room: str = "main") -> dict[str, Any]:
+    async def state(self, session: str = "main") -> dict[str, Any]:
         """All there is to see now."""
-        async with self.events(room) as events:
+        async with self.events(session) as events:
             async for _, event in events:
                 return event
         raise AssertionError("no event came")
 
-    async def all_messages(self, room: str = "main") -> list[dict[str, Any]]:
+    async def all_messages(self, session: str = "main") -> list[dict[str, Any]]:
         """What stands there, oldest first, also what the page shows on demand only."""
-        page: dict[str, Any] = await self.state(room)
+        page: dict[str, Any] = await self.state(session)
         found: list[dict[str, Any]] = page["messages"]
         while page["has_older"]:
-            page = (await self.client.get(f"/chat/c/{room}/older?before={found[0]['order']}")).json()
+            page = (await self.client.get(f"/chat/c/{session}/older?before={found[0]['order']}")).json()
             found = [*page["messages"], *found]
         return found
 
     @asynccontextmanager
     async def events(
-        self, room: str = "main", after: str | None = None
+        self, session: str = "main", after: str | None = None
     ) -> AsyncIterator[AsyncIterator[tuple[str, dict[str, Any]]]]:
         headers = {"last-event-id": after} if after else {}
-        async with self.client.stream("GET", f"/chat/c/{room}/events", headers=headers) as response:
+        async with self.client.stream("GET", f"/chat/c/{session}/events", headers=headers) as response:
             assert response.status_code == 200, response.status_code
             yield _parsed(response)
 

@@ -25,10 +25,10 @@ def test_the_order_is_summary_pinned_active_tail() -> None:
     said = talk(state, 12, pinned=2)
     state.watch.subgoals.push_active("the newest half", 6)
     state.watch.subgoals.extend_active(10)
-    freed = replace_oldest(
-        state, 9, "what was", label="[s]", rung="hard", tokens_before=1, mechanical=False
+    reclaimed = replace_oldest(
+        state, 9, "what was", label="[s]", stage="hard", tokens_before=1, mechanical=False
     )  # fmt: skip
-    assert freed.count == 5
+    assert reclaimed.count == 5
     messages = state.window.messages
     assert messages[0].content == "[s]\nwhat was"
     assert messages[1:] == [said[2], *said[6:12]], "the very same messages"

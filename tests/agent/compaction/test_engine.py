@@ -13,7 +13,7 @@ from agent.compaction.asking import Question
 from agent.compaction.deferred import read_summaries
 from agent.compaction.engine import Engine
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings
-from agent.compaction.state import CompactionState, Load, Options
+from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.core.context_events import (
     AutoCompactCircuitBreakerTripped,
     CompactComplete,
@@ -93,8 +93,8 @@ class Life:
         self.turns = 0
         self.calls = 0
 
-    def load(self, *, first: bool = True) -> Load:
-        return Load(fixed=100, scale=1.0, window=W, room=9_500, first=first)
+    def load(self, *, first: bool = True) -> ContextUsage:
+        return ContextUsage(fixed=100, scale=1.0, window=W, room=9_500, first=first)
 
     @property
     def tokens(self) -> int:
@@ -157,7 +157,7 @@ async def test_a_hard_compaction_puts_summary_pinned_and_tail(caplog: pytest.Log
     assert len(contents) == 8
     record = life.state.window[0].message.parts[1]
     assert isinstance(record, CompactionPart)
-    assert (record.summary, record.messages, record.rung, record.mechanical) == (SUMMARY, 25, "hard", False)
+    assert (record.summary, record.messages, record.stage, record.mechanical) == (SUMMARY, 25, "hard", False)
     assert life.state.window[0].message.role == "user"
     assert not life.state.window[0].message.user_visible
     (done,) = life.of(CompactComplete)
@@ -202,7 +202,7 @@ async def test_who_listens_hears_of_it_before_it_begins_and_holds_nothing_up() -
     def hear(event: Event) -> None:
         sizes.append((type(event), len(life.state.window)))
 
-    life.engine._compactor._publish = hear
+    life.engine._llm_stages._publish = hear
     await life.engine.before_call(life.load())
     assert sizes[0] == (CompactTriggered, 31)
     assert sizes[-1][0] is CompactComplete
@@ -338,7 +338,7 @@ class TestFailure:
         async def chatty(question: Question) -> str:
             return "Sure, here you go!"
 
-        life.engine._compactor._ask = chatty
+        life.engine._llm_stages._ask = chatty
         life.talk(30, 310)
         life.begin()
         await life.engine.before_call(life.load())

@@ -11,13 +11,13 @@ from agent.compaction.consolidation import facts_in, should_auto_consolidate, st
 from agent.compaction.engine import Engine
 from agent.compaction.focus import LABEL, Focus, entries_of, harmless, knowledge, knowledge_in
 from agent.compaction.settings import CompressionSettings, FocusSettings, MemorySettings
-from agent.compaction.state import CompactionState, Load, Options
+from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.core.errors import ToolError
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message, ToolResult, ToolUse, text_message
 
 SETTINGS = FocusSettings(enabled=True, min_messages_per_focus=4)
-LOAD = Load(fixed=0, scale=1.0, window=100_000, room=70_000, first=True)
+LOAD = ContextUsage(fixed=0, scale=1.0, window=100_000, room=70_000, first=True)
 
 
 class Conversation:

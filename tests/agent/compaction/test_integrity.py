@@ -79,7 +79,7 @@ async def test_they_are_looked_for_after_every_hard_compaction_and_every_fold(fa
     folded.state.window.defer(2, "short")
     folded.state.window.append(results("gone"))
     folded.begin()
-    folded.engine._trimmer.fold(folded.load(), None)
+    folded.engine._rule_stages.apply_summaries(folded.load(), None)
     assert [message.role for message in folded.state.window.messages] == ["user", "assistant", "user"]
     assert orphans_in(folded.state.window) == []
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.compaction.ladder import BY_MODEL, Limits, Standing, Step, limits_for, next_step, order_of
+from agent.compaction.ladder import BY_MODEL, Limits, PolicyInput, Step, limits_for, next_step, order_of
 from agent.compaction.settings import MemorySettings
 from agent.turn.settings import ContextSettings
 
 LIMITS = limits_for(200_000, 177_000, MemorySettings(), reserve_floor=4_000, flush_threshold=8_000)
-READY = Standing(
+READY = PolicyInput(
     level="safe",
     first=True,
     may_ask=True,
@@ -26,7 +26,7 @@ READY = Standing(
 BY_RULE = [Step.PRUNE, Step.MID, Step.MICROCOMPACT]  # of the rungs that nothing has been prepared for
 
 
-def steps(tokens: int, standing: Standing = READY, limits: Limits = LIMITS) -> list[Step]:
+def steps(tokens: int, standing: PolicyInput = READY, limits: Limits = LIMITS) -> list[Step]:
     """The rungs of a pass in which none frees anything."""
     done: list[Step] = []
     while (step := next_step(tokens, done, limits, standing)) is not None:
@@ -112,7 +112,7 @@ def test_inside_a_tool_loop_no_model_is_asked() -> None:
         pytest.param(replace(READY, hard_ready=False), id="the hard rung cools down"),
     ],
 )
-def test_what_is_not_allowed_gives_way_to_the_digest(standing: Standing) -> None:
+def test_what_is_not_allowed_gives_way_to_the_digest(standing: PolicyInput) -> None:
     called = steps(190_000, standing)
     assert not BY_MODEL & set(called)
     assert called[-1] is Step.DIGEST
@@ -133,7 +133,7 @@ def test_flush(tokens: int, flushed: bool) -> None:
 @given(
     st.integers(0, 300_000),
     st.builds(
-        Standing,
+        PolicyInput,
         level=st.sampled_from(["off", "safe", "full"]),
         first=st.booleans(),
         may_ask=st.booleans(),
@@ -146,7 +146,7 @@ def test_flush(tokens: int, flushed: bool) -> None:
     st.sampled_from([2_000, 8_000, 32_000, 128_000, 200_000, 2_000_000]),
 )
 @pytest.mark.requirement("G-31")
-def test_the_order_holds_and_one_model_at_most(tokens: int, standing: Standing, window: int) -> None:
+def test_the_order_holds_and_one_model_at_most(tokens: int, standing: PolicyInput, window: int) -> None:
     room = window - min(20_000, window // 4) - min(3_000, window // 16)
     limits = limits_for(window, room, MemorySettings(), reserve_floor=4_000, flush_threshold=8_000)
     called = steps(tokens, standing, limits)

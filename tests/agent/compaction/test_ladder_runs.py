@@ -21,7 +21,7 @@ from agent.compaction.integrity import mend, orphans_in
 from agent.compaction.ladder import Step, order_of
 from agent.compaction.pairs import repaired
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings, StrategyName
-from agent.compaction.state import CompactionState, Load, Options
+from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.compaction.subgoal_watch import MOST_ACTIVE
 from agent.compaction.subgoals import Subgoals
 from agent.compaction.tiers import Tier
@@ -254,8 +254,8 @@ class Lives(RuleBasedStateMachine):
         self.said[id] = Message(role=role, parts=parts, id=id, pinned=pinned, created_at=MOMENT)
         self.state.window.append(self.said[id])
 
-    def _load(self, *, first: bool) -> Load:
-        return Load(fixed=FIXED, scale=1.0, window=self.window, room=int(self.window * 0.7), first=first)
+    def _load(self, *, first: bool) -> ContextUsage:
+        return ContextUsage(fixed=FIXED, scale=1.0, window=self.window, room=int(self.window * 0.7), first=first)
 
     def _wait(self, awaitable: Awaitable[object]) -> object:
         async def wait() -> object:
@@ -278,11 +278,11 @@ def _step(event: Event) -> Step | None:
             return Step.PRUNE
         case MidCompactLayer1Ran() | MidCompactLayer2Ran():
             return Step.MID
-        case CompactComplete(rung="high"):
+        case CompactComplete(stage="high"):
             return Step.HIGH
-        case CompactComplete(rung="hard"):
+        case CompactComplete(stage="hard"):
             return Step.HARD
-        case CompactComplete(rung="digest"):
+        case CompactComplete(stage="digest"):
             return Step.DIGEST
         case _:
             return None

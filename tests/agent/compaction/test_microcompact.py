@@ -39,11 +39,11 @@ def results(state: CompactionState) -> list[str]:
 @pytest.mark.requirement("R-05", "R-06", "R-07", "B-21")
 def test_all_but_the_newest_three_are_cleared_and_a_second_run_frees_nothing() -> None:
     state = state_with(*(pair(number) for number in range(5)))
-    freed = microcompact(state, Options())
+    reclaimed = microcompact(state, Options())
     assert results(state) == [CLEARED, CLEARED, LONG, LONG, LONG]
     assert CLEARED == "[Old tool result content cleared]"
-    assert freed.count == 2
-    assert freed.raw > 0
+    assert reclaimed.count == 2
+    assert reclaimed.raw > 0
     assert microcompact(state, Options()).count == 0
     assert [entry.stored.content for entry in state.window if entry.is_cleared] == [
         f"[tool_result: c{number}]\n{LONG}" for number in range(2)

@@ -9,7 +9,7 @@ from agent.compaction.asking import Question
 from agent.compaction.engine import Engine
 from agent.compaction.settings import CompressionSettings, MemorySettings, MicrocompactSettings, SidequestSettings
 from agent.compaction.sidequest import EVICTED, cursors_in, is_due, named_in
-from agent.compaction.state import CompactionState, Load, Options
+from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.compaction.subgoals import Subgoals
 from agent.compaction.tiers import NoTiers
 from agent.core.ids import ConversationId, RunId
@@ -17,7 +17,7 @@ from agent.core.messages import Message, ToolResult, ToolUse, text_message
 from agent.memory.retention import retention
 
 SETTINGS = SidequestSettings(enabled=True, interval_turns=2, min_cursor_tokens=50)
-LOAD = Load(fixed=0, scale=1.0, window=100_000, room=70_000, first=True)
+LOAD = ContextUsage(fixed=0, scale=1.0, window=100_000, room=70_000, first=True)
 
 
 def conversation(*sizes: int, pinned: int | None = None) -> CompactionState:

@@ -15,7 +15,7 @@ from agent.compaction.blocks import Block, Scene, evicted
 from agent.compaction.relevance import frequencies, similarity
 from agent.compaction.scoring import marginal_gains, redundancies
 from agent.compaction.settings import CompressionSettings, MemorySettings, SidequestSettings, StrategyName
-from agent.compaction.state import CompactionState, Load, Options
+from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.compaction.strategies import STRATEGIES, strategy_for
 from agent.compaction.tiers import NoTiers, Tier, Tiers
 from agent.compaction.window import Window
@@ -103,9 +103,9 @@ def test_whoever_scores_the_lowest_go_first_and_no_more_than_is_needed(
     taken = [cleared.position for cleared in evicted(found, scores, need).results]
     may_go = sorted((score, position) for position, score in enumerate(scores) if score is not None)
     assert taken == [position for _, position in may_go[: len(taken)]], "in the order of their scores, then of age"
-    freed = [found[position].tokens for position in taken]
-    assert sum(freed[:-1]) < need or not freed
-    assert sum(freed) >= need or len(taken) == len(may_go), "as many as it takes, where there are so many"
+    reclaimed = [found[position].tokens for position in taken]
+    assert sum(reclaimed[:-1]) < need or not reclaimed
+    assert sum(reclaimed) >= need or len(taken) == len(may_go), "as many as it takes, where there are so many"
 
 
 @pytest.mark.requirement("H-26")
@@ -203,7 +203,7 @@ async def lag_of_pruning(window: Window) -> float:
     state = CompactionState(count=lambda message: 100)
     state.window = window
     memory = MemorySettings(compression=CompressionSettings(pruning_strategy="mig"), prune_protect_tokens=0)
-    load = Load(fixed=0, scale=1.0, window=10_000, room=7_000, first=True)
+    load = ContextUsage(fixed=0, scale=1.0, window=10_000, room=7_000, first=True)
     lags: list[float] = []
 
     async def beat() -> None:
@@ -214,8 +214,8 @@ async def lag_of_pruning(window: Window) -> float:
 
     async with anyio.create_task_group() as group:
         group.start_soon(beat)
-        freed = await rungs.prune(state, Options(memory=memory), 1, load, len)
+        reclaimed = await rungs.prune(state, Options(memory=memory), 1, load, len)
         group.cancel_scope.cancel()
-    assert freed.count == 1
+    assert reclaimed.count == 1
     assert len(lags) > 5, "it beat all the while"
     return sorted(lags)[int(len(lags) * 0.99)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.compaction.changes import Change, Cleared, Clearing, Drain, Fold, Folded, Replacement
+from agent.compaction.changes import AppliedSummaries, AppliedSummary, Change, Cleared, Clearing, Drain, Replacement
 from agent.compaction.subgoals import Subgoal, Subgoals
 from agent.compaction.tiers import Tier
 from agent.core.messages import text_message
@@ -82,14 +82,14 @@ def test_after_a_drain_the_active_messages_stand_behind_the_pinned_ones() -> Non
 @pytest.mark.requirement("Z-44", "Z-52", "H-05", "H-32")
 def test_after_a_fold_everything_behind_a_pair_moves_down() -> None:
     subgoals = registry(("book", 0, 6), ("pay", 6, 8))
-    subgoals.follow(Fold(pairs=(folded(1), folded(4))))
+    subgoals.follow(AppliedSummaries(pairs=(folded(1), folded(4))))
     assert spans_of(subgoals) == [("book", "completed", 0, 4), ("pay", "active", 4, 6)]
 
 
 @pytest.mark.requirement("H-14")
 def test_of_a_pair_that_became_one_the_active_half_counts() -> None:
     subgoals = registry(("book", 0, 2), ("pay", 2, 5))
-    subgoals.follow(Fold(pairs=(folded(1),)))
+    subgoals.follow(AppliedSummaries(pairs=(folded(1),)))
     assert [subgoals.subgoal_state(position) for position in range(4)] == ["completed", "active", "active", "active"]
 
 
@@ -110,8 +110,8 @@ def test_a_bookmark_moves_with_its_message_or_to_the_next_that_stays() -> None:
     assert subgoals.bookmark == 1
 
 
-def folded(request: int) -> Folded:
-    return Folded(request=request, response=request + 1, summary=SUMMARY)
+def folded(request: int) -> AppliedSummary:
+    return AppliedSummary(request=request, response=request + 1, summary=SUMMARY)
 
 
 @dataclass(eq=False)
@@ -143,7 +143,7 @@ def changes(size: int) -> st.SearchStrategy[Change]:
     @st.composite
     def folds(draw: st.DrawFn) -> Change:
         requests = sorted(draw(st.sets(st.integers(0, size - 2), max_size=4))) if size > 1 else []
-        return Fold(pairs=tuple(folded(request) for request in _apart(requests)))
+        return AppliedSummaries(pairs=tuple(folded(request) for request in _apart(requests)))
 
     return st.one_of(
         drains(),
@@ -166,7 +166,7 @@ def followed(messages: list[Tagged], change: Change) -> list[Tagged]:
     match change:
         case Clearing() | Replacement():
             return messages
-        case Fold():
+        case AppliedSummaries():
             after = list(messages)
             for pair in reversed(change.pairs):
                 request, response = after[pair.request : pair.response + 1]

@@ -62,7 +62,7 @@ async def test_other_strategies_ask_for_none(strategy: str) -> None:
 async def pruned(life: Asked, say: str) -> list[str]:
     """What pruning takes first after these words, by the first word of each."""
     life.begin(say)
-    await life.engine._trimmer.prune(life.load(), life.options, None, 1_000)
+    await life.engine._rule_stages.prune(life.load(), life.options, None, 1_000)
     return [entry.stored.tool_results[0].content.split()[0] for entry in life.state.window if entry.is_cleared]
 
 

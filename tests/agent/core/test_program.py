@@ -43,7 +43,7 @@ def test_another_program_of_that_name_on_the_path_is_not_it(work: Path, tmp_path
 def test_elsewhere_its_whole_path_is_typed_but_not_told_to_strangers(work: Path, here: str) -> None:
     script = work / ".venv/bin/tieline"
     assert spelled(script, found=None, here=Path(here)) == str(script)
-    assert spelled(script, found=None, here=Path(here), to_strangers=True) == "tieline"
+    assert spelled(script, found=None, here=Path(here), to_unpaired=True) == "tieline"
 
 
 def test_this_very_program_can_be_typed_here() -> None:

@@ -15,7 +15,7 @@ from agent.goals.telling import no_buttons
 from agent.ledger import rows
 from agent.ledger.bills import Entry
 from agent.ledger.spending import Limit, Spending
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.providers.provider import Prices, Usage
 from agent.storage import conversation_rows
 from agent.storage.database import Database
@@ -105,7 +105,7 @@ async def test_what_a_dead_process_spent_counts_before_the_next_turn(world: Goal
     lost = Entry(
         call="lost",
         at=1,
-        bill=Bill(purpose="turn", conversation=world.key, goal=str(goal.id)),
+        attribution=CostAttribution(purpose="turn", conversation=world.key, goal=str(goal.id)),
         provider="worker",
         model="m",
         prompt=10_000,
@@ -322,7 +322,7 @@ async def test_after_a_death_it_is_an_orphan_told_once_and_can_be_resumed(databa
     assert len(world.worker.requests) == 2  # nothing goes on by itself
     assert (goal.status, (await world.auto()).state) == ("paused", "orphaned")
     assert [say.kind for say in await world.told()] == ["notice"]
-    assert [each.id for each in await world.goals.fleet(world.key)] == [goal.id]
+    assert [each.id for each in await world.goals.subagent_registry(world.key)] == [goal.id]
     await world.goals.resume(world.key, None, autonomous=True)
     assert (await world.live()).status == "completed"
 

@@ -8,15 +8,15 @@ import anyio
 from sqlalchemy import Connection
 
 from agent.core.goal_events import GoalMoved
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.goals import store
-from agent.goals.desk import Goals
+from agent.goals.desk import GoalService
 from agent.goals.settings import GoalSettings
 from agent.goals.stored import Auto, Goal, Owner
 from agent.inbox import Work
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.inbox_rows import InboxRow
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.turn.settings import AgentSettings, Settings
 from tests.agent.world import ANN, World
 from tests.fakes.provider import Script, ScriptedProvider, says
@@ -42,8 +42,10 @@ class GoalWorld(World):
         self.worker = ScriptedProvider(name="worker")
         self.supervisor = ScriptedProvider(name="supervisor", otherwise=verdict(False), sorts=False)
         super().__init__(*args, self.worker, self.supervisor, settings=settings or allowed(), **more)
-        self.rung: list[str] = []
-        self.goals = Goals(self.database, self.clock, settings=lambda: self.settings.agent.goal, wake=self.rung.append)
+        self.stage: list[str] = []
+        self.goals = GoalService(
+            self.database, self.clock, settings=lambda: self.settings.agent.goal, wake=self.stage.append
+        )
 
     async def start(self, text: str = "tidy up the wiki", **more: Any) -> Goal:
         """Ask for a goal that is worked on by itself."""
@@ -76,7 +78,7 @@ class GoalWorld(World):
         next_at = await self._next()
         if next_at is None:
             return False
-        self.clock.advance((next_at - to_us(self.clock.now())) / 1_000_000 + 0.001)
+        self.clock.advance((next_at - to_timestamp(self.clock.now())) / 1_000_000 + 0.001)
         return True
 
     async def goal(self, id: int | None = None) -> Goal:
@@ -97,7 +99,7 @@ class GoalWorld(World):
         moves = [event.state for event in self.events if isinstance(event, GoalMoved)]
         return [state for index, state in enumerate(moves) if index == 0 or moves[index - 1] != state]
 
-    async def told(self) -> list[Say]:
+    async def told(self) -> list[OutgoingMessage]:
         """What was said to people, oldest first."""
         rows = await self.database.read(lambda conn: outbox_rows.open_rows(conn, self.key))
         return [row.say for row in rows]
@@ -105,15 +107,15 @@ class GoalWorld(World):
     async def put(self, goal: Goal, **auto: Any) -> None:
         """Set the goal's session of work by itself to that."""
         changed = replace(goal, auto=replace(self._auto(goal), **auto))
-        await self.database.write(lambda conn: store.save(conn, changed, to_us(self.clock.now())))
+        await self.database.write(lambda conn: store.save(conn, changed, to_timestamp(self.clock.now())))
 
     async def _due(self) -> InboxRow | None:
-        now = to_us(self.clock.now())
+        now = to_timestamp(self.clock.now())
         rows = await self.database.write(lambda conn: inbox_rows.due(conn, self.key, now=now))
         return rows[0] if rows else None
 
     async def _next(self) -> int | None:
-        now = to_us(self.clock.now())
+        now = to_timestamp(self.clock.now())
         return await self.database.read(lambda conn: inbox_rows.next_due(conn, now))
 
     async def _work(self, row: InboxRow) -> Work:

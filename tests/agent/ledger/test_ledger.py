@@ -16,8 +16,8 @@ from agent.ledger.spending import Account, Limit, OverBudget, Unpriced
 from agent.providers.metering import Spent
 from agent.providers.provider import MOST_TOKENS, Prices, Request, SystemPrompt, Usage
 from agent.storage.database import Database
-from agent.storage.moments import to_us
-from tests.agent.ledger.world import ANN, CHAT, DEAR, PAID, LedgerWorld, bill, request
+from agent.storage.moments import to_timestamp
+from tests.agent.ledger.world import ANN, CHAT, DEAR, PAID, LedgerWorld, attribution, request
 from tests.fakes.provider import ScriptedProvider
 from tests.fakes.waiting import until
 
@@ -42,14 +42,19 @@ async def test_a_call_is_entered_with_all_that_is_known_of_it(world: LedgerWorld
     await world.ledger.flush()
     [entry] = await world.entries()
     assert (entry.prompt, entry.output, entry.cost_usd, entry.estimated) == (3, 4, 7.0, False)
-    assert (entry.bill.person, entry.bill.job, entry.bill.goal, entry.bill.purpose) == (ANN, "daily", "g1", "judge")
-    assert (entry.provider, entry.model, entry.at) == ("main", "scripted-1", to_us(world.clock.now()))
+    assert (entry.attribution.person, entry.attribution.job, entry.attribution.goal, entry.attribution.purpose) == (
+        ANN,
+        "daily",
+        "g1",
+        "judge",
+    )
+    assert (entry.provider, entry.model, entry.at) == ("main", "scripted-1", to_timestamp(world.clock.now()))
     [billed] = [event for event in world.events if isinstance(event, CallBilled)]
     assert (billed.purpose, billed.prompt, billed.cost_usd) == ("judge", 3, 7.0)
 
 
 async def test_a_refused_attempt_is_no_call(world: LedgerWorld) -> None:
-    reserved = await world.ledger.reserve(bill(), PAID, request(5), 10)
+    reserved = await world.ledger.reserve(attribution(), PAID, request(5), 10)
     reserved.settle(Spent(provider="main", model="m", usage=Usage(), cost_usd=0.0, estimated=False))
     await world.restart()
     assert await world.entries() == []
@@ -96,8 +101,8 @@ async def test_it_writes_by_itself_as_long_as_it_runs(world: LedgerWorld) -> Non
 async def test_a_kill_loses_no_call(anywhere: LedgerWorld) -> None:
     """What had ended is exact, what was under way an estimate; a second start adds nothing."""
     await anywhere.call(5, 6)
-    await anywhere.ledger.reserve(bill(), PAID, request(100), 40)
-    refused = await anywhere.ledger.reserve(bill(), PAID, request(100), 1)
+    await anywhere.ledger.reserve(attribution(), PAID, request(100), 40)
+    refused = await anywhere.ledger.reserve(attribution(), PAID, request(100), 1)
     refused.release()
     for _ in range(2):
         await anywhere.restart()
@@ -115,7 +120,7 @@ async def test_a_line_that_the_crash_cut_off_is_left_out(world: LedgerWorld) -> 
 
 async def test_the_journal_stays_short_and_private(world: LedgerWorld) -> None:
     journal = world.home / "ledger.journal"
-    under_way = await world.ledger.reserve(bill(), PAID, request(1), 7)
+    under_way = await world.ledger.reserve(attribution(), PAID, request(1), 7)
     for number in range(400):
         await world.call(1, 1, inbox_id=number)
         mine = world.ledger.unwritten(number)
@@ -164,7 +169,7 @@ async def test_a_restart_knows_what_was_spent_and_approved(database: Database, t
     standing = await world.ledger.budgets.approve(account, by="telegram:1")
     assert (standing.usd, standing.spent_usd, standing.approvals) == (15.0, 8.0, 1)
     await world.restart()
-    [again] = world.ledger.budgets.standings(bill(), "main")
+    [again] = world.ledger.budgets.standings(attribution(), "main")
     assert (again.usd, again.spent_usd, again.spent_tokens, again.approvals) == (15.0, 8.0, 8, 1)
     await world.call(3, 4)
     with pytest.raises(OverBudget):
@@ -226,7 +231,7 @@ async def test_what_is_set_aside_for_a_call(
     provider = ScriptedProvider(prices=Prices(input=1e6, output=1e6, **tiers), max_tokens=bound)
     asked = Request(system=SystemPrompt(""), messages=())
     with pytest.raises(OverBudget) as caught:
-        await world.ledger.reserve(bill(), provider, asked, 10)
+        await world.ledger.reserve(attribution(), provider, asked, 10)
     assert caught.value.needed == needed
 
 
@@ -258,7 +263,7 @@ async def test_usage_adds_up_by_session_and_by_day(anywhere: LedgerWorld) -> Non
         await anywhere.call(10, 5, provider=provider, estimated=estimated, session=f"s{number % 2}")
         anywhere.clock.advance(43_200)
     await anywhere.ledger.flush()
-    since = to_us(anywhere.clock.now()) - 86_400_000_000
+    since = to_timestamp(anywhere.clock.now()) - 86_400_000_000
     whole = UsageTotals(calls=3, prompt=30, output=15, cost_usd=30.0, unpriced=1, estimated=1)
     assert await anywhere.database.read(rows.totals) == whole
     assert (

@@ -6,11 +6,11 @@ import pytest
 
 from agent.core.errors import ProviderUnpriced
 from agent.ledger.accounts import Sum
-from agent.ledger.purses import Allowance, Purse, PurseEmpty, Purses
+from agent.ledger.purses import Allowance, CapReached, SpendingCap, SpendingCaps
 
 
-def purse(allowance: Allowance, spent: dict[str, Any]) -> Purse:
-    return Purse("1", allowance, Sum(**spent))
+def spending_cap(allowance: Allowance, spent: dict[str, Any]) -> SpendingCap:
+    return SpendingCap("1", allowance, Sum(**spent))
 
 
 @pytest.mark.parametrize(
@@ -30,25 +30,25 @@ def purse(allowance: Allowance, spent: dict[str, Any]) -> Purse:
 def test_a_call_passes_if_the_goal_can_pay_for_it(
     allowance: Allowance, spent: dict[str, Any], usd: float | None, tokens: int, refused: str | None
 ) -> None:
-    found = purse(allowance, spent)
+    found = spending_cap(allowance, spent)
     if refused is None:
         found.check(usd=usd, tokens=tokens)
         return
-    with pytest.raises(PurseEmpty) as raised:
+    with pytest.raises(CapReached) as raised:
         found.check(usd=usd, tokens=tokens)
     assert raised.value.unit == refused
     assert isinstance(raised.value, ProviderUnpriced) == (usd is None and refused == "usd"), "another may have a price"
 
 
 def test_opening_it_again_forgets_nothing_that_was_spent_a_moment_ago() -> None:
-    purses = Purses()
-    purses.open("1", Allowance(tokens=100), usd=0.0, tokens=10)
-    first = purses.find("1")
+    spending_caps = SpendingCaps()
+    spending_caps.open("1", Allowance(tokens=100), usd=0.0, tokens=10)
+    first = spending_caps.find("1")
     assert first is not None
     first.sum.tokens += 30  # not in the database yet
-    purses.open("1", Allowance(tokens=200), usd=0.0, tokens=20)
-    second = purses.find("1")
+    spending_caps.open("1", Allowance(tokens=200), usd=0.0, tokens=20)
+    second = spending_caps.find("1")
     assert second is not None
     assert (second.sum.tokens, second.allowance.tokens) == (40, 200)
-    purses.close("1")
-    assert purses.find("1") is None
+    spending_caps.close("1")
+    assert spending_caps.find("1") is None

@@ -8,14 +8,14 @@ import pytest
 
 from agent.ledger import table
 from agent.ledger.bills import Entry
-from tests.agent.ledger.world import bill
+from tests.agent.ledger.world import attribution
 
 
 def read(**more: Any) -> dict[str, str]:
     values: dict[str, Any] = {
         "call": "c1",
         "at": 1_700_000_000_123_456,
-        "bill": bill(),
+        "bill": attribution(),
         "provider": "main",
         "model": "m",
     }

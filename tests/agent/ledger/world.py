@@ -10,7 +10,7 @@ from agent.ledger import rows
 from agent.ledger.bills import Entry
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Limit, Spending
-from agent.providers.metering import Bill, Spent
+from agent.providers.metering import CostAttribution, Spent
 from agent.providers.provider import Prices, Request, SystemPrompt, Usage
 from agent.storage.database import Database
 from tests.fakes.clock import FakeClock
@@ -22,9 +22,9 @@ DEAR = Prices(input=1_000_000.0, output=1_000_000.0)  # a dollar a token
 PAID = ScriptedProvider(name="main", prices=DEAR)
 
 
-def bill(**more: Any) -> Bill:
+def attribution(**more: Any) -> CostAttribution:
     values: dict[str, Any] = {"purpose": "turn", "conversation": CHAT, "person": ANN, "inbox_id": 1}
-    return Bill(**values | more)
+    return CostAttribution(**values | more)
 
 
 def request(output: int) -> Request:
@@ -63,7 +63,7 @@ class LedgerWorld:
         self, prompt: int, output: int, *, provider: ScriptedProvider = PAID, estimated: bool = False, **more: Any
     ) -> None:
         """A call that takes just what was set aside for it."""
-        reserved = await self.ledger.reserve(bill(**more), provider, request(output), prompt)
+        reserved = await self.ledger.reserve(attribution(**more), provider, request(output), prompt)
         price = provider.prices
         reserved.settle(
             Spent(

@@ -15,17 +15,17 @@ from agent.memory.eviction import BATCH, PAUSE_S, TICK_S, Sweep
 from agent.memory.memory import Memory
 from agent.memory.records import Kept
 from agent.memory.settings import EvictionSettings
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.storage.database import Database
 from agent.storage.memory_tables import entity, memory, memory_use, relation
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
 from tests.fakes.waiting import until
 
 CHAT, OTHER = ConversationId("telegram:77"), ConversationId("telegram:88")
 ANN = PersonId("telegram:77")
-BILL = Bill(purpose="turn", conversation=CHAT)
+BILL = CostAttribution(purpose="turn", conversation=CHAT)
 
 
 class Place:
@@ -53,7 +53,7 @@ class Place:
             self.clock.advance(60)
 
     async def keep(self, thing: Kept, scope: Scope) -> None:
-        at = to_us(self.clock.now())
+        at = to_timestamp(self.clock.now())
         await self.database.write(lambda conn: rows.keep(conn, scope, [thing], self.memory.lexicon, at=at))
 
     async def swept(self) -> int:
@@ -72,7 +72,7 @@ class Place:
         return came[0]
 
     async def recall(self, words: str) -> Sequence[str]:
-        found = await self.memory.recall(words, self.scope, bill=BILL, strategy="keyword", limit=1)
+        found = await self.memory.recall(words, self.scope, attribution=BILL, strategy="keyword", limit=1)
         return [item.text for item in found.items]
 
     async def left(self, scope: Scope | None = None) -> list[str]:

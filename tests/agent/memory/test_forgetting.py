@@ -9,7 +9,7 @@ from sqlalchemy import Connection, event, insert, select, text
 
 from agent.core.ids import ConversationId, PersonId
 from agent.core.messages import TextPart
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming
 from agent.memory import forgetting, gathering, rows, traces
 from agent.memory.audience import Scope, audience_of_person
@@ -19,8 +19,8 @@ from agent.memory.target import FORGOTTEN, PAGE, Target
 from agent.storage import cleaning
 from agent.storage.database import Database
 from agent.storage.memory_tables import memory, memory_erasure
-from agent.storage.moments import to_us
-from agent.storage.payloads import decode_incoming, encode_incoming, encode_parts, encode_say
+from agent.storage.moments import to_timestamp
+from agent.storage.payloads import decode_incoming, encode_incoming, encode_outgoing, encode_parts
 from agent.storage.tables import inbox, outbox, turn
 from agent.storage.transcript_tables import message, session
 from tests.fakes.clock import FakeClock
@@ -42,7 +42,7 @@ def fill(conn: Connection, clock: FakeClock, most: int = FEW) -> None:
         there: dict[str, Any] = {"conv": place, "created_at": 1}
         words = f"my code is {SECRET} {number}" if number % 4 == 1 else f"nothing of note {number}"
         come = encode_incoming(said(text=f"asked {number}"))
-        told = encode_say(Say(text=f"told {number}"))
+        told = encode_outgoing(OutgoingMessage(text=f"told {number}"))
         parts = encode_parts((TextPart(text=words),))
         conn.execute(insert(inbox).values(**there, id=number, kind="message", dedup=str(number), payload=come,
                                           status="done"))  # fmt: skip
@@ -80,7 +80,7 @@ def left(conn: Connection) -> tuple[int, ...]:
 @pytest.mark.parametrize("cut_after", [0, 2, 5, -3, -1], ids=["at once", "early", "midway", "late", "before the end"])
 async def test_cut_off_anywhere_it_is_done_again_whole(database: Database, clock: FakeClock, cut_after: int) -> None:
     await database.write(partial(fill, clock=clock))
-    at = to_us(clock.now())
+    at = to_timestamp(clock.now())
     begun = await database.read(lambda conn: steps_now(conn, EVERYWHERE, at))
     for step in begun[:cut_after]:
         await database.write(step)

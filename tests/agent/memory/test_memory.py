@@ -21,16 +21,16 @@ from agent.memory.moving import follow
 from agent.memory.records import Edge, Kept
 from agent.memory.settings import GraphSettings, RecallSettings
 from agent.memory.vectors import AT_ONCE, Embedder, NoVectors, Vectors, nearest, unit
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.storage.database import Database
 from agent.storage.memory_tables import entity, memory, memory_vector, relation, skill_outcomes, user_model
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from tests.fakes.clock import FakeClock
 from tests.fakes.embedding import FakeEmbedder
 
 CHAT = ConversationId("telegram:77")
 ANN = PersonId("telegram:77")
-BILL = Bill(purpose="turn", conversation=CHAT)
+BILL = CostAttribution(purpose="turn", conversation=CHAT)
 
 
 class GrowingEmbedder(FakeEmbedder):
@@ -66,7 +66,7 @@ class Room:
         return id
 
     async def texts(self, query: str, **more: Any) -> Sequence[str]:
-        found = await self.memory.recall(query, more.pop("scope", self.scope), bill=BILL, limit=5, **more)
+        found = await self.memory.recall(query, more.pop("scope", self.scope), attribution=BILL, limit=5, **more)
         return [item.text for item in found.items]
 
     async def missed(self) -> list[Any]:
@@ -175,7 +175,7 @@ async def test_where_postgresql_has_pgvector_it_compares_the_same(database: Data
     await room.fact("The oven is repaired on Friday.")
     assert room.vectors is not None
     query, in_database = "the vessel", await database.write(pgvector.prepare)
-    expected = await room.vectors.search(query, room.scope, bill=BILL, most=5)
+    expected = await room.vectors.search(query, room.scope, attribution=BILL, most=5)
     held = room.vectors._held
     assert bool(held) is not in_database, "nothing is held here then"
     if in_database:
@@ -183,7 +183,7 @@ async def test_where_postgresql_has_pgvector_it_compares_the_same(database: Data
         assert await database.read(lambda conn: conn.execute(index).scalar()) == 1
     if in_database:  # vectors that were made before the extension was there
         await database.write(lambda conn: conn.execute(text("UPDATE memory_vector SET embedding = NULL")))
-        again = await room.vectors.search(query, room.scope, bill=BILL, most=5)
+        again = await room.vectors.search(query, room.scope, attribution=BILL, most=5)
         assert held, "until they are taken in they are compared here"
         assert [id for id, _ in again] == [id for id, _ in expected]
         assert [score for _, score in again] == pytest.approx([score for _, score in expected], abs=1e-6)
@@ -192,7 +192,9 @@ async def test_where_postgresql_has_pgvector_it_compares_the_same(database: Data
         assert await database.read(lambda conn: conn.execute(left).scalar_one()) == 0
     assert await room.memory.drop(room.scope, expected[0][0])
     room.vectors.forget()
-    assert expected[0][0] not in [id for id, _ in await room.vectors.search(query, room.scope, bill=BILL, most=5)]
+    assert expected[0][0] not in [
+        id for id, _ in await room.vectors.search(query, room.scope, attribution=BILL, most=5)
+    ]
 
 
 async def test_without_the_right_to_it_postgresql_compares_nothing(database: Database) -> None:
@@ -216,10 +218,10 @@ async def test_texts_that_are_compared_again_and_again_are_made_piece_by_piece(
     class Tiring(FakeEmbedder):
         """Has no time for more than one piece."""
 
-        async def embed(self, texts: Sequence[str], *, as_query: bool, bill: Bill) -> Sequence[bytes]:
+        async def embed(self, texts: Sequence[str], *, as_query: bool, attribution: CostAttribution) -> Sequence[bytes]:
             if self.texts and self.error is None:
                 self.error = NoVectors("out of time")
-            return await super().embed(texts, as_query=as_query, bill=bill)
+            return await super().embed(texts, as_query=as_query, attribution=attribution)
 
     embedder = Tiring()
 
@@ -229,13 +231,13 @@ async def test_texts_that_are_compared_again_and_again_are_made_piece_by_piece(
     vectors = Vectors(sqlite_database, current)
     texts = {f"skill{number}": f"how to do number{number}" for number in range(AT_ONCE + 8)}
     with pytest.raises(NoVectors):
-        await vectors.surely_near("number3", texts, bill=BILL)
+        await vectors.surely_near("number3", texts, attribution=BILL)
     made = len(embedder.texts)
     assert made >= AT_ONCE
     embedder.error = None
     embedder.texts.clear()
     with pytest.raises(NoVectors):
-        await vectors.surely_near("number3", texts, bill=BILL)
+        await vectors.surely_near("number3", texts, attribution=BILL)
     assert embedder.texts[:8] == list(texts.values())[AT_ONCE:], "goes on where it was"
 
 
@@ -251,7 +253,7 @@ def test_nearest_is_the_same_with_and_without_numpy() -> None:
 async def test_what_is_not_found_is_noted(database: Database, clock: FakeClock) -> None:
     room = Room(database, clock)
     scope = replace(room.scope, session="s-1")  # type: ignore[arg-type]
-    await room.memory.recall("where is the petrel " + "x" * 1000, scope, bill=BILL, limit=5, strategy="hybrid")
+    await room.memory.recall("where is the petrel " + "x" * 1000, scope, attribution=BILL, limit=5, strategy="hybrid")
     missed = await room.missed()
     assert [(row.strategy, row.error, row.session_id) for row in missed] == [
         ("semantic", "no_results", "s-1"),
@@ -280,7 +282,7 @@ async def test_vectors_that_fail_leave_the_words(database: Database, clock: Fake
 @pytest.mark.requirement("Z-137")
 async def test_a_graph_that_knows_nothing_or_fails(database: Database, clock: FakeClock) -> None:
     room = Room(database, clock, vectors=False)
-    found = await room.memory.recall("who is the sister of Ida", room.scope, bill=BILL, limit=5)
+    found = await room.memory.recall("who is the sister of Ida", room.scope, attribution=BILL, limit=5)
     assert found.strategy == "graph"
     assert found.edges == ()
 
@@ -292,7 +294,7 @@ async def test_a_graph_that_knows_nothing_or_fails(database: Database, clock: Fa
         conn.execute(text("DROP TABLE relation"))
 
     await database.write(ruin)
-    found = await room.memory.recall("who is the sister of Ida", room.scope, bill=BILL, limit=5)
+    found = await room.memory.recall("who is the sister of Ida", room.scope, attribution=BILL, limit=5)
     assert [item.text for item in found.items] == ["Ida is a sister of Ann."]
     missed = await room.missed()
     assert [row.strategy for row in missed if row.strategy == "graph"] == ["graph", "graph"]
@@ -303,7 +305,7 @@ async def test_a_graph_that_knows_nothing_or_fails(database: Database, clock: Fa
 async def test_relations_are_found_within_hops_and_above_a_confidence(database: Database, clock: FakeClock) -> None:
     room = Room(database, clock, vectors=False)
     source = await room.fact("Ida, Ann, Bob and Cem know each other.")
-    at = to_us(clock.now())
+    at = to_timestamp(clock.now())
 
     def fill(conn: Connection) -> None:
         for subject, word, other, sure in (
@@ -317,20 +319,20 @@ async def test_relations_are_found_within_hops_and_above_a_confidence(database: 
             graph_rows.join(conn, room.scope.own, edge, at=at)
 
     await database.write(fill)
-    found = await room.memory.recall("who is related to Ida?", room.scope, bill=BILL, limit=5)
+    found = await room.memory.recall("who is related to Ida?", room.scope, attribution=BILL, limit=5)
     assert [edge.text for edge in found.edges] == ["Ida Berg sister of Ann", "Ann works with Bob"]
     room.settings = MemorySettings(graph=GraphSettings(max_hops=3, min_confidence=0.1))
-    found = await room.memory.recall("who is related to Ida?", room.scope, bill=BILL, limit=5)
+    found = await room.memory.recall("who is related to Ida?", room.scope, attribution=BILL, limit=5)
     assert {edge.object for edge in found.edges} == {"Ann", "Bob", "Cem", "tea"}
     group = room.memory.scope(ConversationId("telegram:-5"), "group", ANN)
-    assert not (await room.memory.recall("who is related to Ida?", group, bill=BILL, limit=5)).edges
+    assert not (await room.memory.recall("who is related to Ida?", group, attribution=BILL, limit=5)).edges
 
     def moved(conn: Connection) -> None:
         edge = Edge(subject="Ann", word="works with", object="Dora", confidence=0.9, memory_id=source)
         graph_rows.join(conn, room.scope.own, edge, at=at, only_one=True)
 
     await database.write(moved)
-    found = await room.memory.recall("who is related to Ann?", room.scope, bill=BILL, limit=5)
+    found = await room.memory.recall("who is related to Ann?", room.scope, attribution=BILL, limit=5)
     assert "Ann works with Bob" not in [edge.text for edge in found.edges], "what is over is not followed"
     await room.memory.drop(room.scope, source)
     left = await database.read(lambda conn: [*conn.execute(select(relation.c.id)), *conn.execute(select(entity.c.id))])
@@ -420,7 +422,7 @@ async def test_a_place_that_is_renamed_keeps_what_it_knows(database: Database, c
             "The harbour password is heron."
         ]
         assert await room.texts("harbour password", scope=before, strategy=strategy) == []
-    found = await room.memory.recall("what is related to Ida?", after, bill=BILL, limit=5)
+    found = await room.memory.recall("what is related to Ida?", after, attribution=BILL, limit=5)
     assert [edge.object for edge in found.edges] == ["the boat"]
     assert await room.memory.is_off(new)
     await room.memory.set_off(old, off=False)

@@ -19,19 +19,19 @@ from agent.memory.keeping import kept_of
 from agent.memory.memory import Memory
 from agent.memory.moving import follow
 from agent.memory.settings import RecallSettings
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.sessions import store
 from agent.sessions.records import Stored
 from agent.storage.database import Database
 from agent.storage.memory_tables import memory, memory_unindexed
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.turn.backlog import Backlog
 from tests.fakes.clock import FakeClock
 
 GROUP = ConversationId("telegram:-5")
 ANN, BEN = PersonId("telegram:77"), PersonId("telegram:78")
 NAMES = {ANN: "Ann", BEN: "Ben"}
-BILL = Bill(purpose="turn", conversation=GROUP)
+BILL = CostAttribution(purpose="turn", conversation=GROUP)
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Chat:
             self.runs += 1
 
             def work(conn: Connection, line: str = line, run: int = self.runs) -> int:
-                at = to_us(self.clock.now())
+                at = to_timestamp(self.clock.now())
                 store.open_session(conn, SessionId(session), place, title=line, at=at)
                 said = text_message("user", line, created_at=self.clock.now())
                 stored = Stored(message=said, inbox_id=run, position=0, person=by)
@@ -80,7 +80,7 @@ class Chat:
 
     async def block(self, question: str, **more: str) -> str:
         scope = self.scope(**more)  # type: ignore[arg-type]
-        return await block_for(question, scope, self.memory, self.settings.recall, bill=BILL, begins=False)
+        return await block_for(question, scope, self.memory, self.settings.recall, attribution=BILL, begins=False)
 
 
 ANSWERED = ("Did you finish the painting of the lighthouse?", "Yes, last Tuesday!")

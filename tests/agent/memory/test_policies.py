@@ -15,7 +15,7 @@ from agent.memory.notes import path_of
 from agent.memory.records import Edge, Item
 from agent.memory.routing import route
 from agent.memory.showing import edge_line, fitting, line_of
-from agent.memory.words import code_in, coverage, is_about_something, pieces, telling, without_code
+from agent.memory.words import code_in, coverage, is_about_something, telling, text_pieces, without_code
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 GROUP, THREAD = ConversationId("discord:9"), ConversationId("discord:10")
@@ -103,7 +103,7 @@ def test_code_is_taken_out_of_a_message() -> None:
 
 @given(st.text(min_size=1, max_size=400), st.integers(min_value=10, max_value=60))
 def test_pieces_lose_nothing_but_spaces(text: str, longest: int) -> None:
-    cut = pieces(text, longest)
+    cut = text_pieces(text, longest)
     assert all(len(piece) <= longest for piece in cut)
     assert "".join("".join(cut).split()) == "".join(text.split())
 

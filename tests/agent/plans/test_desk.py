@@ -10,13 +10,13 @@ from agent.core.phrases import english
 from agent.goals.stored import Owner
 from agent.inbox import Incoming
 from agent.plans import store, stranded
-from agent.plans.desk import PlanRefused, Plans
+from agent.plans.desk import PlanRefused, PlanService
 from agent.plans.graph import Task
 from agent.plans.settings import PlanSettings, WorkflowSettings
 from agent.plans.stored import Plan, Status
 from agent.storage import inbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import from_us
+from agent.storage.moments import from_timestamp
 from agent.storage.payloads import encode_incoming
 from tests.fakes.clock import FakeClock
 
@@ -33,20 +33,20 @@ ANN, BOB = owner("telegram:77"), owner("telegram:78")
 
 
 @pytest.fixture
-def plans(sqlite_database: Database, clock: FakeClock) -> Plans:
-    return Plans(sqlite_database, clock, PlanSettings)
+def plans(sqlite_database: Database, clock: FakeClock) -> PlanService:
+    return PlanService(sqlite_database, clock, PlanSettings)
 
 
-async def put(plans: Plans, plan: Plan, status: Status) -> Plan:
+async def put(plans: PlanService, plan: Plan, status: Status) -> Plan:
     """As it is once it has come so far."""
     now = replace(plan, status=status, tasks=TASKS)
     await plans.database.write(lambda conn: store.save(conn, now, 1))
     return now
 
 
-async def message(plans: Plans) -> int:
+async def message(plans: PlanService) -> int:
     """A message of Ann's that is not done; its row."""
-    said = encode_incoming(Incoming(text=GOAL, received_at=from_us(1)))
+    said = encode_incoming(Incoming(text=GOAL, received_at=from_timestamp(1)))
     admitted = await plans.database.write(
         lambda conn: inbox_rows.admit(conn, conversation=GROUP, kind="message", dedup="1", payload=said, at=1)
     )
@@ -63,7 +63,7 @@ async def message(plans: Plans) -> int:
     ],
 )
 async def test_a_new_plan_takes_the_place_of_one_that_waits(
-    plans: Plans, by: Owner, decides: bool, replaced: bool
+    plans: PlanService, by: Owner, decides: bool, replaced: bool
 ) -> None:
     first = await put(plans, await plans.draft(GROUP, ANN, GOAL, origin="plan:1"), "proposed")
     if replaced:
@@ -87,7 +87,7 @@ async def test_what_the_gate_offered_outlives_a_restart_only_with_its_message(
     sqlite_database: Database, clock: FakeClock, status: Status, mode: Literal["off", "live"], ended: bool, stays: bool
 ) -> None:
     settings = PlanSettings(workflow=WorkflowSettings(mode=mode))
-    plans = Plans(sqlite_database, clock, lambda: settings)
+    plans = PlanService(sqlite_database, clock, lambda: settings)
     inbox_id = await message(plans)
     offered = await put(plans, await plans.draft(GROUP, ANN, GOAL, origin=f"gate:{inbox_id}"), status)
     if ended:
@@ -96,7 +96,7 @@ async def test_what_the_gate_offered_outlives_a_restart_only_with_its_message(
     assert (await plans.meant(GROUP, offered.id)).status == (status if stays else "cancelled")
 
 
-async def test_what_the_gate_offered_ends_with_a_dead_letter(plans: Plans) -> None:
+async def test_what_the_gate_offered_ends_with_a_dead_letter(plans: PlanService) -> None:
     inbox_id = await message(plans)
     offered = await put(plans, await plans.draft(GROUP, ANN, GOAL, origin=f"gate:{inbox_id}"), "proposed")
     await stranded.withdraw(plans, inbox_id + 1)
@@ -105,7 +105,7 @@ async def test_what_the_gate_offered_ends_with_a_dead_letter(plans: Plans) -> No
     assert (await plans.meant(GROUP, offered.id)).status == "cancelled"
 
 
-async def test_half_an_emoji_breaks_nothing(plans: Plans) -> None:
+async def test_half_an_emoji_breaks_nothing(plans: PlanService) -> None:
     made = await plans.draft(GROUP, replace(ANN, display="Ann \ud83d"), "compare the \ud83d offers", origin="plan:1")
     named = replace(TASKS[0], title="read \ud83d")
     await plans.database.write(lambda conn: store.save(conn, replace(made, status="proposed", tasks=(named,)), 1))
@@ -115,7 +115,7 @@ async def test_half_an_emoji_breaks_nothing(plans: Plans) -> None:
     )  # fmt: skip
 
 
-async def test_the_open_one_is_meant_else_the_newest(plans: Plans) -> None:
+async def test_the_open_one_is_meant_else_the_newest(plans: PlanService) -> None:
     first = await put(plans, await plans.draft(GROUP, ANN, GOAL, origin="plan:1"), "failed")
     second = await put(plans, await plans.draft(GROUP, ANN, GOAL, origin="plan:2"), "completed")
     assert (await plans.meant(GROUP, None)).id == second.id

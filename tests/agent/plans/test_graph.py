@@ -16,10 +16,10 @@ from agent.plans.graph import (
     checked,
     failed,
     finished,
-    gave_way,
     interrupted,
     may_be_cut_off,
     outlook,
+    preempted,
     resumed,
     task_of,
     tried_again,
@@ -93,7 +93,7 @@ def test_a_late_report_changes_nothing() -> None:
     tasks = aborted(begun(graph(DIAMOND), most=4)[0])
     assert finished(tasks, 1, "late", 0.0) == tasks
     assert failed(tasks, 1, "late", 0.0, strategy="abort", max_retries=3) == tasks
-    assert gave_way(tasks, 1, 0.0) == tasks
+    assert preempted(tasks, 1, 0.0) == tasks
 
 
 def test_what_was_cut_off_waits_for_a_word() -> None:
@@ -116,7 +116,7 @@ def test_a_task_is_cut_off_twice_at_most() -> None:
     tasks = graph({1: ()})
     for _ in range(2):
         assert may_be_cut_off(tasks[0])
-        tasks = gave_way(begun(tasks, most=1)[0], 1, 0.0)
+        tasks = preempted(begun(tasks, most=1)[0], 1, 0.0)
     assert not may_be_cut_off(tasks[0])
 
 

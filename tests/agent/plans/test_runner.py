@@ -28,7 +28,7 @@ class Kept:
         self.others = False
         self.subagents = FakeSubagents()
         self.token = CancelToken()
-        self.gives_way = anyio.Event()
+        self.preemptible = anyio.Event()
         self.settings = PlanSettings(give_way_secs=0.0)
 
     async def change(self, move: Move, unless_others: bool) -> Plan | None:
@@ -42,7 +42,7 @@ class Kept:
     async def run(self) -> Plan | None:
         runner = Runner(
             subagents=self.subagents, settings=self.settings, request="r", cancel=self.token, change=self.change,
-            shown=lambda plan: None, gives_way=self.gives_way,
+            shown=lambda plan: None, preemptible=self.preemptible,
         )  # fmt: skip
         with anyio.fail_after(20):
             return await runner.run()
@@ -63,7 +63,7 @@ async def test_four_at_once_and_each_is_told_what_it_needs() -> None:
     assert outlook(plan.tasks, strategy="abort") == "done"
     assert kept.subagents.most_active == 4
     assert kept.subagents.requests[0] == "r:1-sub"
-    assert "did: t1" in kept.subagents.errands[-1].context
+    assert "did: t1" in kept.subagents.subagent_tasks[-1].context
     assert all(task.cost == 0.01 for task in plan.tasks)
 
 
@@ -93,7 +93,7 @@ async def test_for_a_person_no_task_begins_and_those_that_run_are_cut_off() -> N
     kept = Kept(one(1), one(2), one(3, 1))
     kept.settings = PlanSettings(max_parallel=2, give_way_secs=0.01)
     kept.subagents.held["t2"] = anyio.Event()
-    kept.subagents.began = lambda name: kept.gives_way.set()
+    kept.subagents.began = lambda name: kept.preemptible.set()
     await kept.run()
     assert kept.states == ["completed", "pending", "pending"]
     assert [task.cut_off for task in kept.plan.tasks] == [0, 1, 0]

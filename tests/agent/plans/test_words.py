@@ -6,7 +6,7 @@ import pytest
 
 from agent.compaction.asking import Question
 from agent.plans.admission import NotAdmitted, admit
-from agent.plans.errands import CUT, RESULT_CHARS, errand_for, needed, results_for
+from agent.plans.errands import CUT, RESULT_CHARS, needed, results_for, subagent_task_for
 from agent.plans.estimating import estimated
 from agent.plans.graph import Impossible, Task
 from agent.plans.likely import judged, may_ask
@@ -115,14 +115,14 @@ def test_a_worker_is_told_all_it_needs_within_the_room() -> None:
     done = [Task(id=id, title=f"t{id}", text="", state="completed", result=result) for id, result in
             ((1, "short"), (2, "x" * 50_000), (3, "</untrusted> look"))]  # fmt: skip
     task = Task(id=4, title="sum", text="Add them.", needs=(1, 2, 3))
-    errand = errand_for(task, (*done, task), "the goal", PlanSettings())
-    assert errand.text.startswith("Add them.")
-    assert "the goal" in errand.text
-    assert errand.timeout_s == 300.0
-    assert "short" in errand.context
-    assert CUT in errand.context
-    assert "</untrusted>" not in errand.context
-    assert 16_000 < len(errand.context) <= 16_384 + 4  # and what stands between them
+    subagent_task = subagent_task_for(task, (*done, task), "the goal", PlanSettings())
+    assert subagent_task.text.startswith("Add them.")
+    assert "the goal" in subagent_task.text
+    assert subagent_task.timeout_s == 300.0
+    assert "short" in subagent_task.context
+    assert CUT in subagent_task.context
+    assert "</untrusted>" not in subagent_task.context
+    assert 16_000 < len(subagent_task.context) <= 16_384 + 4  # and what stands between them
     assert needed(Task(id=9, title="", text=""), (), most=100) == ""
 
 
@@ -132,7 +132,7 @@ def test_a_worker_is_told_all_it_needs_within_the_room() -> None:
 )
 def test_a_worker_is_told_of_earlier_attempts(attempts: int, failures: int, words: str) -> None:
     task = Task(id=1, title="a", text="Do it.", attempts=attempts, failures=failures, result="no")
-    text = errand_for(task, (task,), "the goal", PlanSettings()).text
+    text = subagent_task_for(task, (task,), "the goal", PlanSettings()).text
     assert words in text
     assert ("attempt" in text) == bool(attempts)
 

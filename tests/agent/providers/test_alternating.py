@@ -17,7 +17,7 @@ from agent.core.messages import Message, Part, TextPart, Thinking, ToolResult, T
 from agent.core.tools import ToolSpec
 from agent.providers.alternating import HEARD, Alternation
 from agent.providers.openai_requests import Dialect, Encoder
-from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.provider import Request, SystemPrompt, ToolSchema
 from agent.providers.settings import ProviderSettings
 from tests.agent.providers.test_openai import odd_server, provider_at, says
@@ -163,7 +163,7 @@ async def test_a_strict_server_is_given_what_it_wants_from_then_on(
     settings = ProviderSettings(
         name="main", type=type_, model=model, base_url=server.url + path, api_key=SecretStr(KEY)
     )
-    provider = LazyProvider(settings, Surroundings(home=tmp_path, clock=SystemClock()))
+    provider = LazyProvider(settings, ProviderDeps(home=tmp_path, clock=SystemClock()))
     asked = Request(system=SystemPrompt("s"), messages=COMPACTED, tools=TOOLS)
     for calls in (2, 3):
         heard = await hear(provider, asked)

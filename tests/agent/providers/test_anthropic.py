@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from agent.core.clock import SystemClock
 from agent.core.errors import ProviderBusy, ProviderRefused, QuotaUsedUp
 from agent.core.messages import Message, RedactedThinking, TextPart, Thinking, text_message
-from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.provider import CacheTier, RedactedThinkingDone, Request, SystemPrompt, Usage
 from agent.providers.settings import ProviderSettings
 from tests.contracts.provider_contract import KEY, asks, hear
@@ -34,7 +34,7 @@ def provider_at(url: str, home: Path, **more: Any) -> LazyProvider:
         "api_key": SecretStr(KEY),
         **more,
     }
-    return LazyProvider(ProviderSettings(**settings), Surroundings(home=home, clock=SystemClock()))
+    return LazyProvider(ProviderSettings(**settings), ProviderDeps(home=home, clock=SystemClock()))
 
 
 async def test_the_sdk_signs_the_call_and_never_repeats_it(server: LlmServer, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from agent.core.errors import (
 )
 from agent.core.ids import ConversationId
 from agent.providers.calling import Answered, Attempt, Call, Models, ModelTooSlow
-from agent.providers.metering import Bill, Reservation, Spent
+from agent.providers.metering import CostAttribution, Reservation, Spent
 from agent.providers.provider import Done, Provider, Request, SystemPrompt, TextDelta, Usage
 from agent.providers.retries import RetryPolicy
 from agent.turn.tokens import Estimator
@@ -75,7 +75,9 @@ class Counter:
         self.open = 0
         self.settled: list[Spent] = []
 
-    async def reserve(self, bill: Bill, provider: Provider, request: Request, input_tokens: int) -> Reservation:
+    async def reserve(
+        self, attribution: CostAttribution, provider: Provider, request: Request, input_tokens: int
+    ) -> Reservation:
         if provider.name == self.refuse:
             raise Refused("nothing is left")
         if provider.name in self.bars:
@@ -112,7 +114,7 @@ class House:
         call = Call(
             route=lambda: self.providers,
             prepare=lambda provider: Attempt(Request(system=SystemPrompt("s"), messages=()), 10),
-            bill=Bill(purpose="turn", conversation=ConversationId("telegram:77")),
+            attribution=CostAttribution(purpose="turn", conversation=ConversationId("telegram:77")),
             counting=Estimator(),
             silence_s=silence_s,
             stream_s=stream_s,
@@ -152,88 +154,88 @@ def provider(name: str, *scripts: Script, otherwise: Script | None = None) -> Sc
 
 @pytest.mark.requirement("B-32", "B-86", "B-87", "W-41", "R-42")
 async def test_one_provider_is_retried_by_the_policy_and_then_its_own_error_is_raised() -> None:
-    house = House(provider("a", otherwise=fails(BUSY)))
+    services = House(provider("a", otherwise=fails(BUSY)))
     with pytest.raises(ProviderBusy, match="500"):
-        await house.ask()
-    waits = [seen for seen in house.watch.seen if seen.startswith("waits")]
+        await services.ask()
+    waits = [seen for seen in services.watch.seen if seen.startswith("waits")]
     assert waits == ["waits 1.0", "waits 2.0", "waits 4.0"]
-    assert house.asked == [4]
+    assert services.asked == [4]
 
 
 async def test_a_cut_stream_is_void_and_comes_again() -> None:
-    house = House(provider("a", cut("Half"), says("Whole")))
-    answered = await house.ask()
-    assert (house.watch.text, answered.reply.text) == ("Whole", "Whole")
-    assert house.watch.seen == ["begins a", "answers a", "void", "waits 0.5", "begins a", "answers a"]
+    services = House(provider("a", cut("Half"), says("Whole")))
+    answered = await services.ask()
+    assert (services.watch.text, answered.reply.text) == ("Whole", "Whole")
+    assert services.watch.seen == ["begins a", "answers a", "void", "waits 0.5", "begins a", "answers a"]
 
 
 async def test_a_text_that_is_not_followed_by_another_stays() -> None:
-    house = House(provider("a", otherwise=cut("Half")))
+    services = House(provider("a", otherwise=cut("Half")))
     with pytest.raises(ProviderBusy):
-        await house.ask()
-    assert house.watch.text == "Half"
+        await services.ask()
+    assert services.watch.text == "Half"
 
 
 @pytest.mark.requirement("Z-33")
 @pytest.mark.parametrize("error", [ProviderRefused("400"), ContextTooLong("too long")], ids=["request", "window"])
 async def test_what_is_wrong_with_the_request_is_nobody_elses_work(error: AgentError) -> None:
-    house = House(provider("a", fails(error)), provider("b"))
+    services = House(provider("a", fails(error)), provider("b"))
     with pytest.raises(type(error)):
-        await house.ask()
-    assert house.asked == [1, 0]
+        await services.ask()
+    assert services.asked == [1, 0]
 
 
 async def test_a_refused_key_is_passed_on_at_once_and_told() -> None:
-    house = House(provider("a", otherwise=fails(BAD_KEY)), provider("b"))
-    assert (await house.ask()).reply.text == "I am b"
-    assert house.asked == [1, 1]
-    assert house.health == [("a", False)]
-    await house.ask()
-    assert house.asked == [1, 2], "it is passed over"
+    services = House(provider("a", otherwise=fails(BAD_KEY)), provider("b"))
+    assert (await services.ask()).reply.text == "I am b"
+    assert services.asked == [1, 1]
+    assert services.health == [("a", False)]
+    await services.ask()
+    assert services.asked == [1, 2], "it is passed over"
 
 
 async def test_every_one_of_the_chain_is_tried_and_then_nobody_is_left() -> None:
-    house = House(*(provider(name, otherwise=fails(BUSY)) for name in "abc"), max_retries=1)
+    services = House(*(provider(name, otherwise=fails(BUSY)) for name in "abc"), max_retries=1)
     with pytest.raises(NoProviders):
-        await house.ask()
-    assert house.asked == [2, 2, 2]
+        await services.ask()
+    assert services.asked == [2, 2, 2]
 
 
 async def test_open_circuits_do_not_silence_the_bot() -> None:
-    house = House(*(provider(name, otherwise=fails(BUSY)) for name in "ab"))
+    services = House(*(provider(name, otherwise=fails(BUSY)) for name in "ab"))
     with pytest.raises(NoProviders):
-        await house.ask()
-    asked = house.asked
+        await services.ask()
+    asked = services.asked
     with pytest.raises(NoProviders):
-        await house.ask()
-    assert house.asked == [before + 1 for before in asked], "each once, without retries"
-    house.providers[1].otherwise = says("back")
-    assert (await house.ask()).reply.text == "back", "although its time was not over"
+        await services.ask()
+    assert services.asked == [before + 1 for before in asked], "each once, without retries"
+    services.providers[1].otherwise = says("back")
+    assert (await services.ask()).reply.text == "back", "although its time was not over"
 
 
 async def test_it_goes_back_to_the_first_as_soon_as_that_answers() -> None:
     first = provider("a", otherwise=fails(BUSY))
-    house = House(first, provider("b"))
-    await house.ask()
-    assert house.health == [("a", False)]
+    services = House(first, provider("b"))
+    await services.ask()
+    assert services.health == [("a", False)]
     for _ in range(5):
-        assert (await house.ask()).provider.name == "b"
+        assert (await services.ask()).provider.name == "b"
     assert len(first.requests) == 4, "while it is open nobody asks it"
-    house.clock.advance(30)
-    assert (await house.ask()).provider.name == "b", "the probe failed"
+    services.clock.advance(30)
+    assert (await services.ask()).provider.name == "b", "the probe failed"
     assert len(first.requests) == 5, "once, without retries"
     first.otherwise = says("well again")
-    assert (await house.ask()).provider.name == "b", "open for another while"
-    house.clock.advance(30)
-    assert (await house.ask()).reply.text == "well again"
-    assert house.health == [("a", False), ("a", True)]
+    assert (await services.ask()).provider.name == "b", "open for another while"
+    services.clock.advance(30)
+    assert (await services.ask()).reply.text == "well again"
+    assert services.health == [("a", False), ("a", True)]
 
 
 async def test_a_long_wait_that_is_asked_for_is_not_waited_where_another_can_answer() -> None:
     limited = fails(ProviderBusy("429", after_s=20, limited=True))
-    house = House(provider("a", limited), provider("b"))
-    assert (await house.ask()).provider.name == "b"
-    assert house.health == [], "a rate limit is no trouble"
+    services = House(provider("a", limited), provider("b"))
+    assert (await services.ask()).provider.name == "b"
+    assert services.health == [], "a rate limit is no trouble"
     alone = House(provider("a", limited))
     assert (await alone.ask()).provider.name == "a"
     assert "waits 20.0" in alone.watch.seen
@@ -242,22 +244,22 @@ async def test_a_long_wait_that_is_asked_for_is_not_waited_where_another_can_ans
 @pytest.mark.requirement("Z-20")
 async def test_another_choice_counts_at_the_next_attempt() -> None:
     first, second = provider("a", otherwise=fails(BUSY)), provider("b")
-    house = House(first)
+    services = House(first)
 
     async def switch() -> None:
         await until(lambda: bool(first.requests))
-        house.providers = (second,)
+        services.providers = (second,)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(switch)
-        assert (await house.ask()).provider.name == "b"
+        assert (await services.ask()).provider.name == "b"
     assert len(first.requests) == 1
 
 
 @pytest.mark.requirement("R-18", "B-33")
 async def test_silence_is_a_failure_and_endless_talk_an_end() -> None:
-    house = House(provider("a", Script(chunks=(TextDelta("hm"),), stalls=True), says("now")))
-    assert (await house.ask(silence_s=0.3)).reply.text == "now"
+    services = House(provider("a", Script(chunks=(TextDelta("hm"),), stalls=True), says("now")))
+    assert (await services.ask(silence_s=0.3)).reply.text == "now"
     endless = House(provider("a", otherwise=Script(chunks=(TextDelta("and "),), stalls=True)))
     with pytest.raises(ModelTooSlow):
         await endless.ask(silence_s=30, stream_s=1.5)
@@ -271,67 +273,67 @@ async def test_loading_a_library_is_not_the_models_silence() -> None:
             await anyio.sleep(0.8)
             self.is_warm = True
 
-    house = House(Slow(name="a", otherwise=says("here")))
-    assert (await house.ask(silence_s=0.5)).reply.text == "here"
-    assert house.asked == [1]
+    services = House(Slow(name="a", otherwise=says("here")))
+    assert (await services.ask(silence_s=0.5)).reply.text == "here"
+    assert services.asked == [1]
 
 
 async def test_every_attempt_is_metered_and_settled_whatever_becomes_of_it() -> None:
     reported = Usage(prompt=7, output=3)
-    house = House(
+    services = House(
         provider("a", fails(BUSY), cut("some words"), otherwise=says("done", usage=reported)),
         meter=Counter(),
     )
-    await house.ask()
-    refused, cut_off, done = house.meter.settled
-    assert house.meter.open == 0
+    await services.ask()
+    refused, cut_off, done = services.meter.settled
+    assert services.meter.open == 0
     assert (refused.usage, refused.estimated) == (Usage(), False)
     assert cut_off.estimated
     assert cut_off.usage.output > 0
     assert (done.usage, done.estimated) == (reported, False)
-    assert house.watch.took == [cut_off, done]
+    assert services.watch.took == [cut_off, done]
 
 
 async def test_a_stop_settles_too() -> None:
-    house = House(provider("a", otherwise=Script(chunks=(TextDelta("and "),), stalls=True)))
+    services = House(provider("a", otherwise=Script(chunks=(TextDelta("and "),), stalls=True)))
     async with anyio.create_task_group() as group:
-        group.start_soon(house.ask)
-        await until(lambda: house.watch.text == "and ")
+        group.start_soon(services.ask)
+        await until(lambda: services.watch.text == "and ")
         group.cancel_scope.cancel()
-    assert house.meter.open == 0
-    assert house.meter.settled[0].estimated
+    assert services.meter.open == 0
+    assert services.meter.settled[0].estimated
 
 
 async def test_what_the_meter_refuses_is_not_asked_of_another() -> None:
-    house = House(provider("a"), provider("b"), meter=Counter(refuse="a"))
+    services = House(provider("a"), provider("b"), meter=Counter(refuse="a"))
     with pytest.raises(Refused):
-        await house.ask()
-    assert house.asked == [0, 0]
+        await services.ask()
+    assert services.asked == [0, 0]
 
 
 async def test_a_provider_that_may_spend_nothing_more_is_passed_over_and_asked_again_when_it_may() -> None:
     meter = Counter(bars="ab")
-    house = House(provider("a"), provider("b"), provider("c"), meter=meter)
-    assert (await house.ask()).provider.name == "c"
-    assert house.watch.seen == ["void", "passes a", "void", "passes b", "begins c", "answers c"]
-    assert house.asked == [0, 0, 1]
-    assert house.health == [], "nothing is wrong with them"
+    services = House(provider("a"), provider("b"), provider("c"), meter=meter)
+    assert (await services.ask()).provider.name == "c"
+    assert services.watch.seen == ["void", "passes a", "void", "passes b", "begins c", "answers c"]
+    assert services.asked == [0, 0, 1]
+    assert services.health == [], "nothing is wrong with them"
     meter.bars = ""
-    assert (await house.ask()).provider.name == "a"
+    assert (await services.ask()).provider.name == "a"
 
 
 async def test_what_is_spent_is_told_rather_than_that_nobody_answers() -> None:
     """Of a budget somebody can allow more; a provider that is down only comes back."""
-    house = House(provider("a"), provider("b", otherwise=fails(BUSY)), meter=Counter(bars="a"))
+    services = House(provider("a"), provider("b", otherwise=fails(BUSY)), meter=Counter(bars="a"))
     with pytest.raises(ProviderBarred, match="nothing is left of a"):
-        await house.ask()
-    assert house.asked == [0, 4]
+        await services.ask()
+    assert services.asked == [0, 4]
 
 
 async def test_a_stand_in_without_a_price_leaves_it_to_the_next() -> None:
-    house = House(provider("a", otherwise=fails(BUSY)), provider("b"), provider("c"), meter=Counter(unpriced="b"))
-    assert (await house.ask()).provider.name == "c"
-    assert house.asked == [4, 0, 1]
+    services = House(provider("a", otherwise=fails(BUSY)), provider("b"), provider("c"), meter=Counter(unpriced="b"))
+    assert (await services.ask()).provider.name == "c"
+    assert services.asked == [4, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -355,10 +357,10 @@ async def test_what_is_told_where_a_price_is_missing(
 async def test_what_only_a_stand_in_finds_wrong_with_the_request_is_not_told_as_its_fault() -> None:
     """Its history must not suffer for it: the chosen one has taken it so far."""
     odd = fails(RequestInvalid("400"))
-    house = House(provider("a", otherwise=fails(BUSY)), provider("b", otherwise=odd), provider("c"))
-    assert (await house.ask()).provider.name == "c"
-    assert house.asked == [4, 1, 1]
-    assert house.health == [("a", False)], "nothing is wrong with b"
+    services = House(provider("a", otherwise=fails(BUSY)), provider("b", otherwise=odd), provider("c"))
+    assert (await services.ask()).provider.name == "c"
+    assert services.asked == [4, 1, 1]
+    assert services.health == [("a", False)], "nothing is wrong with b"
     alone = House(provider("a", otherwise=fails(BUSY)), provider("b", otherwise=odd))
     for _ in range(2):
         with pytest.raises(NoProviders, match="400"):
@@ -374,21 +376,21 @@ async def test_a_stream_that_ends_without_saying_so_is_a_failed_attempt() -> Non
             if len(self.requests) > 1:
                 yield Done("end_turn")
 
-    house = House(Careless(name="a"))
-    assert (await house.ask()).reply.text == "half"
-    assert house.asked == [2]
+    services = House(Careless(name="a"))
+    assert (await services.ask()).reply.text == "half"
+    assert services.asked == [2]
 
 
 async def test_a_chain_of_three_of_which_two_fail_in_turn_answers_two_hundred_times() -> None:
     chain = [provider(name) for name in "abc"]
-    house = House(*chain)
+    services = House(*chain)
     answered = []
     for number in range(200):
         down = {"a": 20 <= number < 90, "b": 60 <= number < 140, "c": False}
         for one in chain:
             one.otherwise = fails(BUSY) if down[one.name] else says(f"I am {one.name}")
-        answered.append((await house.ask()).provider.name)
-        house.clock.advance(5)
+        answered.append((await services.ask()).provider.name)
+        services.clock.advance(5)
     assert answered[:20] == ["a"] * 20
     assert set(answered[60:90]) == {"c"}
     assert answered[-100:] == ["a"] * 100, "after its recovery the first is back"

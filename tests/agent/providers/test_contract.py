@@ -11,7 +11,7 @@ from agent.core.clock import SystemClock
 from agent.core.errors import ProviderBusy
 from agent.core.messages import text_message
 from agent.core.tools import ToolSpec
-from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
 from agent.providers.settings import ProviderSettings
 from tests.contracts.provider_contract import KEY, TOOLS, ProviderContract, Stage, WireContract, WireStage, asks, hear
@@ -51,7 +51,7 @@ async def wired(server: LlmServer, home: Path) -> AsyncIterator[Wired]:
                 **more,
                 **other,
             }
-            provider = LazyProvider(ProviderSettings(**settings), Surroundings(home=home, clock=SystemClock()))
+            provider = LazyProvider(ProviderSettings(**settings), ProviderDeps(home=home, clock=SystemClock()))
             made.append(provider)
             return provider
 
@@ -109,7 +109,7 @@ class TestDemo(ProviderContract):
     @pytest.fixture
     def stage(self, home: Path) -> Stage:
         settings = ProviderSettings(name="demo", type="demo")
-        return DemoStage(LazyProvider(settings, Surroundings(home=home, clock=SystemClock())))
+        return DemoStage(LazyProvider(settings, ProviderDeps(home=home, clock=SystemClock())))
 
 
 class ScriptedStage:

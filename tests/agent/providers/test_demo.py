@@ -13,7 +13,7 @@ from agent.goals.lifecycle import completion_pattern
 from agent.goals.settings import GoalSettings
 from agent.providers.demo_replies import Call, Conversation, Words, reply_to
 from agent.providers.demo_samples import LONG, MARKDOWN
-from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.provider import ToolSchema, Usage
 from agent.providers.settings import ProviderSettings
 from agent.tools.calculate import Calculate
@@ -119,7 +119,7 @@ def test_it_names_files() -> None:
 
 
 async def test_it_counts_all_that_a_model_would_have_to_read(tmp_path: Path) -> None:
-    demo = LazyProvider(ProviderSettings(name="demo", type="demo"), Surroundings(home=tmp_path, clock=SystemClock()))
+    demo = LazyProvider(ProviderSettings(name="demo", type="demo"), ProviderDeps(home=tmp_path, clock=SystemClock()))
     short, tools = asks("hello"), asks("hello", tools=ToolSchema(specs=tuple(SPECS.values())))
     long = replace(short, messages=(*(text_message("user", "x" * 4000),) * 3, *short.messages))
     counted = []
@@ -132,8 +132,8 @@ async def test_it_counts_all_that_a_model_would_have_to_read(tmp_path: Path) -> 
 
 async def test_the_same_question_has_the_same_answer(tmp_path: Path) -> None:
     settings = ProviderSettings(name="demo", type="demo")
-    first = LazyProvider(settings, Surroundings(home=tmp_path, clock=SystemClock()))
-    second = LazyProvider(settings, Surroundings(home=tmp_path, clock=SystemClock()))
+    first = LazyProvider(settings, ProviderDeps(home=tmp_path, clock=SystemClock()))
+    second = LazyProvider(settings, ProviderDeps(home=tmp_path, clock=SystemClock()))
     one, two = await hear(first, asks("hello")), await hear(second, asks("hello"))
     assert one.chunks == two.chunks
     assert (first.model, first.prices) == ("demo", second.prices)

@@ -20,7 +20,7 @@ from agent.providers.known_models import (
     after_telling,
     believed,
 )
-from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.provider import Request, SystemPrompt, ToolSchema
 from agent.providers.settings import ProviderSettings
 from agent.storage.database import Database
@@ -127,8 +127,8 @@ async def make(server: LlmServer, tmp_path: Path, clock: FakeClock) -> AsyncIter
     def make(models: KnownModels | None = None, **more: Any) -> LazyProvider:
         values = {"name": "main", "type": "openai", "model": "some-model", "base_url": f"{server.url}/v1", **more}
         settings = ProviderSettings(api_key=SecretStr("k"), **values)
-        surroundings = Surroundings(home=tmp_path, clock=clock, models=models or KnownModels(clock))
-        made.append(LazyProvider(settings, surroundings))
+        adapter_context = ProviderDeps(home=tmp_path, clock=clock, models=models or KnownModels(clock))
+        made.append(LazyProvider(settings, adapter_context))
         return made[-1]
 
     yield make

@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from agent.core.clock import SystemClock
-from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 from tests.contracts.provider_contract import KEY, asks, hear
 from tests.fakes.llm_server import serving_llm
@@ -44,7 +44,7 @@ async def test_what_is_set_aside_for_an_answer_is_what_is_asked_for(
             thinking=thinking,
             max_tokens=configured,
         )
-        provider = LazyProvider(settings, Surroundings(home=tmp_path, clock=SystemClock()))
+        provider = LazyProvider(settings, ProviderDeps(home=tmp_path, clock=SystemClock()))
         assert (await hear(provider, asks("hi"))).error is None
         assert server.bodies[0]["max_tokens"] == provider.max_tokens == sent
         await provider.aclose()

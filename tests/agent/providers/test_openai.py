@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from agent.core.clock import SystemClock
 from agent.core.errors import AgentError, ProviderBusy, ProviderRefused, RequestInvalid
 from agent.core.messages import FilePart, Message, TextPart, text_message
-from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.provider import Request, SystemPrompt
 from agent.providers.settings import ProviderSettings
 from tests.contracts.provider_contract import KEY, asks, hear
@@ -92,7 +92,7 @@ def refuses(message: str) -> Handler:
 @asynccontextmanager
 async def provider_at(url: str, home: Path, **more: Any) -> AsyncIterator[LazyProvider]:
     settings: dict[str, Any] = {"name": "main", "type": "openai", "model": "m", "base_url": url, **more}
-    provider = LazyProvider(ProviderSettings(**settings), Surroundings(home=home, clock=SystemClock()))
+    provider = LazyProvider(ProviderSettings(**settings), ProviderDeps(home=home, clock=SystemClock()))
     try:
         yield provider
     finally:

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from agent.core.clock import SystemClock
 from agent.core.errors import Permanent, ProviderRefused
-from agent.providers.opening import Surroundings
+from agent.providers.opening import ProviderDeps
 from agent.providers.provider import Prices
 from agent.providers.registry import Registry, UnknownProvider
 from agent.providers.settings import ProviderSettings
@@ -25,29 +25,29 @@ def demo(name: str, **more: object) -> ProviderSettings:
 
 
 @pytest.fixture
-def surroundings(tmp_path: Path) -> Surroundings:
-    return Surroundings(home=tmp_path, clock=SystemClock())
+def adapter_context(tmp_path: Path) -> ProviderDeps:
+    return ProviderDeps(home=tmp_path, clock=SystemClock())
 
 
-def pool(surroundings: Surroundings, *settings: ProviderSettings) -> Registry:
-    return Registry(settings or (demo("First"), demo("second"), demo("third")), surroundings)
+def pool(adapter_context: ProviderDeps, *settings: ProviderSettings) -> Registry:
+    return Registry(settings or (demo("First"), demo("second"), demo("third")), adapter_context)
 
 
-def test_the_default_is_the_marked_one_or_the_first(surroundings: Surroundings) -> None:
-    assert pool(surroundings).default.name == "First"
-    assert pool(surroundings, demo("a"), demo("b", default=True)).default.name == "b"
+def test_the_default_is_the_marked_one_or_the_first(adapter_context: ProviderDeps) -> None:
+    assert pool(adapter_context).default.name == "First"
+    assert pool(adapter_context, demo("a"), demo("b", default=True)).default.name == "b"
 
 
-def test_names_are_found_in_any_case(surroundings: Surroundings) -> None:
-    registry = pool(surroundings)
+def test_names_are_found_in_any_case(adapter_context: ProviderDeps) -> None:
+    registry = pool(adapter_context)
     assert registry.get("FIRST") is registry.get("first") is registry.default
     assert "Second" in registry
     assert registry.names == ("First", "second", "third")
 
 
-def test_an_unknown_name_lists_the_known_ones(surroundings: Surroundings) -> None:
+def test_an_unknown_name_lists_the_known_ones(adapter_context: ProviderDeps) -> None:
     with pytest.raises(UnknownProvider, match="unknown provider 'x'; known: First, second, third") as caught:
-        pool(surroundings).get("x")
+        pool(adapter_context).get("x")
     assert isinstance(caught.value, Permanent)
 
 
@@ -60,15 +60,15 @@ def test_an_unknown_name_lists_the_known_ones(surroundings: Surroundings) -> Non
     ],
 )
 def test_a_pool_that_contradicts_itself_is_refused(
-    surroundings: Surroundings, settings: list[ProviderSettings], words: str
+    adapter_context: ProviderDeps, settings: list[ProviderSettings], words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):
-        Registry(settings, surroundings)
+        Registry(settings, adapter_context)
 
 
 @pytest.mark.requirement("Z-02", "Z-20")
-async def test_an_override_counts_from_the_next_call_on(surroundings: Surroundings) -> None:
-    slot = ProviderSlot(pool(surroundings))
+async def test_an_override_counts_from_the_next_call_on(adapter_context: ProviderDeps) -> None:
+    slot = ProviderSlot(pool(adapter_context))
     running = slot.current()
     assert slot.override("SECOND") == Choice(provider="second", source="user")
     assert running.name == "First"
@@ -78,16 +78,16 @@ async def test_an_override_counts_from_the_next_call_on(surroundings: Surroundin
     assert slot.current().name == "First"
 
 
-def test_a_failed_override_changes_nothing(surroundings: Surroundings) -> None:
-    slot = ProviderSlot(pool(surroundings))
+def test_a_failed_override_changes_nothing(adapter_context: ProviderDeps) -> None:
+    slot = ProviderSlot(pool(adapter_context))
     slot.override("second", "admin")
     with pytest.raises(UnknownProvider):
         slot.override("nobody")
     assert slot.choice == Choice(provider="second", source="admin")
 
 
-def test_another_model_of_the_same_provider(surroundings: Surroundings) -> None:
-    registry = pool(surroundings, demo("a", model="one", context_window=5000), demo("b", model="two"))
+def test_another_model_of_the_same_provider(adapter_context: ProviderDeps) -> None:
+    registry = pool(adapter_context, demo("a", model="one", context_window=5000), demo("b", model="two"))
     slot = ProviderSlot(registry)
     assert slot.use_model("other").model == "other"
     assert (slot.current().name, slot.current().model) == ("a", "other")
@@ -100,8 +100,8 @@ def test_another_model_of_the_same_provider(surroundings: Surroundings) -> None:
 
 
 @pytest.mark.requirement("Z-70")
-def test_a_stored_choice_is_taken_up_or_silently_dropped(surroundings: Surroundings) -> None:
-    slot = ProviderSlot(pool(surroundings))
+def test_a_stored_choice_is_taken_up_or_silently_dropped(adapter_context: ProviderDeps) -> None:
+    slot = ProviderSlot(pool(adapter_context))
     assert slot.restore(Choice(provider="Second", model="m", source="admin"))
     assert slot.choice == Choice(provider="second", model="m", source="admin")
     assert not slot.restore(Choice(provider="removed", source="user"))
@@ -109,14 +109,14 @@ def test_a_stored_choice_is_taken_up_or_silently_dropped(surroundings: Surroundi
     assert slot.choice.source == "default"
 
 
-async def test_models_beyond_measure_are_forgotten(surroundings: Surroundings) -> None:
-    registry = pool(surroundings)
+async def test_models_beyond_measure_are_forgotten(adapter_context: ProviderDeps) -> None:
+    registry = pool(adapter_context)
     for number in range(200):
         registry.with_model("first", f"model-{number}")
     assert len(registry._models) <= 64
 
 
-async def test_another_model_shares_the_connections(surroundings: Surroundings) -> None:
+async def test_another_model_shares_the_connections(adapter_context: ProviderDeps) -> None:
     async with serving_llm() as server:
         settings = ProviderSettings(
             name="main",
@@ -126,7 +126,7 @@ async def test_another_model_shares_the_connections(surroundings: Surroundings) 
             prices=Prices(input=1, output=2),
             api_key=SecretStr("k"),
         )
-        registry = Registry([settings], surroundings)
+        registry = Registry([settings], adapter_context)
         other = registry.with_model("main", "gpt-other")
         assert (await hear(other, asks("hi"))).error is None
         assert (await hear(registry.default, asks("hi"))).error is None
@@ -137,8 +137,8 @@ async def test_another_model_shares_the_connections(surroundings: Surroundings) 
         await registry.aclose()
 
 
-async def test_what_a_reload_takes_out_is_closed_when_its_last_call_has_ended(surroundings: Surroundings) -> None:
-    registry = pool(surroundings, demo("a"), demo("b"))
+async def test_what_a_reload_takes_out_is_closed_when_its_last_call_has_ended(adapter_context: ProviderDeps) -> None:
+    registry = pool(adapter_context, demo("a"), demo("b"))
     kept, gone = registry.get("a"), registry.get("b")
     chunks = gone.stream(asks("echo some words"))
     await anext(chunks)
@@ -159,15 +159,15 @@ async def test_what_a_reload_takes_out_is_closed_when_its_last_call_has_ended(su
         tasks.cancel_scope.cancel()
 
 
-def test_who_stands_in(surroundings: Surroundings) -> None:
+def test_who_stands_in(adapter_context: ProviderDeps) -> None:
     own, none = demo("own", failover=("b",)), demo("none", failover=())
-    registry = Registry([demo("a"), demo("b"), own, none], surroundings, failover=["b", "a", "removed"])
+    registry = Registry([demo("a"), demo("b"), own, none], adapter_context, failover=["b", "a", "removed"])
     routes = {name: [one.name for one in registry.route(registry.get(name))] for name in registry.names}
     assert routes == {"a": ["a", "b"], "b": ["b", "a"], "own": ["own", "b"], "none": ["none"]}
 
 
-async def test_in_the_background_it_opens_what_will_be_called_and_nothing_else(surroundings: Surroundings) -> None:
-    registry = Registry([demo("a"), demo("b"), demo("c"), demo("d")], surroundings, failover=["c"])
+async def test_in_the_background_it_opens_what_will_be_called_and_nothing_else(adapter_context: ProviderDeps) -> None:
+    registry = Registry([demo("a"), demo("b"), demo("c"), demo("d")], adapter_context, failover=["c"])
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(registry.run)
         await until(lambda: registry.default.is_warm and registry.get("c").is_warm)
@@ -187,10 +187,10 @@ def test_the_registry_loads_no_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
-async def test_what_a_library_cannot_do_is_that_providers_trouble_alone(surroundings: Surroundings) -> None:
+async def test_what_a_library_cannot_do_is_that_providers_trouble_alone(adapter_context: ProviderDeps) -> None:
     odd = ProviderSettings(name="odd", type="anthropic", model="m", api_key=SecretStr("k"))
     object.__setattr__(odd, "proxy", SecretStr("proxy.local"))  # no setting; its library raises ValueError of its own
-    registry = pool(surroundings, odd, demo("sound"))
+    registry = pool(adapter_context, odd, demo("sound"))
     async with anyio.create_task_group() as group:
         group.start_soon(registry.run)
         registry.expect(registry.get("sound"))

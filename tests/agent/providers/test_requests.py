@@ -23,7 +23,7 @@ from agent.core.messages import (
 )
 from agent.core.tools import ToolSpec
 from agent.providers import anthropic_requests, openai_requests
-from agent.providers.newest import carrier, loop_start
+from agent.providers.newest import loop_start, reminder_target
 from agent.providers.openai_requests import Dialect, conceded, dialect_for
 from agent.providers.provider import CacheTier, Request, SystemPrompt, ToolSchema
 from agent.providers.tool_ids import NO_IDS, Ids, unique, wire_id, wire_name
@@ -98,11 +98,11 @@ def test_tools_are_the_same_bytes_for_the_same_schema_object(module: Any) -> Non
 
 def test_the_reminder_goes_to_the_newest_words_of_a_person() -> None:
     loop = [text_message("user", "old"), text_message("assistant", "a"), text_message("user", "new"), use(), result()]
-    assert carrier(loop) == 2
+    assert reminder_target(loop) == 2
     assert loop_start(loop) == 3
     both = user(ToolResult(tool_use_id="c1", content="done"), TextPart(text="and also"))
-    assert carrier([*loop[:4], both]) == 4
-    assert carrier([result()]) == 0
+    assert reminder_target([*loop[:4], both]) == 4
+    assert reminder_target([result()]) == 0
 
 
 NAMES = st.sampled_from(["a", "b", "c d", "x" * 60])

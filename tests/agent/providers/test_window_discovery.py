@@ -6,7 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from agent.providers.settings import MAX_WINDOW, ProviderSettings
-from agent.providers.window_discovery import Answer, Told, ask, in_list, tokens_in
+from agent.providers.window_discovery import ServerAnswer, ServerWindow, ask, in_list, tokens_in
 from tests.doubles.llm_dialects import TELLS
 from tests.fakes.llm_server import serving_llm
 from tests.program.doubles import free_port
@@ -52,7 +52,7 @@ def listed(*entries: Any) -> dict[str, Any]:
 )
 def test_in_a_list_of_models(body: Any, told: tuple[int, str, bool] | None) -> None:
     found = in_list(body, "vendor/m" if "vendor" in str(body) else "m", "/v1/models")
-    expected = None if told is None else Told(told[0], f"/v1/models {told[1]}", exact=told[2])
+    expected = None if told is None else ServerWindow(told[0], f"/v1/models {told[1]}", exact=told[2])
     assert found == expected
 
 
@@ -88,7 +88,7 @@ async def test_each_server_is_asked_where_it_tells(type_: str, tells: str, by: s
         server.double.settings["tells"] = tells
         server.double.calls.append({"body": {"model": "m"}})
         url = server.url if type_ == "anthropic" else f"{server.url}/v1"
-        assert await ask(settings(url, type=type_)) == Answer(True, Told(8192, by, exact=exact))
+        assert await ask(settings(url, type=type_)) == ServerAnswer(True, ServerWindow(8192, by, exact=exact))
         assert set(server.double.asked_window) <= {"/v1/models", "/props", "/api/show", "/api/ps", "/api/v0/models"}
 
 
@@ -100,12 +100,12 @@ def test_every_way_of_telling_is_tried() -> None:
 async def test_who_does_not_tell_is_there(tells: str) -> None:
     async with serving_llm() as server:
         server.double.settings["tells"] = tells
-        assert await ask(settings(f"{server.url}/v1")) == Answer(True, None)
+        assert await ask(settings(f"{server.url}/v1")) == ServerAnswer(True, None)
 
 
 async def test_who_is_not_there_is_no_error() -> None:
     async with serving_llm() as server:
         server.double.settings["window_away"] = True
-        assert await ask(settings(f"{server.url}/v1")) == Answer(False, None)
-    assert await ask(settings(f"http://127.0.0.1:{free_port()}/v1")) == Answer(False, None)
-    assert await ask(settings("")) == Answer(False, None), "nobody's own address"
+        assert await ask(settings(f"{server.url}/v1")) == ServerAnswer(False, None)
+    assert await ask(settings(f"http://127.0.0.1:{free_port()}/v1")) == ServerAnswer(False, None)
+    assert await ask(settings("")) == ServerAnswer(False, None), "nobody's own address"

@@ -9,7 +9,7 @@ from agent.core.clock import SystemClock
 from agent.storage.backup import back_up
 from agent.storage.database import Database
 from agent.storage.errors import BackupRefused
-from agent.storage.retries import SteadyDatabase
+from agent.storage.retries import RetryingDatabase
 from gateway.storage.inbox_view import counts
 from gateway.storage.opening import open_database
 from tests.fakes.agents import admit
@@ -59,7 +59,7 @@ async def test_a_backup_that_cannot_be_written_leaves_nothing(sqlite_database: D
 
 
 async def test_the_wrapper_that_repeats_does_not_hide_the_file(sqlite_database: Database, tmp_path: Path) -> None:
-    steady = SteadyDatabase(sqlite_database, clock=SystemClock(), on_trouble=lambda _: None)
+    steady = RetryingDatabase(sqlite_database, clock=SystemClock(), on_trouble=lambda _: None)
     assert await back_up(steady, tmp_path / "copy.db") > 0
 
 

@@ -7,19 +7,21 @@ from sqlalchemy.exc import IntegrityError
 from agent.core.ids import ConversationId
 from agent.storage.conflicts import or_ignore
 from agent.storage.database import Database
-from agent.storage.hot import Hot
+from agent.storage.hot import CompiledStatement
 from agent.storage.tables import conversation
 
 KEY = ConversationId("telegram:1")
 
 
-def statements() -> tuple[Hot, Hot, Hot, Hot]:
+def statements() -> tuple[CompiledStatement, CompiledStatement, CompiledStatement, CompiledStatement]:
     key = conversation.c.key == bindparam("which")
     return (
-        Hot(insert(conversation)),
-        Hot(or_ignore(insert(conversation)).returning(conversation.c.key)),
-        Hot(update(conversation).where(key, conversation.c.state == "open").values(epoch=conversation.c.epoch + 1)),
-        Hot(select(conversation.c.epoch).where(key)),
+        CompiledStatement(insert(conversation)),
+        CompiledStatement(or_ignore(insert(conversation)).returning(conversation.c.key)),
+        CompiledStatement(
+            update(conversation).where(key, conversation.c.state == "open").values(epoch=conversation.c.epoch + 1)
+        ),
+        CompiledStatement(select(conversation.c.epoch).where(key)),
     )
 
 
@@ -44,7 +46,7 @@ async def test_values_constants_and_counts_arrive(database: Database) -> None:
 
 async def test_rows_name_their_columns(database: Database) -> None:
     add, _, _, _ = statements()
-    both = Hot(select(conversation.c.key, conversation.c.epoch).order_by(conversation.c.key.desc()))
+    both = CompiledStatement(select(conversation.c.key, conversation.c.epoch).order_by(conversation.c.key.desc()))
 
     def work(conn: Connection) -> list[object]:
         assert list(both.rows(conn, {})) == []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.storage.moments import from_us, to_us
+from agent.storage.moments import from_timestamp, to_timestamp
 
 
 @given(st.datetimes(timezones=st.timezones()))
@@ -15,14 +15,14 @@ def test_a_moment_comes_back_to_the_microsecond(moment: datetime) -> None:
         expected = moment.astimezone(UTC)
     except OverflowError:  # the calendar ends there
         return
-    assert from_us(to_us(moment)) == expected
+    assert from_timestamp(to_timestamp(moment)) == expected
 
 
 def test_zones_do_not_matter() -> None:
     berlin = timezone(timedelta(hours=1))
-    assert to_us(datetime(1970, 1, 1, 1, 0, 0, 1, tzinfo=berlin)) == 1
+    assert to_timestamp(datetime(1970, 1, 1, 1, 0, 0, 1, tzinfo=berlin)) == 1
 
 
 def test_a_moment_without_a_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="needs a time zone"):
-        to_us(datetime(2026, 1, 1))
+        to_timestamp(datetime(2026, 1, 1))

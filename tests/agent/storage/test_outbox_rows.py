@@ -3,7 +3,7 @@
 from functools import partial
 
 from agent.core.ids import ConversationId
-from agent.core.outbox import Button, FileRef, Say
+from agent.core.outbox import Button, FileRef, OutgoingMessage
 from agent.storage import outbox_rows
 from agent.storage.database import Database
 
@@ -18,7 +18,7 @@ async def add(database: Database, text: str, *, dedup: str | None = None, chat: 
             inbox_id=None,
             part=0,
             dedup=dedup or text,
-            say=Say(text=text),
+            say=OutgoingMessage(text=text),
             at=1,
         )
     )
@@ -29,7 +29,7 @@ async def rows(database: Database) -> tuple[outbox_rows.OutboxRow, ...]:
 
 
 async def test_what_is_to_be_said_is_kept_whole_and_in_order(database: Database) -> None:
-    say = Say(
+    say = OutgoingMessage(
         text="Sure?",
         kind="notice",
         reply_to="5",

@@ -20,15 +20,15 @@ from agent.core.messages import (
     ToolResult,
     ToolUse,
 )
-from agent.core.outbox import Button, FileRef, Say
+from agent.core.outbox import Button, FileRef, OutgoingMessage
 from agent.inbox import Incoming
 from agent.storage.payloads import (
     decode_incoming,
+    decode_outgoing,
     decode_parts,
-    decode_say,
     encode_incoming,
+    encode_outgoing,
     encode_parts,
-    encode_say,
 )
 
 texts = st.text()
@@ -77,7 +77,7 @@ def test_what_came_in_comes_back_as_it_was(value: Incoming) -> None:
 
 
 def test_what_is_to_be_said_comes_back_as_it_was() -> None:
-    say = Say(
+    say = OutgoingMessage(
         text="*hi*",
         kind="notice",
         reply_to="1",
@@ -87,7 +87,7 @@ def test_what_is_to_be_said_comes_back_as_it_was() -> None:
         files=(FileRef(path="p", name="n", mime_type="m"),),
         verbatim=True,
     )
-    assert decode_say(encode_say(say)) == say
+    assert decode_outgoing(encode_outgoing(say)) == say
 
 
 def test_half_an_emoji_does_not_stop_a_message() -> None:
@@ -95,7 +95,7 @@ def test_half_an_emoji_does_not_stop_a_message() -> None:
     half = json.loads('"a\\ud83d!"')
     incoming = Incoming(text=half, received_at=datetime(2026, 1, 1, tzinfo=UTC))
     assert decode_incoming(encode_incoming(incoming)).text == "a\ufffd!"
-    assert decode_say(encode_say(Say(text=half))).text == "a\ufffd!"
+    assert decode_outgoing(encode_outgoing(OutgoingMessage(text=half))).text == "a\ufffd!"
     use = ToolUse(id="1", name="t", input={"q": [half]})
     assert decode_parts(encode_parts((use,))) == (ToolUse(id="1", name="t", input={"q": ["a\ufffd!"]}),)
 
@@ -107,11 +107,11 @@ def test_an_older_row_without_a_later_field_and_a_newer_one_with_more_are_read()
 
 
 def test_defaults_are_written_too() -> None:
-    assert json.loads(encode_say(Say(text="")))["verbatim"] is False
+    assert json.loads(encode_outgoing(OutgoingMessage(text="")))["verbatim"] is False
 
 
 @pytest.mark.parametrize("broken", ["", "{}", '{"text": 1}', '[{"kind": "sculpture"}]'])
 def test_anything_else_is_refused(broken: str) -> None:
-    for decode in (decode_incoming, decode_say, decode_parts):
+    for decode in (decode_incoming, decode_outgoing, decode_parts):
         with pytest.raises(ValidationError):
             decode(broken)

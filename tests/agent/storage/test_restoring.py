@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.core.ids import ConversationId
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.backup import back_up
 from agent.storage.errors import BackupRefused, DatabaseHeld
@@ -33,7 +33,7 @@ async def copy(tmp_path: Path) -> Path:
     await admit(database, CHAT, "waits", dedup="b")
     await database.write(
         lambda conn: outbox_rows.add(
-            conn, conversation=CHAT, inbox_id=answered, part=0, dedup="o", say=Say(text="on its way"), at=1
+            conn, conversation=CHAT, inbox_id=answered, part=0, dedup="o", say=OutgoingMessage(text="on its way"), at=1
         )
     )
     await back_up(database, tmp_path / "copy.db")

@@ -13,7 +13,7 @@ from sqlalchemy.exc import OperationalError
 from agent.core.errors import Transient
 from agent.storage.database import Database, Dialect
 from agent.storage.errors import DatabaseDamaged, StorageTrouble
-from agent.storage.retries import SteadyDatabase
+from agent.storage.retries import RetryingDatabase
 from gateway.storage.inbox_view import counts
 from gateway.storage.opening import open_database
 from tests.fakes.agents import admit
@@ -64,8 +64,8 @@ async def moving(clock: FakeClock, work: Callable[[], Any]) -> Any:
     return results[0]
 
 
-def steady(database: Database, clock: FakeClock, troubles: list[str | None]) -> SteadyDatabase:
-    return SteadyDatabase(database, clock=clock, on_trouble=troubles.append)
+def steady(database: Database, clock: FakeClock, troubles: list[str | None]) -> RetryingDatabase:
+    return RetryingDatabase(database, clock=clock, on_trouble=troubles.append)
 
 
 @pytest.mark.requirement("B-48")
@@ -145,7 +145,7 @@ async def test_damage_is_told_at_once_and_not_repeated(tmp_path: Path, clock: Fa
     damage(tmp_path / "tieline.db", "inbox")
     told: list[str] = []
     database = await open_database("sqlite:///tieline.db", tmp_path)
-    tried = SteadyDatabase(database, clock=clock, on_trouble=lambda _: None, on_damage=told.append)
+    tried = RetryingDatabase(database, clock=clock, on_trouble=lambda _: None, on_damage=told.append)
     for do in (tried.read, tried.write):
         with pytest.raises(DatabaseDamaged, match=r"tieline\.db is damaged .*tieline restore FILE"):
             await do(lambda conn: conn.execute(text("select * from inbox")).all())

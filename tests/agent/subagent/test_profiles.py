@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.assembly import house_tool_names, known_tools
+from agent.assembly import built_in_tool_names, known_tools
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.definitions import LARGEST
 from agent.subagent.profiles import Listed, Profile, Profiles
@@ -81,7 +81,7 @@ def test_a_name_is_a_name(tmp_path: Path, name: str) -> None:
 
 def test_what_is_shipped_is_sound() -> None:
     shipped = Path(__file__).parents[3] / "config" / "agents"
-    known = known_tools(house_tool_names())
+    known = known_tools(built_in_tool_names())
     (one,) = Profiles((shipped,), known_tools=known).listed()
     assert one == Listed(
         "researcher", "Looks things up in files and on the web and reports what it found, with sources."

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.assembly import house_tools
+from agent.assembly import built_in_tools
 from agent.core.clock import SystemClock
 from agent.core.framing import defused, framed, harmless
 from agent.core.ids import PersonId
@@ -44,7 +44,7 @@ def test_the_gate(risk: Risk, own: Gate | None, rules: Rules, for_good: bool, ga
 
 @pytest.mark.requirement("R-26")
 def test_each_tool_of_the_house_has_exactly_one_risk(tmp_path: object) -> None:
-    tools = house_tools(SystemClock(), Outputs(tmp_path), FakeSchedules())  # type: ignore[arg-type]
+    tools = built_in_tools(SystemClock(), Outputs(tmp_path), FakeSchedules())  # type: ignore[arg-type]
     assert [tool.spec.name for tool in tools if tool.spec.risk not in ("safe", "write")] == []
     assert {spec.risk for spec in PSEUDO_TOOLS.values()} == {"safe"}
 

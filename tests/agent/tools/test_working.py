@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.assembly import house_tool_names, house_tools
+from agent.assembly import built_in_tool_names, built_in_tools
 from agent.core.tools import Appraisal
 from agent.tools.gate import Rules, gate_for
 from agent.tools.overflow import Outputs
@@ -34,9 +34,9 @@ def reach(web: WebSettings | None = None, **more: Any) -> Reach:
 
 @pytest.mark.requirement("R-26")
 def test_every_tool_has_one_risk_and_a_name_that_an_agent_may_list() -> None:
-    tools = (*house_tools(FakeClock(), Outputs(Path("absent")), FakeSchedules()), *working_tools(reach()))
+    tools = (*built_in_tools(FakeClock(), Outputs(Path("absent")), FakeSchedules()), *working_tools(reach()))
     assert {tool.spec.name: tool.spec.risk for tool in tools if tool.spec.risk not in ("safe", "write")} == {}
-    assert {tool.spec.name for tool in tools} <= house_tool_names()
+    assert {tool.spec.name for tool in tools} <= built_in_tool_names()
     assert {tool.spec.name for tool in working_tools(reach())} == WORKING
     for tool in working_tools(reach()):
         assert tool.spec.untrusted or tool.spec.name in (
@@ -49,7 +49,7 @@ def test_every_tool_has_one_risk_and_a_name_that_an_agent_may_list() -> None:
 
 
 def test_what_strangers_wrote_is_framed_also_when_it_is_read_again() -> None:
-    tools = house_tools(FakeClock(), Outputs(Path("absent")), FakeSchedules())
+    tools = built_in_tools(FakeClock(), Outputs(Path("absent")), FakeSchedules())
     assert {tool.spec.name for tool in tools if tool.spec.untrusted} >= {"read_output", "recall_transcript"}
 
 

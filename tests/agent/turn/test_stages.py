@@ -14,7 +14,7 @@ from agent.memory.notes import path_of
 from agent.storage.database import Database
 from agent.turn.context import prepare
 from agent.turn.execute import execute
-from agent.turn.intake import take_in
+from agent.turn.intake import ingest
 from agent.turn.persist import persist
 from agent.turn.pipeline import begin
 from agent.turn.run import Run, StagedChanges
@@ -39,7 +39,7 @@ async def test_the_four_stages_hand_on_what_they_promise(sqlite_database: Databa
     await world.restart()
     run, agent = await begun(world, await world.admit("second"))
 
-    taken = await take_in(run, agent)
+    taken = await ingest(run, agent)
     assert taken.refused is None
     assert UUID(run.id)
     assert run.session == await world.session()

@@ -9,7 +9,7 @@ from typing import Any
 from agent.compaction.engine import Engine
 from agent.compaction.pairs import repaired
 from agent.compaction.pinning import deserves_pin
-from agent.compaction.state import CompactionState, Load, Options
+from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message
@@ -124,7 +124,7 @@ async def _play(
         for position in range(turn.start, turn.stop):
             message = replace(recording.messages[position], created_at=moment)
             if message.role == "assistant":
-                load = Load(fixed=fixed, scale=1.0, window=window, room=room, first=first)
+                load = ContextUsage(fixed=fixed, scale=1.0, window=window, room=room, first=first)
                 await engine.before_call(load)
                 first = False
                 transcript.write(state)
@@ -152,7 +152,7 @@ async def _play(
             said[message.id] = message
             bare += estimator.message(message)
             state.window.append(message)
-        engine.after_turn(Load(fixed=fixed, scale=1.0, window=window, room=room, first=False))
+        engine.after_turn(ContextUsage(fixed=fixed, scale=1.0, window=window, room=room, first=False))
         for job in jobs if model.in_time else ():
             await job()
         jobs.clear()

@@ -22,16 +22,16 @@ from agent.memory.memory import Memory
 from agent.memory.records import Strategy
 from agent.memory.settings import RecallSettings, SemanticSettings
 from agent.memory.vectors import Embedder, Vectors
-from agent.providers.metering import Bill
+from agent.providers.metering import CostAttribution
 from agent.sessions import store
 from agent.sessions.records import Stored
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.storage.opening import open_database
 from tests.bench.memory.histories import Asked, History, Said
 
 GROUP = ConversationId("telegram:-1")
-BILL = Bill(purpose="bench", conversation=GROUP)
+BILL = CostAttribution(purpose="bench", conversation=GROUP)
 MOST = 10
 # The default, which goes by words; and both ways for each question, where vectors are there.
 SETTINGS = {"words": MemorySettings(), "both": MemorySettings(recall=RecallSettings(strategy="hybrid"))}
@@ -98,12 +98,12 @@ class Feed:
         strategy: Strategy = "hybrid" if way == "both" else "keyword"
         found = []
         for question in self.history.questions:
-            given = await self.memory.recall(question.text, self.scope, bill=BILL, strategy=strategy, limit=MOST)
+            given = await self.memory.recall(question.text, self.scope, attribution=BILL, strategy=strategy, limit=MOST)
             order = list(dict.fromkeys(self.ids[item.message_id] for item in given.items if item.message_id))
             places = tuple(place for place, id in enumerate(order, 1) if id in question.evidence)
             worked, began = time.process_time(), time.perf_counter()
             block = await block_for(
-                question.text, self.scope, self.memory, self.memory.settings.recall, bill=BILL, begins=True
+                question.text, self.scope, self.memory, self.memory.settings.recall, attribution=BILL, begins=True
             )
             ms, cpu_ms = (time.perf_counter() - began) * 1000, (time.process_time() - worked) * 1000
             found.append(
@@ -133,7 +133,7 @@ class Feed:
 
             def work(conn: Connection, number: int = number, said: Said = said) -> float:
                 session, person = SessionId(f"{said.at:%Y-%m-%d}"), PersonId(f"telegram:{said.speaker}")
-                at = to_us(said.at)
+                at = to_timestamp(said.at)
                 store.open_session(conn, session, GROUP, title=said.text, at=at)
                 message = text_message("user", said.text, created_at=said.at)
                 stored = Stored(message=message, inbox_id=number, position=0, person=person)

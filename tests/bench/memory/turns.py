@@ -14,7 +14,7 @@ from agent.memory import rows
 from agent.memory.block import block_for
 from agent.memory.keeping import kept_of
 from agent.memory.records import Kept
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from gateway.storage.opening import open_database
 from tests.bench.memory import histories
 from tests.bench.memory.feeding import BILL, GROUP, memory_of
@@ -59,7 +59,7 @@ async def turn_cost(home: Path, messages: int) -> Turn:
 
         def keep(conn: Connection, first: int, many: int) -> None:
             for number in range(first, first + many):
-                at = to_us(BEGINS + timedelta(minutes=number))
+                at = to_timestamp(BEGINS + timedelta(minutes=number))
                 rows.keep(conn, scope, kept(number), memory.lexicon, at=at)
 
         for begin in range(0, messages, A_DAY):
@@ -68,7 +68,7 @@ async def turn_cost(home: Path, messages: int) -> Turn:
         waited = []
         for turn, question in enumerate(islice(cycle(asked), TURNS)):
             began, worked = time.perf_counter(), time.process_time()
-            await block_for(question, scope, memory, memory.settings.recall, bill=BILL, begins=turn % 10 == 0)
+            await block_for(question, scope, memory, memory.settings.recall, attribution=BILL, begins=turn % 10 == 0)
             waited.append((time.perf_counter() - began) * 1000)
             spent["recall"].append(time.process_time() - worked)
             worked = time.process_time()

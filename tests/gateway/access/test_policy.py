@@ -7,11 +7,11 @@ import pytest
 
 from gateway.access.policy import NO_GRANTS, Allowed, Decision, Grants, Ignored, Role, Unpaired, decide
 from gateway.access.settings import AccessSettings
-from gateway.channels.inbound import ChatType, Mention, Said, Sender
+from gateway.channels.inbound import ChatType, Mention, MessageReceived, Sender
 from gateway.channels.keys import ConversationKey, UserId
 
 CLOSED = AccessSettings()
-DIRECT = Said(
+DIRECT = MessageReceived(
     key=ConversationKey("telegram", "77"),
     place="77",
     message_id="1",
@@ -135,7 +135,7 @@ def granted(**places: str) -> Grants:
         ),
     ],
 )
-def test_decide(said: Said, settings: AccessSettings, grants: Grants, decision: Decision) -> None:
+def test_decide(said: MessageReceived, settings: AccessSettings, grants: Grants, decision: Decision) -> None:
     assert decide(said, settings, grants, mention=MENTION) == decision
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent.core.ids import ConversationId
-from agent.core.provider_events import ProviderReturned, ProviderStoodIn, ProviderSwitched
+from agent.core.provider_events import ProviderFailedOver, ProviderReturned, ProviderSwitched
 from tests.gateway.world import ANN, BOB, GROUP, World
 
 TOPIC = f"{GROUP}:7"
@@ -44,7 +44,7 @@ async def test_a_discord_thread_follows_its_channel(world_of: Callable[..., Worl
         await world.asks("/provider b", "now uses", chat=CHANNEL, **place)
         assert await uses(world, "a thread", chat=THREAD, parent=CHANNEL, **place) == "model-b"
     async with world.process():
-        await world.house.conversations.forget(ConversationId(f"discord:{THREAD}"))
+        await world.services.conversations.forget(ConversationId(f"discord:{THREAD}"))
         assert await uses(world, "after a restart", chat=THREAD, parent=CHANNEL, **place) == "model-b"
         await world.asks("/provider reset", "Back to the default", chat=CHANNEL, **place)
         assert await uses(world, "and back", chat=THREAD, parent=CHANNEL, **place) == "model-a"
@@ -100,8 +100,8 @@ async def test_a_used_up_budget_of_a_provider_has_another_stand_in_until_there_i
         assert await uses(world, "one") == "model-b"
         assert await uses(world, "two") == "model-b"
         assert world.models_asked.count("model-a") == 1, "it is refused before it is made"
-        [stood_in] = [event for event in world.events if isinstance(event, ProviderStoodIn)]
-        assert (stood_in.provider, stood_in.over_budget) == ("b", True)
+        [failed_over] = [event for event in world.events if isinstance(event, ProviderFailedOver)]
+        assert (failed_over.provider, failed_over.over_budget) == ("b", True)
         assert "The budget of a is used up; b stands in" in await world.asks("/status", "Status")
         assert "The budget of a is used up" in await world.asks("/provider", "Providers")
         assert not world.troubles.open, "nothing is broken"
@@ -121,12 +121,12 @@ async def test_the_chain_answers_says_so_once_and_goes_back(world_of: Callable[.
             world.clock.ahead_s += 31
             assert await uses(world, f"later {number}") == "model-c"
         assert world.models_asked.count("model-b") == 4 + 3, "it is asked now and then whether it can again"
-        stood_in = [event for event in world.events if isinstance(event, ProviderStoodIn)]
-        assert [event.provider for event in stood_in] == ["b", "c"]
+        failed_over = [event for event in world.events if isinstance(event, ProviderFailedOver)]
+        assert [event.provider for event in failed_over] == ["b", "c"]
         status = await world.asks("/status", "Status")
         assert "a is not answering just now; c stands in" in status
         assert {trouble.subject for trouble in world.troubles.open} == {"a", "b"}
-        assert (await world.house.overview.overview()).awake[0].model == "model-c"
+        assert (await world.services.overview.overview()).awake[0].model == "model-c"
         world.script()
         world.clock.ahead_s += 31
         assert await uses(world, "three") == "model-a"
@@ -138,7 +138,7 @@ async def test_the_chain_answers_says_so_once_and_goes_back(world_of: Callable[.
 @pytest.mark.requirement("Z-73")
 async def test_looking_at_a_sleeping_conversation_publishes_nothing(world: World) -> None:
     await world.answered("hello")
-    await world.house.conversations.forget(ConversationId(f"telegram:{ANN}"))
+    await world.services.conversations.forget(ConversationId(f"telegram:{ANN}"))
     world.events.clear()
     await world.asks("/status", "Status")
     assert not [event for event in world.events if isinstance(event, ProviderSwitched)]
@@ -146,13 +146,13 @@ async def test_looking_at_a_sleeping_conversation_publishes_nothing(world: World
 
 async def test_a_changed_list_of_providers_counts_without_a_restart(world: World) -> None:
     await world.asks("/provider b", "now uses")
-    kept = world.house.providers.get("b")
-    settings = [world.house.providers.get(name).settings for name in "ab"]
+    kept = world.services.providers.get("b")
+    settings = [world.services.providers.get(name).settings for name in "ab"]
     other = type(settings[0])(
         name="c", type="openai", model="model-c", base_url=settings[0].base_url, api_key=settings[0].api_key
     )
-    world.house.providers.reload([other, settings[1]], failover=[])
-    assert world.house.providers.get("b") is kept, "what did not change keeps its connections"
+    world.services.providers.reload([other, settings[1]], failover=[])
+    assert world.services.providers.get("b") is kept, "what did not change keeps its connections"
     assert "• c: model-c" in await world.asks("/provider", "Providers")
     assert await uses(world, "still mine") == "model-b"
     await world.asks("/provider reset", "Back to the default: c")

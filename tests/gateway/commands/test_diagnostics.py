@@ -28,14 +28,14 @@ async def test_trace_tells_the_steps_of_the_last_turn(world: World) -> None:
 async def test_cache_stats_tell_what_came_from_the_cache_and_what_that_saved(world: World) -> None:
     assert "No model was asked here yet" in await world.asks("/cache-stats")
     await world.answered("plover")
-    await world.house.ledger.flush()
+    await world.services.ledger.flush()
     await world.database.write(
         lambda conn: conn.execute(sql("UPDATE usage SET prompt = 1000, cache_read = 3000, cache_creation = 0"))
     )
     told = await world.asks("/cache-stats", "Read from the models' caches")
     assert "this conversation: 75 % of what was read came from a cache (3,000 tokens" in told
     assert "a: the price is not known" in told
-    provider = world.house.providers.get("a")
+    provider = world.services.providers.get("a")
     provider.prices = Prices(input=10.0, output=20.0, cache_read=1.0)
     assert "a: about 0.027" in await world.asks("/cache-stats", "about")
     provider.prices = Prices(input=1.0, output=2.0, cache_read=3.0)
@@ -120,7 +120,7 @@ async def test_feedback_goes_with_what_is_forgotten(world: World) -> None:
 
 async def feedback(world: World, **arguments: object) -> list[dict[str, str]]:
     """What `tieline feedback` is given."""
-    found: list[dict[str, str]] = await world.house.operations.table()["feedback"](arguments)
+    found: list[dict[str, str]] = await world.services.operations.table()["feedback"](arguments)
     return found
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.assembly import house_tools
+from agent.assembly import built_in_tools
 from agent.tools.arguments import mistakes_in
 from agent.tools.overflow import Outputs
 from gateway.channels.inbound import Mention
@@ -136,7 +136,7 @@ async def test_it_lists_shows_and_changes_by_buttons(world: World) -> None:
     assert "Write the new time" in await world.asks("/schedules edit 1", "Write the new")
     assert "every weekday 7:30" in await world.asks("/schedules edit 1 every weekday 7:30 vitamins", "vitamins")
     assert "Noted for missed times" in await world.asks("/schedules late 1 all", "Noted")
-    assert "Say what becomes of missed times" in await world.asks("/schedules late 1", "missed times")
+    assert "OutgoingMessage what becomes of missed times" in await world.asks("/schedules late 1", "missed times")
     assert "no way to treat" in await world.asks("/schedules late 1 maybe")
     shown = await world.asks("/schedules 1", "Last times:")
     assert "missed times: all" in shown
@@ -257,7 +257,7 @@ async def test_the_agent_sets_lists_and_cancels(world: World) -> None:
     ],
 )
 def test_what_is_too_long_is_refused_before_it_runs(tool: str, arguments: dict[str, object]) -> None:
-    tools = {one.spec.name: one for one in house_tools(FakeClock(), Outputs(Path()), FakeSchedules())}
+    tools = {one.spec.name: one for one in built_in_tools(FakeClock(), Outputs(Path()), FakeSchedules())}
     assert len(mistakes_in(arguments, tools[tool].spec.schema)) == 1
 
 

@@ -34,7 +34,7 @@ async def test_one_is_added_used_through_a_restart_and_removed(world_of: Callabl
     unstarted = world_of()
 
     def connected() -> bool:
-        return any(one.is_connected for one in unstarted.house.servers.all)
+        return any(one.is_connected for one in unstarted.services.servers.all)
 
     async with unstarted.process() as world:
         assert await world.asks("/mcp") == "No MCP server is configured."
@@ -53,7 +53,7 @@ async def test_one_is_added_used_through_a_restart_and_removed(world_of: Callabl
         await world.answered("hello", "hello")
         assert "mcp__far" not in str(world.llm.bodies[-1]["tools"])
     async with unstarted.process() as world:
-        assert world.house.servers.all == ()
+        assert world.services.servers.all == ()
 
 
 WRONG = {
@@ -73,7 +73,7 @@ async def test_what_cannot_be_is_said_and_no_secret_with_it(world_of: Callable[.
     async with world_of(config=config).process() as world:
         for words, answer in WRONG.items():
             assert "s3cret" not in await world.asks(f"/mcp {words}", answer), words
-        await until(lambda: world.house.servers.all[0].trouble != "it has not answered yet", longest_s=120)
+        await until(lambda: world.services.servers.all[0].trouble != "it has not answered yet", longest_s=120)
         assert "k3y" not in await world.asks("/mcp"), "nor does the trouble tell the address"
 
 

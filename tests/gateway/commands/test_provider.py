@@ -37,7 +37,7 @@ async def test_the_list_shows_what_is_in_use_and_offers_the_others(world: World)
 
 
 async def test_the_list_knows_the_window_of_what_was_never_called(world: World) -> None:
-    pool, model = world.house.providers, "claude-haiku-4-5"
+    pool, model = world.services.providers, "claude-haiku-4-5"
     unused = ProviderSettings(name="c", type="anthropic", model=model, api_key=SecretStr("k"))
     pool.reload([*(pool.get(name).settings for name in pool.names), unused])
     assert f"• c: {model}, window {lookup('anthropic', model).window:,}" in await world.asks("/provider")
@@ -75,8 +75,8 @@ async def test_the_choice_is_taken_up_at_the_next_start_by_that_chat_alone(world
     async with world.process():
         await world.asks("/provider b", "now uses")
     async with world.process():
-        async with running(world.house.warm_up):
-            await until(lambda: world.house.providers.get("b").is_warm)  # who writes first waits for no library
+        async with running(world.services.warm_up):
+            await until(lambda: world.services.providers.get("b").is_warm)  # who writes first waits for no library
         assert "this chat uses b, chosen here" in await world.asks("/provider", "Providers")
         assert await model_for(world, "mine") == "model-b"
         assert await model_for(world, "the group's", GROUP) == "model-a"

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import update
 
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.storage.tables import inbox
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World, file, slowly
@@ -124,7 +124,7 @@ async def test_who_stops_twice_while_the_first_still_ends_means_the_next_turn_to
 @pytest.mark.requirement("G-05")
 async def test_a_stop_ends_what_does_not_begin_in_time(world: World) -> None:
     """An album waits for more parts, and a run that failed for its next try."""
-    later = to_us(world.clock.now() + timedelta(hours=1))
+    later = to_timestamp(world.clock.now() + timedelta(hours=1))
     await world.say("regretted", album="g1", attachments=(file("a.txt"),))
     await world.database.write(lambda conn: conn.execute(update(inbox).values(not_before=later)))
     await world.say("/stop")

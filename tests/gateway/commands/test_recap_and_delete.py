@@ -37,7 +37,7 @@ async def test_the_model_tells_what_the_conversation_has_come_to(world: World) -
     asked = str(world.llm.bodies[-1]["messages"])
     assert "forty plovers" in asked
     assert "tools" not in world.llm.bodies[-1], "a question of its own"
-    await world.house.ledger.flush()
+    await world.services.ledger.flush()
     (row,) = await world.database.read(
         lambda conn: conn.execute(sql("SELECT person, conv FROM usage WHERE purpose = 'recap'")).all()
     )

@@ -86,7 +86,7 @@ async def test_skills_are_called_up_and_read_anew(world: World) -> None:
     write(world, "digits", DIGITS.replace("Count the digits", "Add the digits"))
 
     async def read() -> bool:
-        return any("Add the" in skill.body for skill in world.house.skills.catalogue.visible())
+        return any("Add the" in skill.body for skill in world.services.skills.catalogue.visible())
 
     await until(read)
     await world.answered("/skill digits how many has 45?", "how many has 45?", chat=ANN)

@@ -6,7 +6,7 @@ from tests.gateway.world import ANN, BOB, ZOE, World
 
 
 async def suggested(world: World, text: str, *, person: str = ANN, chat: str | None = None) -> Sequence[str]:
-    return await world.house.gateway.suggest(world.said(text, person=person, chat=chat))
+    return await world.services.gateway.suggest(world.said(text, person=person, chat=chat))
 
 
 async def test_names_are_suggested_as_they_are_now(world: World) -> None:

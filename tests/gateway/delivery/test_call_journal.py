@@ -47,7 +47,7 @@ def left_by(home: Path, *notes: tuple[int, int, int]) -> str:
 def next_one(home: Path, *runs: str) -> CallJournal:
     """The next process, which has read what these runs left; it makes no file of its own."""
     journal = CallJournal(home)
-    journal.take_up(runs)
+    journal.recover(runs)
     return journal
 
 
@@ -172,7 +172,7 @@ def test_more_at_once_than_there_is_room_for_cannot_be_noted(tmp_path: Path) -> 
 def test_a_start_takes_away_what_no_row_names(tmp_path: Path) -> None:
     named, other = left_by(tmp_path), left_by(tmp_path)
     now = open_journal(tmp_path)
-    now.take_up([named])
+    now.recover([named])
     assert {path.name for path in (tmp_path / FOLDER).iterdir()} == {named, now.run}
     assert other not in {named, now.run}
     now.close()
@@ -183,7 +183,7 @@ def test_without_a_place_to_note_it_is_another_process_that_notes_nothing(tmp_pa
     journal = open_journal(tmp_path)
     assert journal.run is None
     assert journal.note(7, 1, 0), "its rows name no run"
-    journal.take_up(["0123456789abcdef"])
+    journal.recover(["0123456789abcdef"])
 
 
 # -- deliveries

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection, select
 
 from agent.core.ids import ConversationId
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.storage import outbox_rows
 from agent.storage.database import Database
 from agent.storage.tables import outbox
@@ -23,7 +23,7 @@ def world(sqlite_database: Database, clock: FakeClock, tmp_path: Path) -> World:
 
 
 def row(conn: Connection, text: str) -> None:
-    say = Say(text=text)
+    say = OutgoingMessage(text=text)
     outbox_rows.add(conn, conversation=ConversationId(str(key())), inbox_id=None, part=0, dedup=text, say=say, at=1)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure, HouseTrouble
+from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure, GatewayUnavailable
 from gateway.channels.inbound import Attachment, Inbound, Outcome, Receipt
 from gateway.channels.keys import UserId
 from tests.contracts.channel_contract import Act, ChannelContract, Fault, Happening, Harness, Seen
@@ -34,7 +34,7 @@ class FakeHarness:
     async def admit(self, inbound: Inbound) -> Receipt:
         if self._failing:
             self._failing -= 1
-            raise HouseTrouble("disk full")
+            raise GatewayUnavailable("disk full")
         self.admitted.append(inbound)
         return Receipt(Outcome.ACCEPTED)
 

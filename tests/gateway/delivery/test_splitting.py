@@ -21,7 +21,7 @@ from gateway.channels.document import (
     Text,
 )
 from gateway.channels.document import is_blank as blank
-from gateway.delivery.joints import is_joint
+from gateway.delivery.joints import is_grapheme_break
 from gateway.delivery.markdown import parse
 from gateway.delivery.splitting import split
 from tests.fakes.markdown_source import to_markdown
@@ -75,13 +75,13 @@ def test_no_character_is_torn(text: str, limit: int) -> None:
         assert part[0] not in "\u200d🏽"
     for before, after in itertools.pairwise(parts):
         assert not before.endswith("\u200d")
-        assert is_joint(before + after, len(before))
+        assert is_grapheme_break(before + after, len(before))
 
 
 def test_a_syllable_of_hangul_in_parts_is_one_character() -> None:
     text = unicodedata.normalize("NFD", "한국어 말")
-    joints = [at for at in range(len(text) + 1) if is_joint(text, at)]
-    assert [text[start:end] for start, end in itertools.pairwise(joints)] == [
+    grapheme_breaks = [at for at in range(len(text) + 1) if is_grapheme_break(text, at)]
+    assert [text[start:end] for start, end in itertools.pairwise(grapheme_breaks)] == [
         unicodedata.normalize("NFD", syllable) for syllable in "한국어 말"
     ]
 

@@ -10,10 +10,10 @@ import anyio
 from sqlalchemy import Connection, select
 
 from agent.core.ids import ConversationId, PersonId
-from agent.core.outbox import Answer, Audience, Question, Say
+from agent.core.outbox import Answer, Audience, OutgoingMessage, Question
 from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.storage.tables import outbox
 from gateway.channels.channel import Capabilities
 from gateway.channels.keys import ConversationKey
@@ -129,17 +129,17 @@ class World:
         """The commit of a turn marks its first row; then this process dies, unless the test goes on for it."""
         place = ConversationId(str(key(name)))
         taking = partial(
-            rows.claim, key=place, now=to_us(self.clock.now()), journal=self.journal, is_free=lambda row: True
+            rows.claim, key=place, now=to_timestamp(self.clock.now()), journal=self.journal, is_free=lambda row: True
         )
         claimed = await self.database.write(taking)
         assert isinstance(claimed, Claimed)
         return claimed
 
-    async def commit(self, *says: Say | str, name: str = "1") -> None:
+    async def commit(self, *says: OutgoingMessage | str, name: str = "1") -> None:
         """A turn commits what it has to say, and tells."""
         place = key(name)
-        rows = [Say(text=say) if isinstance(say, str) else say for say in says]
-        at = to_us(self.clock.now())
+        rows = [OutgoingMessage(text=say) if isinstance(say, str) else say for say in says]
+        at = to_timestamp(self.clock.now())
         for row in rows:
             self._count += 1
             number = self._count
@@ -161,7 +161,7 @@ class World:
         place = ConversationId(str(key()))
 
         def work(conn: Connection) -> None:
-            conversation_rows.ensure(conn, place, to_us(self.clock.now()))
+            conversation_rows.ensure(conn, place, to_timestamp(self.clock.now()))
             conversation_rows.set_gone(conn, place, gone=gone)
 
         await self.database.write(work)

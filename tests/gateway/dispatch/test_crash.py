@@ -97,10 +97,10 @@ async def test_a_run_cut_off_by_a_kill_is_the_same_work_in_its_next_attempt(tmp_
     assert killed(ONE_TURN, tmp_path, "first", 1) == ["1 a+b"]
     assert killed(ONE_TURN, tmp_path, "second", 1) == ["2 a+b"]  # the merged words stay together
     database = await open_database("sqlite:///tieline.db", tmp_path)
-    house = House(database)
-    async with house.running():
+    services = House(database)
+    async with services.running():
         await until(partial(nothing_is_new, database))
-    assert [(work.attempt, work.incoming.text) for work in house.given] == [(3, "a\nb")]
+    assert [(work.attempt, work.incoming.text) for work in services.given] == [(3, "a\nb")]
     assert await answers(database) == ["a\nb"]
     await database.aclose()
 
@@ -113,8 +113,8 @@ async def test_after_kills_under_load_everything_acknowledged_is_answered_once_a
             chat, text = line.split()
             said[chat].append(text)
     database = await open_database("sqlite:///tieline.db", tmp_path)
-    house = House(database)
-    async with house.running():
+    services = House(database)
+    async with services.running():
         await until(partial(nothing_is_new, database), longest_s=60)
     for chat, texts in said.items():
         answered = [line for text in await answers(database, f"telegram:{chat}") for line in text.split("\n")]

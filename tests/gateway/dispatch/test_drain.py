@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from agent.core.errors import LockTimeout, Permanent
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.ids_source import random_uuid
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.inbox import Source, Work
 from agent.sessions import runs
 from agent.sessions.runs import Checkpoint
@@ -69,13 +69,13 @@ async def test_a_run_that_fails_is_tried_again_by_a_new_agent_and_counted(databa
         if work.attempt < 3:
             raise ZeroDivisionError
 
-    house = House(database, turn)
-    async with house.running():
-        await house.says(CHAT, "a")
+    services = House(database, turn)
+    async with services.running():
+        await services.says(CHAT, "a")
         await until(partial(is_answered, database, "a"))
-    assert [work.attempt for work in house.given] == [1, 2, 3]
-    assert len({work.epoch for work in house.given}) == 3
-    assert [agent.is_closed for agent in house.woken[:2]] == [True, True]
+    assert [work.attempt for work in services.given] == [1, 2, 3]
+    assert len({work.epoch for work in services.given}) == 3
+    assert [agent.is_closed for agent in services.woken[:2]] == [True, True]
 
 
 async def test_a_message_that_fails_five_times_is_given_up_visibly_and_the_next_one_runs(database: Database) -> None:
@@ -83,16 +83,16 @@ async def test_a_message_that_fails_five_times_is_given_up_visibly_and_the_next_
         if work.incoming.text == "poison":
             raise ZeroDivisionError
 
-    house = House(database, turn, timing=replace(QUICK, merge_within=0))
-    async with house.running():
-        await house.says(CHAT, "poison")
-        await house.says(CHAT, "fine")
+    services = House(database, turn, timing=replace(QUICK, merge_within=0))
+    async with services.running():
+        await services.says(CHAT, "poison")
+        await services.says(CHAT, "fine")
         await until(partial(is_answered, database, "gave up: poison", "fine"))
-        await until(lambda: bool(house.dead))
-    assert [work.attempt for work in house.given] == [1, 2, 3, 4, 5, 1]
-    (dead,) = house.dead
+        await until(lambda: bool(services.dead))
+    assert [work.attempt for work in services.given] == [1, 2, 3, 4, 5, 1]
+    (dead,) = services.dead
     assert (dead.conversation, dead.incoming.text, dead.attempts) == (CHAT, "poison", 5)
-    assert CHAT in house.delivered
+    assert CHAT in services.delivered
     (letter,) = await database.read(inbox_view.dead)
     assert letter.why == "given up after 5 attempts"
 
@@ -119,12 +119,12 @@ async def test_the_run_of_a_message_that_was_given_up_is_over_until_the_message_
         await database.write(begin)
         raise Permanent("no good")
 
-    house = House(database, turn)
-    async with house.running():
-        await house.says(CHAT, "a")
+    services = House(database, turn)
+    async with services.running():
+        await services.says(CHAT, "a")
         await until(partial(is_answered, database, "gave up: a"))
-        await until(lambda: bool(house.dead))
-    row = house.dead[0].inbox_id
+        await until(lambda: bool(services.dead))
+    row = services.dead[0].inbox_id
     run = await database.read(partial(runs.find_run, inbox_id=row))
     assert run is not None
     assert (run.state, run.checkpoint) == ("failed", checkpoint), "what has begun is not begun again"
@@ -138,25 +138,25 @@ async def test_what_trying_again_cannot_mend_is_given_up_at_once(database: Datab
     async def turn(_: Work) -> None:
         raise Permanent("the key sk-123 is no good")
 
-    house = House(database, turn)
-    async with house.running():
-        await house.says(CHAT, "a")
+    services = House(database, turn)
+    async with services.running():
+        await services.says(CHAT, "a")
         await until(partial(is_answered, database, "gave up: a"))
-        await until(lambda: bool(house.dead))
-    assert len(house.given) == 1
-    assert house.dead[0].why == "Permanent; the log has more"
+        await until(lambda: bool(services.dead))
+    assert len(services.given) == 1
+    assert services.dead[0].why == "Permanent; the log has more"
 
 
 async def test_an_agent_that_cannot_be_woken_does_not_keep_its_message_for_ever(database: Database) -> None:
     def broken(*_: object) -> EchoAgent:
         raise ZeroDivisionError
 
-    house = House(database, make=broken)
-    async with house.running():
-        await house.says(CHAT, "a")
+    services = House(database, make=broken)
+    async with services.running():
+        await services.says(CHAT, "a")
         await until(partial(is_answered, database, "gave up: a"))
-        await until(lambda: bool(house.dead))
-    assert house.dead[0].attempts == 5
+        await until(lambda: bool(services.dead))
+    assert services.dead[0].attempts == 5
 
 
 async def test_an_agent_that_leaves_its_work_undone_gets_it_again_and_in_the_end_it_is_given_up(
@@ -167,12 +167,12 @@ async def test_an_agent_that_leaves_its_work_undone_gets_it_again_and_in_the_end
             async for work in source:
                 await self.turn(work)
 
-    house = House(database, make=Lazy)
-    async with house.running():
-        await house.says(CHAT, "a")
+    services = House(database, make=Lazy)
+    async with services.running():
+        await services.says(CHAT, "a")
         await until(partial(is_answered, database, "gave up: a"))
-        await until(lambda: bool(house.dead))
-    assert [work.attempt for work in house.given] == [1, 2, 3, 4, 5]
+        await until(lambda: bool(services.dead))
+    assert [work.attempt for work in services.given] == [1, 2, 3, 4, 5]
 
 
 async def test_after_the_last_message_nobody_looks_again_before_the_linger_time_is_over(database: Database) -> None:
@@ -188,14 +188,14 @@ async def test_after_the_last_message_nobody_looks_again_before_the_linger_time_
     async def turn(_: Work) -> None:
         ends.append(time.monotonic())
 
-    house = House(Counting(database), turn, timing=replace(QUICK, linger=0.3, look_around=60))
-    async with house.running():
-        await house.says(CHAT, "a")
+    services = House(Counting(database), turn, timing=replace(QUICK, linger=0.3, look_around=60))
+    async with services.running():
+        await services.says(CHAT, "a")
         await until(partial(is_answered, database, "a"))
-        await until(lambda: not house.dispatcher.is_running(CHAT))
+        await until(lambda: not services.dispatcher.is_running(CHAT))
         await until(lambda: len(looks) == 2)
         assert looks[1] - ends[0] >= 0.3
-        await house.says(CHAT, "b")
+        await services.says(CHAT, "b")
         await until(partial(is_answered, database, "a", "b"))
 
 
@@ -220,15 +220,15 @@ async def test_a_message_that_is_expected_is_begun_in_its_own_transaction_and_no
         hold.wait(30)
 
     async def expected() -> None:
-        house.dispatcher.expect(CHAT)
-        admitted = await admit(house.database, CHAT, "b")
-        house.dispatcher.wake(CHAT, admitted.id)
+        services.dispatcher.expect(CHAT)
+        admitted = await admit(services.database, CHAT, "b")
+        services.dispatcher.wake(CHAT, admitted.id)
 
-    house = House(Watched(sqlite_database), timing=replace(QUICK, linger=60, look_around=60))
-    async with house.running(), anyio.create_task_group() as tasks:
-        await house.says(CHAT, "a")
+    services = House(Watched(sqlite_database), timing=replace(QUICK, linger=60, look_around=60))
+    async with services.running(), anyio.create_task_group() as tasks:
+        await services.says(CHAT, "a")
         await until(partial(is_answered, sqlite_database, "a"))
-        await until(lambda: not house.dispatcher.is_running(CHAT))
+        await until(lambda: not services.dispatcher.is_running(CHAT))
         joined.clear()
         tasks.start_soon(sqlite_database.write, block)  # what is given meanwhile comes together behind it
         await anyio.to_thread.run_sync(held.wait)
@@ -236,19 +236,19 @@ async def test_a_message_that_is_expected_is_begun_in_its_own_transaction_and_no
         await anyio.wait_all_tasks_blocked()
         hold.set()
         await until(partial(is_answered, sqlite_database, "a", "b"))
-        await until(lambda: not house.dispatcher.is_running(CHAT))
+        await until(lambda: not services.dispatcher.is_running(CHAT))
         await anyio.wait_all_tasks_blocked()
         assert joined == [True]
 
 
 async def test_work_that_was_expected_in_vain_is_found_when_it_comes_after_all(sqlite_database: Database) -> None:
-    house = House(sqlite_database, timing=replace(QUICK, linger=60, look_around=60))
-    async with house.running():
-        house.dispatcher.expect(CHAT)
-        await until(lambda: bool(house.woken))  # it has looked, or is about to
+    services = House(sqlite_database, timing=replace(QUICK, linger=60, look_around=60))
+    async with services.running():
+        services.dispatcher.expect(CHAT)
+        await until(lambda: bool(services.woken))  # it has looked, or is about to
         await sqlite_database.write(lambda conn: None)
-        admitted = await admit(house.database, CHAT, "late")
-        house.dispatcher.wake(CHAT, admitted.id)
+        admitted = await admit(services.database, CHAT, "late")
+        services.dispatcher.wake(CHAT, admitted.id)
         await until(partial(is_answered, sqlite_database, "late"))
 
 
@@ -262,7 +262,7 @@ class Opening(EchoAgent):
         await super().run(source)
 
     def _open(self, conn: Connection, work: Work) -> object:
-        say = Say(text=f"begun: {work.incoming.text}", kind="notice")
+        say = OutgoingMessage(text=f"begun: {work.incoming.text}", kind="notice")
         outbox_rows.add(conn, conversation=CHAT, inbox_id=None, part=0, dedup=f"b{work.inbox_id}", say=say, at=1)
         if self.fails:
             raise ValueError("no such column")
@@ -270,22 +270,22 @@ class Opening(EchoAgent):
 
 
 async def test_the_agent_opens_its_run_in_the_transaction_that_counts_it(database: Database) -> None:
-    house = House(database, make=Opening)
-    async with house.running():
-        await house.says(CHAT, "a")
+    services = House(database, make=Opening)
+    async with services.running():
+        await services.says(CHAT, "a")
         await until(partial(is_answered, database, "begun: a", "a"))
-    assert [work.opened for work in house.given] == ["A"]
+    assert [work.opened for work in services.given] == ["A"]
 
 
 async def test_an_opening_that_fails_leaves_nothing_and_takes_no_turn_away(database: Database) -> None:
     class Failing(Opening):
         fails = True
 
-    house = House(database, make=Failing)
-    async with house.running():
-        await house.says(CHAT, "a")
+    services = House(database, make=Failing)
+    async with services.running():
+        await services.says(CHAT, "a")
         await until(partial(is_answered, database, "a"))
-    assert [(work.opened, work.attempt) for work in house.given] == [(None, 1)]
+    assert [(work.opened, work.attempt) for work in services.given] == [(None, 1)]
 
 
 async def test_an_agent_that_ends_by_itself_is_replaced_for_the_next_message(database: Database) -> None:
@@ -296,12 +296,12 @@ async def test_an_agent_that_ends_by_itself_is_replaced_for_the_next_message(dat
                 await self.database.write(partial(self._commit, work=work))
                 return
 
-    house = House(database, make=Leaving, timing=replace(QUICK, merge_within=0, look_around=60))
+    services = House(database, make=Leaving, timing=replace(QUICK, merge_within=0, look_around=60))
     for text in "abc":
         await admit(database, CHAT, text)
-    async with house.running():
+    async with services.running():
         await until(partial(is_answered, database, "a", "b", "c"))
-    assert len(house.woken) >= 3
+    assert len(services.woken) >= 3
 
 
 @pytest.mark.requirement("B-48")
@@ -314,7 +314,7 @@ async def test_while_the_disk_fails_a_message_stays_new_and_is_answered_when_it_
         commits += 1
         troubled.fails = commits <= 8  # more often than a message may fail by itself
 
-    house = House(troubled, turn)
+    services = House(troubled, turn)
 
     async def mend() -> None:
         """A moment later the disk is well, but only until the next commit."""
@@ -323,13 +323,13 @@ async def test_while_the_disk_fails_a_message_stays_new_and_is_answered_when_it_
             if troubled.failing_writes:
                 troubled.fails, troubled.failing_writes = False, 0
 
-    async with house.running(), anyio.create_task_group() as tasks:
+    async with services.running(), anyio.create_task_group() as tasks:
         tasks.start_soon(mend)
-        await house.says(CHAT, "a")
+        await services.says(CHAT, "a")
         await until(partial(is_answered, database, "a"))
         tasks.cancel_scope.cancel()
     assert commits == 9
-    assert house.dead == []
+    assert services.dead == []
     assert await database.read(statuses) == {"done": 1}
 
 
@@ -343,15 +343,15 @@ async def test_a_taken_conversation_is_let_go_without_a_word(database: Database)
         await database.write(lambda conn: conversation_rows.claim(conn, CHAT, worker="me", run="other", now=0, until=1))
         went_on.set()
 
-    house = House(database, turn, timing=replace(QUICK, heartbeat=60, look_around=60))
-    async with house.running():
-        await house.says(CHAT, "a")
+    services = House(database, turn, timing=replace(QUICK, heartbeat=60, look_around=60))
+    async with services.running():
+        await services.says(CHAT, "a")
         await went_on.wait()
-        await until(lambda: house.registry.awake == ())
+        await until(lambda: services.registry.awake == ())
         assert await answers(database) == []
-        house.dispatcher.wake(CHAT)
+        services.dispatcher.wake(CHAT)
         await until(partial(is_answered, database, "a"))
-    assert [(work.epoch, work.attempt) for work in house.given] == [(1, 1), (3, 2)]
+    assert [(work.epoch, work.attempt) for work in services.given] == [(1, 1), (3, 2)]
 
 
 async def test_a_turn_that_lost_its_lease_is_cut_off(database: Database) -> None:
@@ -365,10 +365,10 @@ async def test_a_turn_that_lost_its_lease_is_cut_off(database: Database) -> None
         finally:
             ended.set()
 
-    house = House(database, turn)
-    async with house.running():
-        await house.says(CHAT, "a")
-        await until(lambda: house.dispatcher.is_running(CHAT))
+    services = House(database, turn)
+    async with services.running():
+        await services.says(CHAT, "a")
+        await until(lambda: services.dispatcher.is_running(CHAT))
         await database.write(partial(conversation_rows.force_release, key=CHAT, epoch=1))
         with anyio.fail_after(60):
             await ended.wait()
@@ -382,10 +382,10 @@ async def test_a_long_turn_keeps_its_lease(database: Database) -> None:
     async def turn(_: Work) -> None:
         await go_on.wait()
 
-    house = House(database, turn)
-    async with house.running():
-        await house.says(CHAT, "a")
-        await until(lambda: house.dispatcher.is_running(CHAT))
+    services = House(database, turn)
+    async with services.running():
+        await services.says(CHAT, "a")
+        await until(lambda: services.dispatcher.is_running(CHAT))
         first = await lease(database)
 
         async def renewed() -> bool:
@@ -438,9 +438,9 @@ async def test_the_lease_is_taken_before_the_work_and_freed_after_it(database: D
     async def turn(work: Work) -> None:
         seen.append(await lease(database))
 
-    house = House(database, turn)
-    async with house.running():
-        await house.says(CHAT, "a")
+    services = House(database, turn)
+    async with services.running():
+        await services.says(CHAT, "a")
         await until(partial(is_answered, database, "a"))
     (held,) = seen
     assert held is not None
@@ -452,15 +452,15 @@ async def test_the_lease_is_taken_before_the_work_and_freed_after_it(database: D
 
 @pytest.mark.requirement("B-11", "B-61")
 async def test_a_message_behind_a_foreign_lease_is_not_lost(database: Database) -> None:
-    house = House(database, timing=replace(QUICK, queue_timeout=0.01))
-    async with house.running():
-        await house.says("telegram:2", "it runs")
+    services = House(database, timing=replace(QUICK, queue_timeout=0.01))
+    async with services.running():
+        await services.says("telegram:2", "it runs")
         await until(partial(is_answered, database, "it runs"))
         claim = partial(conversation_rows.claim, key=CHAT, worker="other", run="r", now=0, until=2**60)
         await database.write(claim)
-        await house.says(CHAT, "a")
+        await services.says(CHAT, "a")
         await anyio.sleep(0.05)
-        assert len(house.given) == 1
+        assert len(services.given) == 1
         await database.write(partial(conversation_rows.release, key=CHAT, run="r"))
         await until(partial(is_answered, database, "it runs", "locked: a", "a"))
 
@@ -479,10 +479,10 @@ class FailsToRelease(Troubled):
 async def test_a_lease_that_cannot_be_released_is_freed_by_force_with_a_warning(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house = House(FailsToRelease(database))
+    services = House(FailsToRelease(database))
     with caplog.at_level(logging.WARNING, "tieline.dispatch"):
-        held = await house.leases.take(CHAT)
-        await house.leases.release(held)
+        held = await services.leases.take(CHAT)
+        await services.leases.release(held)
     assert await lease(database) is None
     assert "could not be released, freeing it by force" in caplog.text
 
@@ -492,14 +492,14 @@ async def test_a_lease_that_cannot_be_freed_at_all_holds_up_only_others(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     troubled = Troubled(database)
-    house = House(troubled)
-    held = await house.leases.take(CHAT)
+    services = House(troubled)
+    held = await services.leases.take(CHAT)
     troubled.fails = True
     with caplog.at_level(logging.WARNING, "tieline.dispatch"):
-        await house.leases.release(held)
+        await services.leases.release(held)
     troubled.fails = False
     assert "stays until it runs out" in caplog.text
-    assert (await house.leases.take(CHAT)).epoch == 2
+    assert (await services.leases.take(CHAT)).epoch == 2
 
 
 async def test_at_the_start_leases_are_freed_and_what_is_open_is_delivered(database: Database) -> None:
@@ -507,11 +507,13 @@ async def test_at_the_start_leases_are_freed_and_what_is_open_is_delivered(datab
     await admit(database, CHAT, "a")
     await database.write(lambda conn: inbox_rows.finish(conn, [1], "done", 1))
     await database.write(
-        partial(outbox_rows.add, conversation=CHAT, inbox_id=1, part=0, dedup="x", say=Say(text="left"), at=1)
+        partial(
+            outbox_rows.add, conversation=CHAT, inbox_id=1, part=0, dedup="x", say=OutgoingMessage(text="left"), at=1
+        )
     )
-    house = House(database)
-    async with house.running():
-        await until(lambda: house.delivered == [CHAT])
+    services = House(database)
+    async with services.running():
+        await until(lambda: services.delivered == [CHAT])
         assert await lease(database) is None
 
 

@@ -47,15 +47,15 @@ async def test_who_waits_for_a_person_takes_no_place_and_gets_one_again(database
             busy.set()
             await free.wait()
 
-    house = House(database, turn, make=Parking, timing=ONE)
-    async with house.running():
-        await house.says("telegram:1", "ask")
-        await house.says("telegram:2", "ask")
+    services = House(database, turn, make=Parking, timing=ONE)
+    async with services.running():
+        await services.says("telegram:1", "ask")
+        await services.says("telegram:2", "ask")
         await until(lambda: Parking.parked == 2)
-        assert house.dispatcher.is_running(ConversationId("telegram:1")), "it is a turn all the same"
-        await house.says("telegram:3", "hello")
+        assert services.dispatcher.is_running(ConversationId("telegram:1")), "it is a turn all the same"
+        await services.says("telegram:3", "hello")
         await until(answered(database, "hello"))
-        await house.says("telegram:3", "busy")
+        await services.says("telegram:3", "busy")
         await busy.wait()
         Parking.word.set()
         await anyio.wait_all_tasks_blocked()
@@ -83,10 +83,10 @@ async def test_runs_that_came_to_wait_for_a_person_are_no_failed_tries(database:
             raise RuntimeError("the process ended here")
         done.set()
 
-    house = House(database, turn, timing=ONE)
+    services = House(database, turn, timing=ONE)
     await admit(database, "telegram:1", "ask")
-    async with house.running():
+    async with services.running():
         with anyio.fail_after(30):
             await done.wait()
         await until(answered(database, "ask"))
-    assert house.dead == []
+    assert services.dead == []

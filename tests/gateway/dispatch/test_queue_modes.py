@@ -25,5 +25,5 @@ def test_queue_modes(mode: QueueMode, is_running: bool, waiting: int, expected: 
 
 @pytest.mark.requirement("B-66")
 def test_whoever_writes_while_a_plan_or_goal_is_worked_on_is_not_refused() -> None:
-    assert verdict("drop", is_running=True, gives_way=True) is Verdict.ADMIT
-    assert verdict("drop", is_running=True, gives_way=True, waiting=1) is Verdict.REFUSE_BUSY
+    assert verdict("drop", is_running=True, preemptible=True) is Verdict.ADMIT
+    assert verdict("drop", is_running=True, preemptible=True, waiting=1) is Verdict.REFUSE_BUSY

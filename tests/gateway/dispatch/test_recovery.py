@@ -8,7 +8,7 @@ from agent.inbox import Incoming
 from agent.storage import inbox_rows, waiting_rows
 from agent.storage.database import Database
 from agent.storage.payloads import encode_incoming
-from gateway.dispatch.recovery import look_around, take_up
+from gateway.dispatch.recovery import look_around, recover
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CHAT = ConversationId("telegram:1")
@@ -42,7 +42,7 @@ async def test_an_album_waits_once_more_for_its_parts(database: Database) -> Non
     """However long we were away: the platform still has the parts that were not stored."""
     await admit(database, "album", not_before=SETTLED)
     later = 3600 * S
-    assert (await database.write(partial(take_up, now=later))).with_work == ()
+    assert (await database.write(partial(recover, now=later))).with_work == ()
     assert await due_at(database) == [later + 10 * S]
     assert (await database.read(partial(look_around, now=later))).next_at == later + 10 * S
     assert (await database.read(partial(look_around, now=later + 10 * S))).with_work == (CHAT,)
@@ -51,7 +51,7 @@ async def test_an_album_waits_once_more_for_its_parts(database: Database) -> Non
 async def test_what_waits_longer_or_for_nothing_stays_as_it_is(database: Database) -> None:
     await admit(database, "plain")
     await admit(database, "album whose file was on its way", not_before=HELD)
-    assert (await database.write(partial(take_up, now=3 * S))).with_work == (CHAT,)
+    assert (await database.write(partial(recover, now=3 * S))).with_work == (CHAT,)
     assert await due_at(database) == [None, HELD]
 
 
@@ -59,4 +59,4 @@ async def test_an_album_that_a_run_has_begun_goes_on_at_once(database: Database)
     await admit(database, "album", not_before=SETTLED)
     (row,) = await database.read(partial(waiting_rows.waiting, conversation=CHAT))
     await database.write(partial(inbox_rows.begin, row=row, incoming=row.incoming))
-    assert (await database.write(partial(take_up, now=3 * S))).with_work == (CHAT,)
+    assert (await database.write(partial(recover, now=3 * S))).with_work == (CHAT,)

@@ -28,17 +28,17 @@ async def test_what_the_house_has_queued_runs_before_people_who_came_earlier(dat
         if work.incoming.text == "first":
             await go_on.wait()
 
-    house = House(database, turn, timing=replace(QUICK, merge_within=0))
-    async with house.running():
-        await house.says(CHAT, "first")
-        await until(lambda: house.dispatcher.is_running(CHAT))
+    services = House(database, turn, timing=replace(QUICK, merge_within=0))
+    async with services.running():
+        await services.says(CHAT, "first")
+        await until(lambda: services.dispatcher.is_running(CHAT))
         await admit(database, CHAT, "put off", kind="system", not_before=1)
         await admit(database, CHAT, "from Ann")
         await admit(database, CHAT, "from Bob")
         await admit(database, CHAT, "a task", kind="reminder")
         go_on.set()
         await until(partial(is_answered, database, "first", "a task", "from Ann", "from Bob", "put off"))
-    assert {work.kind for work in house.given} == {"message", "system", "reminder"}
+    assert {work.kind for work in services.given} == {"message", "system", "reminder"}
 
 
 @pytest.mark.requirement("Z-07")
@@ -46,7 +46,7 @@ async def test_what_waits_on_disk_is_done_before_anything_new_is_heard(database:
     """Queued by an earlier process: done in its order although a newer message wakes the conversation."""
     for text in ("one", "two"):
         await admit(database, CHAT, text)
-    house = House(database, timing=replace(QUICK, merge_within=0))
-    await house.says(CHAT, "three")
-    async with house.running():
+    services = House(database, timing=replace(QUICK, merge_within=0))
+    await services.says(CHAT, "three")
+    async with services.running():
         await until(partial(is_answered, database, "one", "two", "three"))

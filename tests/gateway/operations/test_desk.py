@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
-from agent.storage.moments import to_us
+from agent.storage.moments import to_timestamp
 from agent.storage.payloads import encode_incoming
 from gateway.access.pairing import WRONG_TRIES
 from gateway.access.policy import Role
@@ -27,7 +27,7 @@ CODE = re.compile(r"code is (\w{8})")
 
 
 async def do(world: World, operation: str, **arguments: Any) -> Any:
-    return await world.house.operations.table()[operation](arguments)
+    return await world.services.operations.table()[operation](arguments)
 
 
 async def refused(world: World, operation: str, **arguments: Any) -> tuple[str, str]:
@@ -66,12 +66,12 @@ class TestPairing:
         assert (await do(world, "pair.approve", code=second["id"]))["person"] == "telegram:99"
         assert (await do(world, "pair.deny", code=first["id"]))["person"] == "telegram:98"
         with pytest.raises(KeyError):
-            await world.house.overview.decide_pairing("1", approve=True)
+            await world.services.overview.decide_pairing("1", approve=True)
 
     async def test_the_page_decides_by_number_too(self, world: World) -> None:
         await self.asked(world)
-        (pairing,) = (await world.house.overview.overview()).pairings
-        assert await world.house.overview.decide_pairing(pairing.code, approve=True) == "Person 99 is let in."
+        (pairing,) = (await world.services.overview.overview()).pairings
+        assert await world.services.overview.decide_pairing(pairing.code, approve=True) == "Person 99 is let in."
 
     async def test_who_is_turned_away_is_not_told_and_stays_out(self, world: World) -> None:
         code = await self.asked(world)
@@ -116,7 +116,7 @@ async def stored(world: World, text: str, dedup: str, *, dead: str | None = None
             kind="message",
             dedup=dedup,
             payload=encode_incoming(incoming),
-            at=to_us(world.clock.now()),
+            at=to_timestamp(world.clock.now()),
             not_before=not_before,
         )
         assert admitted.id is not None
@@ -132,8 +132,10 @@ async def to_send(world: World, text: str, *, dead: str | None = None, not_befor
 
     def work(conn: Connection) -> int:
         conversation_rows.ensure(conn, CHAT, 1)
-        at = to_us(world.clock.now())
-        row = outbox_rows.add(conn, conversation=CHAT, inbox_id=None, part=0, dedup=text, say=Say(text=text), at=at)
+        at = to_timestamp(world.clock.now())
+        row = outbox_rows.add(
+            conn, conversation=CHAT, inbox_id=None, part=0, dedup=text, say=OutgoingMessage(text=text), at=at
+        )
         assert row is not None
         if dead is not None:
             outbox_rows.mark_dead(conn, row, dead)
@@ -147,7 +149,7 @@ async def to_send(world: World, text: str, *, dead: str | None = None, not_befor
 class TestBoxes:
     async def test_a_message_that_waits_is_listed_made_due_and_taken_out(self, world: World) -> None:
         assert await do(world, "inbox.list") == []
-        later = to_us(world.clock.now()) + 10**12
+        later = to_timestamp(world.clock.now()) + 10**12
         first = await stored(world, "for later", "later", not_before=later)
         second = await stored(world, "never mind", "never", not_before=later)
         newest, oldest = await do(world, "inbox.list")
@@ -160,7 +162,7 @@ class TestBoxes:
 
     async def test_an_answer_that_waits_is_listed_and_dropped(self, world: World) -> None:
         assert await do(world, "outbox.list") == []
-        row = await to_send(world, "stuck", not_before=to_us(world.clock.now()) + 10**12)
+        row = await to_send(world, "stuck", not_before=to_timestamp(world.clock.now()) + 10**12)
         (letter,) = await do(world, "outbox.list")
         assert (letter["id"], letter["conversation"], letter["text"]) == (row, CHAT, "stuck")
         assert await do(world, "outbox.drop", id=row) == {"conversation": CHAT}
@@ -276,7 +278,7 @@ class TestUsage:
             "34",
             "",
         )
-        assert "".join([piece async for piece in world.house.overview.usage_csv()]) == page["lines"]
+        assert "".join([piece async for piece in world.services.overview.usage_csv()]) == page["lines"]
         assert (await do(world, "usage.export", until="2020-01-01"))["lines"].count("\n") == 1
         assert await do(world, "usage", since="2999-01-01") == []
 

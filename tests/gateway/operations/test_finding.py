@@ -26,13 +26,13 @@ async def test_a_person_is_told_a_reference_and_the_operator_finds_the_reason(wo
     assert "401" not in sentence
     found = REF.search(sentence)
     assert found
-    (message,) = await world.house.operations.table()["find"]({"ref": found[1]})
+    (message,) = await world.services.operations.table()["find"]({"ref": found[1]})
     assert (message["conversation"], message["person"], message["said"]) == ("telegram:78", "telegram:78", "hello")
     assert message["state"] == "failed"
     assert "401" in message["why"] or "key" in message["why"].lower(), message
     assert message["run"].startswith(found[1])
     assert message["answered"] == [sentence]
-    assert await world.house.operations.table()["find"]({"ref": message["message"]}) == [message]
+    assert await world.services.operations.table()["find"]({"ref": message["message"]}) == [message]
 
 
 async def test_an_admin_in_a_chat_of_their_own_reads_the_reason(world: World) -> None:
@@ -46,7 +46,7 @@ async def test_an_admin_in_a_chat_of_their_own_reads_the_reason(world: World) ->
 async def test_what_is_not_there_is_said(world: World, ref: str) -> None:
     await world.answered("hello")
     with pytest.raises(OperationError, match="nothing in the database has the reference"):
-        await world.house.operations.table()["find"]({"ref": ref})
+        await world.services.operations.table()["find"]({"ref": ref})
 
 
 async def test_an_answer_that_the_platform_refused_is_found_by_what_the_person_reads(world: World) -> None:
@@ -56,7 +56,7 @@ async def test_an_answer_that_the_platform_refused_is_found_by_what_the_person_r
     assert found
     assert found[1].startswith("out-")
     await world.settled()
-    (message,) = await world.house.operations.table()["find"]({"ref": found[1]})
+    (message,) = await world.services.operations.table()["find"]({"ref": found[1]})
     assert (message["conversation"], message["said"], message["state"]) == ("telegram:78", "hello", "dead")
     assert "bad markup" in message["why"]
     assert message["answered"] != [sentence]
@@ -68,5 +68,5 @@ async def test_a_notice_that_answers_nobody_is_found_as_well(world: World) -> No
     found = REF.search(await world.shows("Reference ", BOB))
     assert found
     await world.settled()
-    (message,) = await world.house.operations.table()["find"]({"ref": found[1]})
+    (message,) = await world.services.operations.table()["find"]({"ref": found[1]})
     assert (message["person"], message["said"], message["answered"]) == ("", "", ["the house speaks"])

@@ -14,7 +14,7 @@ async def test_the_audit_tells_the_session_of_each_call(world: World) -> None:
     await world.answered("six times seven", "Done")
     await world.asks("/new", "A new conversation")
     await world.answered("six times seven", "Done")
-    lines = (await world.house.operations.audit({"conversation": "telegram:77"}))["lines"]
+    lines = (await world.services.operations.audit({"conversation": "telegram:77"}))["lines"]
     records = [json.loads(line) for line in lines]
     assert [record["tool"] for record in records] == ["calculate", "calculate"]
     sessions = [record["session"] for record in records]
@@ -28,10 +28,10 @@ async def test_an_operator_can_read_what_the_memory_was_asked_in_vain(world: Wor
     ask = calling("the harbour", "recall", query="where is the lighthouse keeper's spare key")
     world.script(*ask)
     await world.answered("the harbour", "Done")
-    operations = world.house.operations
+    operations = world.services.operations
 
     async def missed() -> bool:
-        await world.house.memory.misses.flush()
+        await world.services.memory.misses.flush()
         return bool(await operations.misses({}))
 
     await until(missed)
@@ -39,7 +39,7 @@ async def test_an_operator_can_read_what_the_memory_was_asked_in_vain(world: Wor
     assert "lighthouse keeper" in miss["query"]
     assert miss["conversation"] == "telegram:77"
     assert miss["error"] == "no_results"
-    seen = dict((await world.house.overview.status({}))["figures"])
+    seen = dict((await world.services.overview.status({}))["figures"])
     assert int(seen["Memory misses, 7 days"]) >= 1
     world.clock.stepped_s += 8 * 86_400
     assert await operations.misses({"days": 7}) == []

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from gateway.channels.errors import ChannelGone
-from gateway.channels.inbound import Deleted, Edited, Mention, Said
+from gateway.channels.inbound import Deleted, Edited, Mention, MessageReceived
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World, file, slowly
 
@@ -113,7 +113,7 @@ class TestModes:
         first, second = world.said("slow please"), world.said("at the same moment")
         outcomes: list[str] = []
 
-        async def hear(said: Said) -> None:
+        async def hear(said: MessageReceived) -> None:
             outcomes.append((await world.hears(said)).outcome)
 
         async with anyio.create_task_group() as tasks:
@@ -193,7 +193,7 @@ class TestFlood:
 
 
 class TestBeforeTheTurn:
-    def changed(self, world: World, said: Said, **fields: Any) -> Mapping[str, Any]:
+    def changed(self, world: World, said: MessageReceived, **fields: Any) -> Mapping[str, Any]:
         """What a change of this message has in common with it."""
         names = ("key", "place", "message_id", "sender", "received_at", "chat_type")
         return {name: getattr(said, name) for name in names} | fields
@@ -259,7 +259,7 @@ async def test_a_stop_is_for_the_message_before_it_however_long_its_file_took(wo
 
 
 class TestCatchingUp:
-    def late(self, world: World, text: str, minutes: float, **fields: Any) -> Said:
+    def late(self, world: World, text: str, minutes: float, **fields: Any) -> MessageReceived:
         """Read from the history, so long after it was written."""
         return world.said(text, sent_at=world.clock.now() - timedelta(minutes=minutes), from_history=True, **fields)
 

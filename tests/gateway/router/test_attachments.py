@@ -9,7 +9,7 @@ import pytest
 
 from gateway.channels.channel import Files
 from gateway.channels.errors import ChannelBusy
-from gateway.channels.inbound import Attachment, Said, Sender
+from gateway.channels.inbound import Attachment, MessageReceived, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.phrases.catalogue import read_catalogue
 from gateway.router.attachments import MOST_FILES, Attachments, safe_name
@@ -75,7 +75,7 @@ def kept(tmp_path: Path) -> Attachments:
 
 async def fetched(kept: Attachments, source: FakeChannel | None, *files: Attachment) -> tuple[list[str], list[str]]:
     """The paths of what was had, and the notes."""
-    said = Said(
+    said = MessageReceived(
         key=KEY,
         place="77",
         message_id="5",

@@ -102,7 +102,7 @@ class TestMoving:
         begun, ends = anyio.Event(), anyio.Event()
 
         async def turn() -> None:
-            async with world.house.conversations.use(old):
+            async with world.services.conversations.use(old):
                 begun.set()
                 await ends.wait()
 
@@ -132,7 +132,7 @@ class TestComingAndGoing:
         assert (await world.hears(membership(world, present=False))).outcome == "accepted"
         assert (await world.hears(membership(world, present=False))).outcome == "duplicate"
         await world.shows("⚠️ I was removed from or blocked in telegram:-1005")
-        await until(lambda: not world.house.dispatcher.running)
+        await until(lambda: not world.services.dispatcher.running)
         assert world.texts(GROUP) == []
         assert (await world.hears(membership(world, present=True))).outcome == "accepted"
         await world.shows("Stopped.", GROUP)

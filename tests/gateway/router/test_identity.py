@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from gateway.channels.inbound import Deleted, Edited, Pressed, Received, Said, Sender
+from gateway.channels.inbound import ButtonClicked, Deleted, Edited, MessageReceived, Received, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.router.identity import dedup_key, event_key
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-SAID = Said(
+SAID = MessageReceived(
     key=ConversationKey("slack@work", "T1:C1:5.0"),
     place="T1:C1",
     message_id="5.0",
@@ -42,7 +42,7 @@ COMMON: dict[str, Any] = {
         pytest.param(replace(SAID, from_history=True, event_id=None), "slack@work:T1:C1:5.0", id="read from history"),
         pytest.param(replace(SAID, interaction_id="9"), "slack@work:T1:C1:5.0:i9", id="a native slash command"),
         pytest.param(Edited(**COMMON, text="ho", version="2"), "slack@work:T1:C1:5.0:e2", id="an edit"),
-        pytest.param(Pressed(**COMMON, action="x", interaction_id="9"), "slack@work:T1:C1:5.0:i9", id="a button"),
+        pytest.param(ButtonClicked(**COMMON, action="x", interaction_id="9"), "slack@work:T1:C1:5.0:i9", id="a button"),
         pytest.param(Deleted(**COMMON), "slack@work:T1:C1:5.0", id="a deletion names the message"),
     ],
 )

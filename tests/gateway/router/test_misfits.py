@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from agent.storage.inbox_rows import InboxStatus
-from gateway.channels.errors import HouseTrouble
+from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import Membership, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.router.misfits import TRIES
@@ -18,7 +18,7 @@ BROKEN = cast(Any, 5)  # a language that is none: the first look at it raises
 async def give(world: World, inbound: Any, tries: int) -> None:
     """As an adapter does it: again and again, until it is taken."""
     for _ in range(tries):
-        with pytest.raises(HouseTrouble):
+        with pytest.raises(GatewayUnavailable):
             await world.hears(inbound)
 
 

@@ -21,9 +21,9 @@ async def asking(world: World, chat: str = GROUP, person: str = ANN) -> None:
     """Ask, and note what was answered."""
     key = world.said("", chat=chat).key
     question = Question(prompt="Delete it?", asked_of=PersonId(f"telegram:{person}"), timeout_s=60)
-    channel = world.house.delivery.channel_for(key)
+    channel = world.services.delivery.channel_for(key)
     assert channel is not None
-    ANSWERS.append((await world.house.delivery.questions.ask(channel, question, "en")).choice)
+    ANSWERS.append((await world.services.delivery.questions.ask(channel, question, "en")).choice)
 
 
 @pytest.fixture(autouse=True)

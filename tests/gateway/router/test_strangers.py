@@ -30,7 +30,7 @@ async def test_a_code_then_one_word_then_silence_until_they_are_let_in(world: Wo
     assert len(world.texts(ZOE)) == 2, "the second message is no silence, the others are"
     assert "nobody has let you in yet. Your code is good for 10 min more" in world.texts(ZOE)[1]
     assert "tieline" not in world.texts(ZOE)[0], "no command and no path of the operator's machine"
-    await world.house.operations.pair_approve({"code": code.lower()})
+    await world.services.operations.pair_approve({"code": code.lower()})
     await world.shows("You are in", ZOE)
     await world.answered("finally", person=ZOE)
     assert len(world.llm.calls) == 1
@@ -67,18 +67,18 @@ async def test_a_code_lives_ten_minutes(world: World) -> None:
     await world.say("hello?", person=ZOE)
     world.clock.ahead_s += 2
     with pytest.raises(Exception, match="no open pairing"):
-        await world.house.operations.pair_approve({"code": first})
+        await world.services.operations.pair_approve({"code": first})
     await world.say("hello?", person=ZOE)
     second = await code_of(world, count=2)
     assert second != first
-    await world.house.operations.pair_approve({"code": second})
+    await world.services.operations.pair_approve({"code": second})
 
 
 async def test_who_asks_again_and_again_gets_no_code_after_code(world: World) -> None:
     for count in (1, 2, 3):
         await world.say("hello?", person=ZOE)
         code = await code_of(world, count=count)
-        await world.house.operations.pair_deny({"code": code})
+        await world.services.operations.pair_deny({"code": code})
     await world.say("hello?", person=ZOE)
     await world.settled()
     assert len(world.texts(ZOE)) == 3
@@ -93,7 +93,7 @@ async def test_a_crowd_of_strangers_is_bounded(world: World) -> None:
     await world.settled()
     told = [number for number in range(MOST_PENDING + 3) if world.texts(f"9{number:03}")]
     assert told == list(range(MOST_PENDING))
-    assert len(await world.house.operations.pair_list({})) == MOST_PENDING
+    assert len(await world.services.operations.pair_list({})) == MOST_PENDING
 
 
 async def test_who_had_blocked_the_bot_gets_a_code_when_they_come_back(world: World) -> None:
@@ -111,7 +111,7 @@ async def test_the_same_message_again_is_no_second_request(world: World) -> None
     await world.hears(said)
     await world.settled()
     await code_of(world)
-    assert len(await world.house.operations.pair_list({})) == 1
+    assert len(await world.services.operations.pair_list({})) == 1
 
 
 @pytest.mark.parametrize(("policy", "why"), [("allowlist", "unknown person"), ("closed", "direct messages are closed")])
@@ -130,7 +130,7 @@ async def test_a_button_from_a_stranger_only_loses_its_waiting_sign(world: World
     world.screen(ZOE).shown.append(world.screen().shown[-1])
     assert (await world.press(action, person=ZOE)).reason == "not paired yet"
     assert world.screen(ZOE).notes == [""]
-    assert await world.house.operations.pair_list({}) == []
+    assert await world.services.operations.pair_list({}) == []
 
 
 @pytest.mark.parametrize("lets_in", [True, False], ids=["let in", "turned away"])
@@ -145,7 +145,7 @@ async def test_an_admin_decides_by_a_button(world: World, lets_in: bool) -> None
     else:
         await world.shows("telegram:99 is turned away", ANN)
         assert (await world.say("hello?", person=ZOE)).reason == "not paired yet"
-    assert bool(await world.house.operations.pair_list({})) is not lets_in, "who was turned away may ask again"
+    assert bool(await world.services.operations.pair_list({})) is not lets_in, "who was turned away may ask again"
 
 
 async def test_the_first_admin_is_made_by_pairing(world_of: Callable[..., World]) -> None:
@@ -154,17 +154,17 @@ async def test_the_first_admin_is_made_by_pairing(world_of: Callable[..., World]
     async with world.process():
         await world.say("hello?", person=ZOE)
         code = await code_of(world)
-        answer = await world.house.operations.pair_approve({"code": code})
+        answer = await world.services.operations.pair_approve({"code": code})
         assert (answer["role"], answer["has_admin"]) == ("member", False)
         await world.shows("You are in", ZOE)
         assert "is for admins" in await world.asks("/budget", "is for admins", person=ZOE)
-        answer = await world.house.operations.pair_approve({"code": "telegram:99", "admin": True})
+        answer = await world.services.operations.pair_approve({"code": "telegram:99", "admin": True})
         assert (answer["role"], answer["has_admin"]) == ("admin", True)
         assert "No budget is in use" in await world.asks("/budget", "No budget", person=ZOE)
         with pytest.raises(Exception, match="has not been let in"):
-            await world.house.operations.pair_approve({"code": "telegram:1234", "admin": True})
+            await world.services.operations.pair_approve({"code": "telegram:1234", "admin": True})
         await world.say("hello?", person="98")
-        await world.house.operations.pair_approve({"code": await code_of(world, "98"), "admin": True})
+        await world.services.operations.pair_approve({"code": await code_of(world, "98"), "admin": True})
         await world.shows("You are in, as an admin", "98")
 
 

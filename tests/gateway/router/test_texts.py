@@ -7,7 +7,7 @@ from sqlalchemy import select
 from agent.memory import misses
 from agent.storage.memory_tables import skill_outcomes
 from agent.storage.transcript_tables import session
-from gateway.channels.inbound import Edited, Said
+from gateway.channels.inbound import Edited, MessageReceived
 from gateway.router.incoming import made_whole
 from tests.gateway.world import World, file
 
@@ -42,7 +42,7 @@ async def test_a_question_to_the_memory_that_holds_half_an_emoji_costs_nothing(w
         {"match": {"contains": "please look", "tool_result": True}, "reply": {"text": "I looked."}},
     )
     await world.answered("please look", "I looked.")
-    await world.house.memory.misses.flush()
+    await world.services.memory.misses.flush()
     missed = select(skill_outcomes.c.query).where(skill_outcomes.c.outcome_type == misses.OUTCOME)
     found = await world.database.read(lambda conn: list(conn.execute(missed).scalars()))
     assert "moored \ufffd yachting harbour" in found
@@ -52,7 +52,7 @@ def test_everything_that_people_name_is_made_whole(world: World) -> None:
     said = world.said(f"a{HALF}", quoted="q\0", chat_title="t\0", attachments=(file("n\0.txt"),))
     said = replace(said, sender=replace(said.sender, display=f"Ann{HALF}"))
     made = made_whole(said)
-    assert isinstance(made, Said)
+    assert isinstance(made, MessageReceived)
     assert (made.text, made.quoted, made.chat_title, made.sender.display) == (
         "a\ufffd",
         "q\ufffd",

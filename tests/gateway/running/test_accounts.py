@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from agent.storage.errors import StorageTrouble
-from gateway.channels.adapter import Adapter, Admit, ChannelSettings, Entrance, State, Surroundings
-from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelRejected, HouseTrouble
-from gateway.channels.inbound import Inbound, Outcome, Receipt, Said, Sender
+from gateway.channels.adapter import Adapter, AdapterContext, Admit, ChannelSettings, Entrance, State
+from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelRejected, GatewayUnavailable
+from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import CommandSpec
 from gateway.running.accounts import FIRST_PAUSE_S, LONGEST_PAUSE_S, Accounts, Gateway
@@ -26,13 +26,13 @@ HELP = CommandSpec(name="help", description="List the commands")
 class Flaky(FakeAdapter):
     """Runs as `ends` tells: an error is raised, None ends by itself; with none left it goes on."""
 
-    def __init__(self, settings: ChannelSettings, surroundings: Surroundings) -> None:
+    def __init__(self, settings: ChannelSettings, adapter_context: AdapterContext) -> None:
         super().__init__(settings.channel_type)
         self.ends: list[Exception | None] = []
         self.starts = 0
         self.publishings: list[Exception] = []
         self.close_error: Exception | None = None
-        OPENED[str(surroundings.home)][settings.channel_type] = self
+        OPENED[str(adapter_context.home)][settings.channel_type] = self
 
     async def run(self, admit: Admit) -> None:
         self.starts += 1
@@ -55,7 +55,7 @@ class Flaky(FakeAdapter):
         await super().aclose()
 
 
-def refusing(settings: ChannelSettings, surroundings: Surroundings) -> Adapter:
+def refusing(settings: ChannelSettings, adapter_context: AdapterContext) -> Adapter:
     if settings.account == "fatal":
         raise ChannelFatal("the token was refused")
     if settings.account == "missing":
@@ -88,7 +88,7 @@ class House:
         async def known(channel_type: str) -> tuple[()]:
             return ()
 
-        self.accounts = Accounts(settings, Surroundings(clock=clock, home=home, known_places=known))
+        self.accounts = Accounts(settings, AdapterContext(clock=clock, home=home, known_places=known))
         self.gateway = Gateway(
             admit=self.admit,
             commands=(HELP,),
@@ -109,75 +109,75 @@ class House:
 
 
 @pytest.fixture
-async def house(clock: FakeClock, tmp_path: Path) -> House:
+async def services(clock: FakeClock, tmp_path: Path) -> House:
     """Two accounts, opened."""
-    house = House(clock, tmp_path, FlakySettings(type="telegram"), FlakySettings(type="slack"))
-    await house.accounts.open_all()
-    return house
+    services = House(clock, tmp_path, FlakySettings(type="telegram"), FlakySettings(type="slack"))
+    await services.accounts.open_all()
+    return services
 
 
-async def test_a_place_has_one_channel_as_long_as_it_is_used(house: House) -> None:
+async def test_a_place_has_one_channel_as_long_as_it_is_used(services: House) -> None:
     key = ConversationKey("telegram", "77")
-    assert house.accounts.channel(key) is house.accounts.channel(key)
-    assert house.accounts.channel(ConversationKey("discord", "77")) is None
+    assert services.accounts.channel(key) is services.accounts.channel(key)
+    assert services.accounts.channel(ConversationKey("discord", "77")) is None
     for number in range(600):
-        house.accounts.channel(ConversationKey("slack", str(number)))
-    assert house.accounts.channel(key) is not None
+        services.accounts.channel(ConversationKey("slack", str(number)))
+    assert services.accounts.channel(key) is not None
 
 
-async def test_one_that_crashes_is_started_again_later_each_time(house: House, clock: FakeClock) -> None:
-    broken, well = house.opened["telegram"], house.opened["slack"]
+async def test_one_that_crashes_is_started_again_later_each_time(services: House, clock: FakeClock) -> None:
+    broken, well = services.opened["telegram"], services.opened["slack"]
     broken.ends = [RuntimeError(f"boom {number}") for number in range(7)]
-    async with running(house.run):
+    async with running(services.run):
         for crashes, pause_s in enumerate((1, 2, 4, 8, 16, 32, 60), 1):
             await until(lambda: clock.sleepers == 1)
-            health = house.accounts.health()
+            health = services.accounts.health()
             assert (health["telegram"].state, health["slack"].hears) == (State.RECONNECTING, True)
             clock.advance(pause_s - 0.1)
             await anyio.sleep(0.005)
             assert broken.starts == crashes
             clock.advance(0.1)
             await until(lambda crashes=crashes: broken.starts == crashes + 1)
-        await until(lambda: house.accounts.health()["telegram"].hears)
+        await until(lambda: services.accounts.health()["telegram"].hears)
         await broken.says("back again")
     assert broken.receipts == ["accepted"]
     assert well.starts == 1
-    assert house.failed == []
+    assert services.failed == []
 
 
-async def test_one_that_ends_by_itself_is_started_again_too(house: House, clock: FakeClock) -> None:
-    house.opened["telegram"].ends = [None]
-    async with running(house.run):
+async def test_one_that_ends_by_itself_is_started_again_too(services: House, clock: FakeClock) -> None:
+    services.opened["telegram"].ends = [None]
+    async with running(services.run):
         await until(lambda: clock.sleepers == 1)
-        assert "ended by itself" in house.accounts.health()["telegram"].detail
+        assert "ended by itself" in services.accounts.health()["telegram"].detail
         clock.advance(FIRST_PAUSE_S)
-        await until(lambda: house.opened["telegram"].starts == 2)
+        await until(lambda: services.opened["telegram"].starts == 2)
 
 
-async def test_after_a_good_while_the_pause_is_short_again(house: House, clock: FakeClock) -> None:
+async def test_after_a_good_while_the_pause_is_short_again(services: House, clock: FakeClock) -> None:
     class Once(Flaky):
         async def run(self, admit: Admit) -> None:
             self.starts += 1
             await clock.sleep(LONGEST_PAUSE_S + 1)
             raise RuntimeError("after a while")
 
-    adapter = house.opened["telegram"]
+    adapter = services.opened["telegram"]
     adapter.__class__ = Once
-    async with running(house.run):
+    async with running(services.run):
         for starts in (1, 2, 3, 4):
             await until(lambda starts=starts: adapter.starts == starts and clock.sleepers == 1)
             clock.advance(LONGEST_PAUSE_S + 1)
-            await until(lambda: house.accounts.health()["telegram"].state is State.RECONNECTING)
-            assert "in 1 s" in house.accounts.health()["telegram"].detail
+            await until(lambda: services.accounts.health()["telegram"].state is State.RECONNECTING)
+            assert "in 1 s" in services.accounts.health()["telegram"].detail
             clock.advance(FIRST_PAUSE_S)
 
 
-async def test_a_refused_login_is_told_and_not_tried_again(house: House, clock: FakeClock) -> None:
-    house.opened["telegram"].ends = [ChannelFatal("the token was revoked")]
-    async with running(house.run):
-        await until(lambda: bool(house.failed))
-        assert house.failed == [("telegram", "the token was revoked")]
-        health = house.accounts.health()
+async def test_a_refused_login_is_told_and_not_tried_again(services: House, clock: FakeClock) -> None:
+    services.opened["telegram"].ends = [ChannelFatal("the token was revoked")]
+    async with running(services.run):
+        await until(lambda: bool(services.failed))
+        assert services.failed == [("telegram", "the token was revoked")]
+        health = services.accounts.health()
         assert (health["telegram"].state, health["telegram"].detail) == (State.FAILED, "the token was revoked")
         assert health["slack"].hears
         assert clock.sleepers == 0
@@ -195,25 +195,25 @@ async def test_one_that_cannot_be_opened_leaves_the_others_alone(
     clock: FakeClock, tmp_path: Path, account: str, reason: str
 ) -> None:
     bad = RefusedSettings(type="telegram", account=account)
-    house = House(clock, tmp_path, bad, FlakySettings(type="slack"))
-    assert house.accounts.health()["slack"].state is State.STARTING
-    await house.accounts.open_all()
-    async with running(house.run):
-        await until(lambda: house.accounts.health()["slack"].hears)
-        assert house.failed == [(f"telegram@{account}", reason)]
-        assert house.accounts.health()[f"telegram@{account}"].state is State.FAILED
+    services = House(clock, tmp_path, bad, FlakySettings(type="slack"))
+    assert services.accounts.health()["slack"].state is State.STARTING
+    await services.accounts.open_all()
+    async with running(services.run):
+        await until(lambda: services.accounts.health()["slack"].hears)
+        assert services.failed == [(f"telegram@{account}", reason)]
+        assert services.accounts.health()[f"telegram@{account}"].state is State.FAILED
 
 
-async def test_when_nothing_is_taken_in_any_more_messages_stay_unacknowledged(house: House) -> None:
-    async with running(house.run):
-        telegram = house.opened["telegram"]
+async def test_when_nothing_is_taken_in_any_more_messages_stay_unacknowledged(services: House) -> None:
+    async with running(services.run):
+        telegram = services.opened["telegram"]
         await telegram.says("before")
         assert telegram.receipts == ["accepted"]
-        house.accounts.stop_taking_in()
+        services.accounts.stop_taking_in()
         with anyio.move_on_after(0.05):
             await telegram.says("after")
         assert telegram.receipts == ["accepted"], "no receipt, so the platform keeps it"
-        assert len(house.admitted) == 1
+        assert len(services.admitted) == 1
 
 
 class BehindOurEntrance(FlakySettings):
@@ -224,35 +224,35 @@ async def test_platforms_are_heard_before_the_gateway_is_built_and_wait_for_it(
     clock: FakeClock, tmp_path: Path
 ) -> None:
     bad, page = RefusedSettings(type="discord", account="fatal"), BehindOurEntrance(type="web")
-    house = House(clock, tmp_path, FlakySettings(type="telegram"), bad, page)
+    services = House(clock, tmp_path, FlakySettings(type="telegram"), bad, page)
     async with anyio.create_task_group() as tasks:
-        await house.accounts.listen(tasks)
-        telegram = house.opened["telegram"]
-        await until(lambda: house.accounts.health()["telegram"].hears)
-        assert "web" not in house.opened, "nobody signs in to it, and its pages need the gateway"
+        await services.accounts.listen(tasks)
+        telegram = services.opened["telegram"]
+        await until(lambda: services.accounts.health()["telegram"].hears)
+        assert "web" not in services.opened, "nobody signs in to it, and its pages need the gateway"
         tasks.start_soon(telegram.says, "early")
         await anyio.wait_all_tasks_blocked()
-        assert (house.told, house.failed, house.admitted, telegram.receipts) == ([], [], [], [])
+        assert (services.told, services.failed, services.admitted, telegram.receipts) == ([], [], [], [])
 
-        await house.accounts.serve(house.gateway, tasks)
+        await services.accounts.serve(services.gateway, tasks)
         await until(lambda: telegram.receipts == ["accepted"])
-        assert (house.told, telegram.starts) == (["telegram", "web"], 1)
-        assert house.failed == [("discord@fatal", "the token was refused")]
-        await until(lambda: house.accounts.health()["web"].hears)
+        assert (services.told, telegram.starts) == (["telegram", "web"], 1)
+        assert services.failed == [("discord@fatal", "the token was refused")]
+        await until(lambda: services.accounts.health()["web"].hears)
         tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize(
     "trouble", [StorageTrouble("the disk is full"), ZeroDivisionError()], ids=["storage", "defect"]
 )
-async def test_what_cannot_be_taken_in_is_said_in_words_adapters_know(house: House, trouble: Exception) -> None:
-    async with running(house.run):
-        telegram = house.opened["telegram"]
-        house.troubles = [trouble]
+async def test_what_cannot_be_taken_in_is_said_in_words_adapters_know(services: House, trouble: Exception) -> None:
+    async with running(services.run):
+        telegram = services.opened["telegram"]
+        services.troubles = [trouble]
         now = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
         key, ann = ConversationKey("telegram", "1"), Sender(id=UserId("ann"), display="Ann")
-        said = Said(key=key, place="1", message_id="1", sender=ann, received_at=now, text="hello")
-        with pytest.raises(HouseTrouble) as refused:
+        said = MessageReceived(key=key, place="1", message_id="1", sender=ann, received_at=now, text="hello")
+        with pytest.raises(GatewayUnavailable) as refused:
             await telegram.hears(said)
         assert refused.value.__cause__ is trouble
         assert telegram.receipts == []
@@ -260,11 +260,11 @@ async def test_what_cannot_be_taken_in_is_said_in_words_adapters_know(house: Hou
         assert telegram.receipts == ["accepted"]
 
 
-async def test_commands_are_registered_when_the_platform_can_take_them(house: House, clock: FakeClock) -> None:
-    busy, refusing_ = house.opened["telegram"], house.opened["slack"]
+async def test_commands_are_registered_when_the_platform_can_take_them(services: House, clock: FakeClock) -> None:
+    busy, refusing_ = services.opened["telegram"], services.opened["slack"]
     busy.publishings = [ChannelBusy("not signed in yet", after_s=7), ChannelBusy("nor now", after_s=1)]
     refusing_.publishings = [ChannelRejected("no"), ChannelRejected("never asked again")]
-    async with running(house.run):
+    async with running(services.run):
         await until(lambda: clock.sleepers == 1)
         clock.advance(6.9)
         await anyio.sleep(0.01)
@@ -276,14 +276,14 @@ async def test_commands_are_registered_when_the_platform_can_take_them(house: Ho
         assert len(refusing_.publishings) == 1
 
 
-async def test_a_defect_while_registering_does_not_end_the_process(house: House) -> None:
-    house.opened["telegram"].publishings = [ZeroDivisionError()]
-    async with running(house.run):
-        await until(lambda: house.opened["slack"].published == (HELP,))
-        await house.opened["telegram"].says("still here")
+async def test_a_defect_while_registering_does_not_end_the_process(services: House) -> None:
+    services.opened["telegram"].publishings = [ZeroDivisionError()]
+    async with running(services.run):
+        await until(lambda: services.opened["slack"].published == (HELP,))
+        await services.opened["telegram"].says("still here")
 
 
-async def test_all_are_closed_even_if_one_fails_to(house: House) -> None:
-    house.opened["telegram"].close_error = RuntimeError("boom")
-    await house.accounts.aclose()
-    assert house.opened["slack"].closed
+async def test_all_are_closed_even_if_one_fails_to(services: House) -> None:
+    services.opened["telegram"].close_error = RuntimeError("boom")
+    await services.accounts.aclose()
+    assert services.opened["slack"].closed

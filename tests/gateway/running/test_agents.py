@@ -20,7 +20,7 @@ async def test_unreadable_preferences_do_not_keep_a_session_from_starting(
 ) -> None:
     await world.asks("/provider b", "now uses")
     await world.database.write(lambda conn: conn.execute(sql("alter table channel_preference rename to away")))
-    await world.house.conversations.forget(ConversationId(f"telegram:{ANN}"))
+    await world.services.conversations.forget(ConversationId(f"telegram:{ANN}"))
     with caplog.at_level(logging.WARNING):
         await world.answered("hello")
     assert world.models_asked == ["model-a"]
@@ -48,8 +48,8 @@ async def test_a_slow_database_does_not_keep_a_session_from_starting(world_of: C
                 tasks.start_soon(world.database.read, busy)
             for _ in range(2):
                 await anyio.to_thread.run_sync(held.acquire)
-            async with world.house.conversations.use(ConversationId(f"telegram:{ANN}")) as awake:
-                assert isinstance(awake, agents.Awake)
+            async with world.services.conversations.use(ConversationId(f"telegram:{ANN}")) as awake:
+                assert isinstance(awake, agents.ActiveAgent)
                 assert awake.agent.provider.slot.choice.provider == "a"
                 go_on.set()  # the readers were busy until now
 
@@ -57,13 +57,13 @@ async def test_a_slow_database_does_not_keep_a_session_from_starting(world_of: C
 @pytest.mark.requirement("Z-66")
 async def test_an_agent_that_slept_wakes_with_its_chats_choice(world: World) -> None:
     await world.asks("/provider b", "now uses")
-    await world.house.conversations.forget(ConversationId(f"telegram:{ANN}"))
+    await world.services.conversations.forget(ConversationId(f"telegram:{ANN}"))
     await world.answered("hello")
     assert world.models_asked == ["model-b"]
 
 
 async def test_what_may_be_done_to_a_sleeping_conversation_wakes_nobody(world: World) -> None:
     await world.answered("hello")
-    await world.house.conversations.forget(ConversationId(f"telegram:{ANN}"))
+    await world.services.conversations.forget(ConversationId(f"telegram:{ANN}"))
     assert "2 messages" in await world.asks("/status", "Status")
-    assert world.house.conversations.awake == ()
+    assert world.services.conversations.awake == ()

@@ -9,8 +9,8 @@ from sqlalchemy import select
 from sqlalchemy import text as sql
 
 from agent.storage.database import Database
-from agent.storage.payloads import decode_say
-from agent.storage.retries import SteadyDatabase
+from agent.storage.payloads import decode_outgoing
+from agent.storage.retries import RetryingDatabase
 from agent.storage.tables import outbox
 from gateway.channels.adapter import Health, State
 from gateway.channels.keys import ConversationKey
@@ -81,10 +81,10 @@ class Desk:
         """Where what was said, in order."""
         query = select(outbox.c.conv, outbox.c.payload).order_by(outbox.c.id)
         rows = await self.database.read(lambda conn: conn.execute(query).all())
-        return [(row.conv, decode_say(row.payload).text) for row in rows]
+        return [(row.conv, decode_outgoing(row.payload).text) for row in rows]
 
 
-def desk(database: Database, clock: Rounds, *owners: str, accounts: tuple[str, ...] = ("telegram", "slack")) -> Desk:
+def service(database: Database, clock: Rounds, *owners: str, accounts: tuple[str, ...] = ("telegram", "slack")) -> Desk:
     return Desk(database, clock, *owners, accounts=accounts)
 
 
@@ -93,11 +93,11 @@ def key(text: str) -> ConversationKey:
 
 
 async def test_an_owner_on_telegram_is_told_in_their_own_chat(sqlite_database: Database, clock: Rounds) -> None:
-    house = desk(sqlite_database, clock, "telegram:77")
-    async with house.process() as alerts:
+    services = service(sqlite_database, clock, "telegram:77")
+    async with services.process() as alerts:
         alerts.tell("owner_dead", {"chat": "telegram:78"})
-        await house.look()
-        ((chat, text),) = await house.told()
+        await services.look()
+        ((chat, text),) = await services.told()
     assert chat == "telegram:77"
     assert text.startswith("⚠️ A message in telegram:78 could not be answered")
 
@@ -105,37 +105,37 @@ async def test_an_owner_on_telegram_is_told_in_their_own_chat(sqlite_database: D
 async def test_owners_elsewhere_are_told_where_they_were_met_in_their_language_also_after_a_restart(
     sqlite_database: Database, clock: Rounds
 ) -> None:
-    house = desk(sqlite_database, clock, "slack:U0ANN", "discord:5")
-    async with house.process() as alerts:
+    services = service(sqlite_database, clock, "slack:U0ANN", "discord:5")
+    async with services.process() as alerts:
         alerts.met("slack:U0ANN", key("slack:T1:D1"), "de")
         alerts.met("web:operator", key("web:operator:main"), "en")
-    async with house.process() as alerts:
+    async with services.process() as alerts:
         alerts.tell("owner_dead", {"chat": "telegram:78"})
-        await house.look()
-        told = dict(await house.told())
+        await services.look()
+        told = dict(await services.told())
     assert set(told) == {"slack:T1:D1", "web:operator:main"}, "where discord:5 talks to us is not known"
     assert told["slack:T1:D1"].startswith("⚠️ Eine Nachricht in telegram:78")
 
 
 async def test_the_chat_of_the_last_meeting_counts(sqlite_database: Database, clock: Rounds) -> None:
-    house = desk(sqlite_database, clock, "slack:U0ANN")
-    async with house.process() as alerts:
+    services = service(sqlite_database, clock, "slack:U0ANN")
+    async with services.process() as alerts:
         alerts.met("slack:U0ANN", key("slack:T1:D1"), "en")
-        await house.look()
+        await services.look()
         alerts.met("slack:U0ANN", key("slack:T1:D2"), "en")
-    async with house.process() as alerts:
+    async with services.process() as alerts:
         alerts.tell("owner_dead", {"chat": "telegram:78"})
-        await house.look()
-    assert [chat for chat, _ in await house.told()] == ["slack:T1:D2"]
+        await services.look()
+    assert [chat for chat, _ in await services.told()] == ["slack:T1:D2"]
 
 
 async def test_who_is_no_owner_any_more_is_not_told(sqlite_database: Database, clock: Rounds) -> None:
-    house = desk(sqlite_database, clock)
-    async with house.process() as alerts:
+    services = service(sqlite_database, clock)
+    async with services.process() as alerts:
         alerts.met("slack:U0ANN", key("slack:T1:D1"), "en")
         alerts.tell("owner_dead", {"chat": "telegram:78"})
-        await house.look()
-    assert await house.told() == []
+        await services.look()
+    assert await services.told() == []
 
 
 @pytest.mark.parametrize(
@@ -148,77 +148,77 @@ async def test_who_is_no_owner_any_more_is_not_told(sqlite_database: Database, c
 async def test_a_private_chat_needs_an_account(
     sqlite_database: Database, clock: Rounds, accounts: tuple[str, ...], chats: list[str]
 ) -> None:
-    house = desk(sqlite_database, clock, "telegram:77", "telegram:77", accounts=accounts)
-    async with house.process() as alerts:
+    services = service(sqlite_database, clock, "telegram:77", "telegram:77", accounts=accounts)
+    async with services.process() as alerts:
         alerts.tell("owner_dead", {"chat": "x"})
-        await house.look()
-    assert [chat for chat, _ in await house.told()] == chats
+        await services.look()
+    assert [chat for chat, _ in await services.told()] == chats
 
 
 async def test_the_same_is_told_once_an_hour(sqlite_database: Database, clock: Rounds) -> None:
-    house = desk(sqlite_database, clock, "telegram:77")
-    async with house.process() as alerts:
+    services = service(sqlite_database, clock, "telegram:77")
+    async with services.process() as alerts:
         for _ in range(5):
             alerts.tell("owner_dead", {"chat": "a"})
         alerts.tell("owner_dead", {"chat": "b"})
-        await house.look(3600)
+        await services.look(3600)
         alerts.tell("owner_dead", {"chat": "a"})
-        await house.look()
-    assert [text.split()[4] for _, text in await house.told()] == ["a", "b", "a"]
+        await services.look()
+    assert [text.split()[4] for _, text in await services.told()] == ["a", "b", "a"]
 
 
 async def test_a_deaf_account_is_told_once_whatever_it_says_about_it(sqlite_database: Database, clock: Rounds) -> None:
-    house = desk(sqlite_database, clock, "telegram:77")
-    async with house.process():
+    services = service(sqlite_database, clock, "telegram:77")
+    async with services.process():
         for seconds in range(0, 300, 10):
-            house.healths["slack"] = Health(state=State.RECONNECTING, detail=f"again in {seconds} s")
-            await house.look()
-            assert bool(house.troubles.blocking) is (seconds >= DEAF_AFTER_S)
-        house.healths["slack"] = CONNECTED
-        await house.look()
-        assert house.troubles.open == ()
-        ((_, text),) = await house.told()
+            services.healths["slack"] = Health(state=State.RECONNECTING, detail=f"again in {seconds} s")
+            await services.look()
+            assert bool(services.troubles.blocking) is (seconds >= DEAF_AFTER_S)
+        services.healths["slack"] = CONNECTED
+        await services.look()
+        assert services.troubles.open == ()
+        ((_, text),) = await services.told()
         assert text.startswith("⚠️ slack hears nothing since 2 min: again in")
 
 
 @pytest.mark.parametrize("state", [State.STARTING, State.RECONNECTING])
 async def test_one_that_never_came_up_is_deaf_too(sqlite_database: Database, clock: Rounds, state: State) -> None:
-    house = desk(sqlite_database, clock, "telegram:77")
-    house.healths["slack"] = Health(state=state)
-    async with house.process():
-        await house.look(DEAF_AFTER_S - 20)
-        assert await house.told() == []
-        house.healths |= {"slack": CONNECTED}
-        await house.look()
-        house.healths |= {"slack": Health(state=state)}
-        await house.look(DEAF_AFTER_S)
-        assert await house.told() == [], "a short break in between is a new beginning"
-        await house.look(20)
-        assert len(await house.told()) == 1
+    services = service(sqlite_database, clock, "telegram:77")
+    services.healths["slack"] = Health(state=state)
+    async with services.process():
+        await services.look(DEAF_AFTER_S - 20)
+        assert await services.told() == []
+        services.healths |= {"slack": CONNECTED}
+        await services.look()
+        services.healths |= {"slack": Health(state=state)}
+        await services.look(DEAF_AFTER_S)
+        assert await services.told() == [], "a short break in between is a new beginning"
+        await services.look(20)
+        assert len(await services.told()) == 1
 
 
 async def test_a_refused_login_is_told_once_and_makes_the_process_not_ready(
     sqlite_database: Database, clock: Rounds
 ) -> None:
-    house = desk(sqlite_database, clock, "telegram:77")
-    async with house.process() as alerts:
-        house.healths["slack"] = Health(state=State.FAILED, detail="invalid_auth")
+    services = service(sqlite_database, clock, "telegram:77")
+    async with services.process() as alerts:
+        services.healths["slack"] = Health(state=State.FAILED, detail="invalid_auth")
         alerts.login_refused("slack", "invalid_auth")
-        await house.look(DEAF_AFTER_S * 3)
-        (trouble,) = house.troubles.blocking
+        await services.look(DEAF_AFTER_S * 3)
+        (trouble,) = services.troubles.blocking
         assert "cannot sign in: invalid_auth" in trouble.text
-        assert [text for _, text in await house.told()] == ["⚠️ slack cannot sign in: invalid_auth"]
+        assert [text for _, text in await services.told()] == ["⚠️ slack cannot sign in: invalid_auth"]
 
 
 async def test_an_answer_that_cannot_be_delivered_is_told(sqlite_database: Database, clock: Rounds) -> None:
-    house = desk(sqlite_database, clock, "telegram:77")
-    async with house.process() as alerts:
+    services = service(sqlite_database, clock, "telegram:77")
+    async with services.process() as alerts:
         alerts.undeliverable(key("slack:T1:D1"), 5, "msg_too_long")
-        await house.look()
-        assert [text for _, text in await house.told()] == [
+        await services.look()
+        assert [text for _, text in await services.told()] == [
             "⚠️ An answer in slack:T1:D1 could not be delivered: msg_too_long"
         ]
-        assert house.troubles.recent()[0].subject == "slack:T1:D1"
+        assert services.troubles.recent()[0].subject == "slack:T1:D1"
 
 
 async def test_what_the_disk_refuses_is_told_later_and_once(sqlite_database: Database, clock: Rounds) -> None:
@@ -244,15 +244,15 @@ async def test_what_the_disk_refuses_is_told_later_and_once(sqlite_database: Dat
             await anyio.lowlevel.checkpoint()
 
     full = Full()
-    steady = SteadyDatabase(full, clock=Impatient(), on_trouble=lambda reason: None)  # type: ignore[arg-type]
-    house = desk(steady, clock, "telegram:77", "telegram:78")
-    async with house.process() as alerts:
+    steady = RetryingDatabase(full, clock=Impatient(), on_trouble=lambda reason: None)  # type: ignore[arg-type]
+    services = service(steady, clock, "telegram:77", "telegram:78")
+    async with services.process() as alerts:
         alerts.met("telegram:77", key("telegram:77"), "en")
         alerts.tell("owner_dead", {"chat": "a"})
-        await house.look(30)
+        await services.look(30)
         full.full = False
-        await house.look(30)
-        assert sorted(chat for chat, _ in await house.told()) == ["telegram:77", "telegram:78"]
+        await services.look(30)
+        assert sorted(chat for chat, _ in await services.told()) == ["telegram:77", "telegram:78"]
 
 
 async def test_the_router_tells_where_an_admin_talks_to_us(world: World) -> None:
@@ -264,5 +264,5 @@ async def test_the_router_tells_where_an_admin_talks_to_us(world: World) -> None
         rows = await world.database.read(lambda conn: conn.execute(values).all())
         return [dict(row._mapping) for row in rows]
 
-    await world.house.alerts.save()
+    await world.services.alerts.save()
     assert await kept() == [{"conv": "telegram:77", "value": "telegram:77 de"}]

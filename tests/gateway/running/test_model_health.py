@@ -36,8 +36,8 @@ async def fails(world: World, text: str) -> None:
 async def test_while_no_model_answers_everything_says_so_and_the_admins_hear_it_once(
     world: World, tmp_path: Path
 ) -> None:
-    desk = world.house.overview
-    assert (await desk.status({}))["headline"] == "All is well"
+    service = world.services.overview
+    assert (await service.status({}))["headline"] == "All is well"
     world.script(REFUSED)
     for text in ("hello", "is anybody there", "hello again"):
         await fails(world, text)
@@ -45,16 +45,16 @@ async def test_while_no_model_answers_everything_says_so_and_the_admins_hear_it_
     assert "the API key was refused (401)" in told
     assert "Correct its key, model or address in gateway.toml" in told
     assert len(alerts(world)) == 1
-    seen = await desk.status({})
+    seen = await service.status({})
     assert (seen["headline"], seen["ready"]) == ("Something needs you", False)
     (reason,) = seen["reasons"]
     assert reason["subject"] == "model a"
     assert "the API key was refused (401)" in reason["text"]
     assert "tieline doctor" in reason["fix"]
-    assert (await desk.gauges()).ready is False
+    assert (await service.gauges()).ready is False
     server = WebServer(WebSettings(port=0), home=tmp_path, clock=SystemClock())
     server.bind()
-    server.watch(desk.reasons)
+    server.watch(service.reasons)
     async with running(server.run), httpx2.AsyncClient(base_url=server.url, trust_env=False) as client:
         answer = await client.get("/readyz")
         assert answer.status_code == 503
@@ -63,8 +63,8 @@ async def test_while_no_model_answers_everything_says_so_and_the_admins_hear_it_
     # A model that is known to be broken is asked once by each message, so the next one finds it mended.
     await world.answered("are you back", person=BOB)
     assert await world.shows("answers again") == "✅ The model service a answers again."
-    assert (await desk.status({}))["headline"] == "All is well"
-    assert not desk.reasons()
+    assert (await service.status({}))["headline"] == "All is well"
+    assert not service.reasons()
 
 
 async def test_an_outage_is_not_told_again_by_the_next_process_which_tells_its_end(world_of: WorldOf) -> None:
@@ -75,7 +75,7 @@ async def test_an_outage_is_not_told_again_by_the_next_process_which_tells_its_e
         await world.shows(NOBODY_ANSWERS)
     async with world.process():
         await fails(world, "hello again")
-        await until(lambda: bool(world.house.overview.reasons()))
+        await until(lambda: bool(world.services.overview.reasons()))
         world.script()
     async with world.process():
         await world.answered("are you back", person=BOB)
@@ -88,14 +88,14 @@ async def test_where_another_model_stands_in_it_needs_attention_and_no_more(worl
         world.script(REFUSED_BY_A)
         await world.answered("hello", person=BOB)
         assert "b answers in its place" in await world.shows("⚠️ The model service a refuses every request")
-        seen = await world.house.overview.status({})
+        seen = await world.services.overview.status({})
         assert (seen["headline"], seen["ready"]) == ("Needs attention", True)
         (one,) = seen["attention"]
         assert one["subject"] == "provider a"
         world.script(REFUSED)
         await fails(world, "and now?")
         assert "no other stands in" in await world.shows("the model service b refuses every request")
-        assert {reason.subject for reason in world.house.overview.reasons()} == {"model a", "model b"}
+        assert {reason.subject for reason in world.services.overview.reasons()} == {"model a", "model b"}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ async def test_a_quota_that_is_used_up_wants_credit_and_no_other_key(world: Worl
     told = await world.shows("the account at the model service a has nothing left to spend")
     assert "Add credit there or raise its limit" in told
     assert "Correct its key" not in told
-    (reason,) = (await world.house.overview.status({}))["reasons"]
+    (reason,) = (await world.services.overview.status({}))["reasons"]
     assert reason["fix"].startswith("add credit or raise the limit")
 
 
@@ -122,7 +122,7 @@ async def test_a_model_that_somebody_has_made_up_worries_nobody_else(world: Worl
     await world.asks("/model no-such")
     await world.asks("hello")
     await world.settled()
-    assert (await world.house.overview.status({}))["headline"] == "All is well"
+    assert (await world.services.overview.status({}))["headline"] == "All is well"
     assert not alerts(world)
 
 
@@ -131,15 +131,15 @@ async def test_what_nobody_knows_the_price_of_is_not_shown_as_free(
     world: World, usd: float, unpriced: int, shown: str
 ) -> None:
     for number in range(unpriced):
-        world.house.overview.metrics.totals.unpriced_calls = number + 1
-    figures = dict((await world.house.overview.status({}))["figures"])
+        world.services.overview.metrics.totals.unpriced_calls = number + 1
+    figures = dict((await world.services.overview.status({}))["figures"])
     assert figures["Spent"] == shown
-    assert usd == world.house.overview.metrics.totals.cost_usd
+    assert usd == world.services.overview.metrics.totals.cost_usd
 
 
 async def test_the_page_names_people_and_tells_who_waits(world: World) -> None:
     await world.answered("hello", person=BOB)
-    overview = await world.house.overview.overview()
+    overview = await world.services.overview.overview()
     page = render("facts.html", overview=overview, headline="", state="good", reasons=(), figures=(), kinds={})
     assert "Person 78" in page
     assert "telegram · 78" in page

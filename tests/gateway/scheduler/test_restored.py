@@ -54,7 +54,7 @@ async def test_what_was_due_since_the_copy_is_not_made_up_for(lite: Room, tmp_pa
         assert done.others == 3
         assert (await after.said(), await after.asked()) == ([], [])
         assert await after.ledger() == [("missed", 1)] * 3
-        states = {one.plan.text: (one.state, one.note) for one in await after.desk.all_of(HERE)}
+        states = {one.plan.text: (one.state, one.note) for one in await after.service.all_of(HERE)}
         why = "a backup was restored; this was due since then and may have come already"
         assert states == {
             "once": ("failed", why),

@@ -12,13 +12,13 @@ from sqlalchemy import Connection, select, update
 from agent.core.ids import ConversationId, PersonId
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_us
-from agent.storage.payloads import decode_incoming, decode_say
+from agent.storage.moments import to_timestamp
+from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.tables import inbox, outbox
 from gateway.phrases.catalogue import read_catalogue
 from gateway.scheduler import ledger, store
-from gateway.scheduler.desk import Schedules
-from gateway.scheduler.firing import Surroundings
+from gateway.scheduler.desk import ScheduleService
+from gateway.scheduler.firing import FiringDeps
 from gateway.scheduler.misfires import ONE_SHOT, RECURRING, Misfire
 from gateway.scheduler.mistakes import Mistake
 from gateway.scheduler.quiet import Quiet
@@ -51,12 +51,12 @@ class Room:
     outcomes: list[str] = field(default_factory=list)
     turned_off: list[Schedule] = field(default_factory=list)
     runner: Runner = field(init=False)
-    desk: Schedules = field(init=False)
+    service: ScheduleService = field(init=False)
 
     def __post_init__(self) -> None:
         def nothing(_: ConversationId) -> None: ...
 
-        around: Callable[[], Surroundings] = lambda: Surroundings(  # noqa: E731
+        around: Callable[[], FiringDeps] = lambda: FiringDeps(  # noqa: E731
             phrase=read_catalogue(),
             settings=self.settings,
             why_not=lambda _: self.gone,
@@ -65,11 +65,11 @@ class Room:
             quiet=lambda conn, _: self.quiet,
         )
         self.runner = Runner(
-            self.database, self.clock, surroundings=around, deliver=nothing, work=nothing,
+            self.database, self.clock, deps=around, deliver=nothing, work=nothing,
             fired=lambda outcome, _: self.outcomes.append(outcome), turned_off=self.turned_off.append,
         )  # fmt: skip
-        self.desk = Schedules(
-            self.database, self.clock, surroundings=around, changed=self.runner.look, deliver=nothing, work=nothing,
+        self.service = ScheduleService(
+            self.database, self.clock, deps=around, changed=self.runner.look, deliver=nothing, work=nothing,
             serves=lambda _: True,
         )  # fmt: skip
 
@@ -80,13 +80,13 @@ class Room:
         plan = Plan(
             action=action, text=text, rule=rule, said="then", zone="UTC", zone_source="given", misfire=misfire
         )  # fmt: skip
-        return await self.desk.add(HERE, ANN, plan, **more)
+        return await self.service.add(HERE, ANN, plan, **more)
 
     async def said(self) -> list[str]:
         """Everything in the outbox, oldest first."""
         query = select(outbox.c.payload).order_by(outbox.c.id)
         rows = await self.database.read(lambda conn: list(conn.execute(query).scalars()))
-        return [decode_say(row).text for row in rows]
+        return [decode_outgoing(row).text for row in rows]
 
     async def asked(self) -> list[str]:
         """The texts of the inbox, oldest first."""
@@ -145,7 +145,7 @@ async def test_a_reminder_fires_once_and_is_removed_when_it_arrived(room: Room) 
 async def test_a_task_is_a_row_of_the_inbox_in_its_creator_s_name(room: Room) -> None:
     await room.set(in_(room.clock, minutes=1), "look\x07 at\tit", action="ask")
     await room.passes(minutes=1)
-    rows = await room.database.write(lambda conn: inbox_rows.due(conn, HERE, now=to_us(room.clock.now())))
+    rows = await room.database.write(lambda conn: inbox_rows.due(conn, HERE, now=to_timestamp(room.clock.now())))
     assert [(row.kind, row.incoming.text, row.incoming.person) for row in rows] == [
         ("reminder", "[Scheduled task] look at\tit", "telegram:77")
     ]
@@ -320,7 +320,7 @@ async def test_a_failed_one_shot_stays_and_is_tried_again(lite: Room) -> None:
 
 async def test_a_run_by_hand_that_fails_leaves_a_one_shot_its_own_moment(lite: Room) -> None:
     set_ = await lite.set(in_(lite.clock, hours=24), "feed the cat", action="ask")
-    await lite.desk.run_now(HERE, set_.id, "press 1")
+    await lite.service.run_now(HERE, set_.id, "press 1")
     await lite.write(lambda conn: inbox_rows.finish(conn, [1], "dead"))
     await lite.passes(seconds=2)
     await lite.passes(minutes=1)
@@ -333,7 +333,7 @@ async def test_a_run_by_hand_that_fails_leaves_a_one_shot_its_own_moment(lite: R
 
 async def test_a_run_by_hand_that_goes_well_is_not_the_run_of_its_moment(lite: Room) -> None:
     set_ = await lite.set(in_(lite.clock, minutes=1), "feed the cat", action="ask")
-    await lite.desk.run_now(HERE, set_.id, "press 1")
+    await lite.service.run_now(HERE, set_.id, "press 1")
     await lite.passes(minutes=1)
     await lite.write(lambda conn: inbox_rows.finish(conn, [1], "done"))
     await lite.passes(seconds=2)
@@ -362,7 +362,7 @@ async def test_a_run_and_its_delivery_are_two_things(lite: Room) -> None:
     await lite.passes(seconds=2)
     entry = (await lite.database.read(lambda conn: ledger.recent(conn, 1)))[0]
     assert (entry.outcome, entry.run, entry.delivery) == ("fired", "ok", "dead")
-    found = await lite.desk.find(HERE, "1")
+    found = await lite.service.find(HERE, "1")
     assert found.failures == 1
 
 
@@ -408,7 +408,7 @@ async def test_many_agents_are_not_woken_at_once(lite: Room) -> None:
     for number in range(8):
         await lite.set(in_(lite.clock, minutes=1), f"look {number}", action="ask")
     await lite.passes(minutes=1)
-    now = to_us(lite.clock.now())
+    now = to_timestamp(lite.clock.now())
     query = select(inbox.c.not_before).order_by(inbox.c.id)
     delays = await lite.database.read(lambda conn: list(conn.execute(query).scalars()))
     assert [delay and (delay - now) / 1e6 for delay in delays] == [None] * 4 + [2.0, 4.0, 6.0, 8.0]
@@ -438,7 +438,7 @@ async def test_the_same_message_sets_one_and_the_same_name_replaces(room: Room) 
     named = await room.set(in_(room.clock, minutes=1), "old", name="report")
     again = await room.set(in_(room.clock, minutes=2), "new", name="report")
     assert (again.id, again.plan.text) == (named.id, "new")
-    assert len(await room.desk.all_of(HERE)) == 2
+    assert len(await room.service.all_of(HERE)) == 2
 
 
 async def test_in_a_group_members_set_nothing_that_comes_all_the_time(lite: Room) -> None:
@@ -446,11 +446,11 @@ async def test_in_a_group_members_set_nothing_that_comes_all_the_time(lite: Room
     bob = Creator(person=PersonId("telegram:78"), chat_type="group")
     plan = (await lite.set(often)).plan  # in a direct chat
     with pytest.raises(Mistake, match="schedule_often_in_group"):
-        await lite.desk.add(HERE, bob, plan)
-    slow = await lite.desk.add(HERE, bob, replace(plan, rule=Every(seconds=600, anchor=lite.clock.now())))
+        await lite.service.add(HERE, bob, plan)
+    slow = await lite.service.add(HERE, bob, replace(plan, rule=Every(seconds=600, anchor=lite.clock.now())))
     with pytest.raises(Mistake, match="schedule_often_in_group"):
-        await lite.desk.edit(HERE, slow.id, plan, by=bob)
-    await lite.desk.add(HERE, replace(bob, role="admin"), plan)
+        await lite.service.edit(HERE, slow.id, plan, by=bob)
+    await lite.service.add(HERE, replace(bob, role="admin"), plan)
 
 
 @pytest.mark.requirement("G-16")
@@ -479,78 +479,78 @@ async def test_there_is_room_for_so_many(lite: Room) -> None:
     lite.settings = replace(lite.settings, per_conversation=9, per_person=2)
     with pytest.raises(Mistake, match="schedule_full_person"):
         await lite.set(NINE)
-    await lite.desk.remove(HERE, 1, by=ANN)
+    await lite.service.remove(HERE, 1, by=ANN)
     await lite.set(NINE)
 
 
 async def test_pausing_skipping_and_running_by_hand(lite: Room) -> None:
     set_ = await lite.set(NINE)
-    assert (await lite.desk.pause(HERE, set_.id)).state == "paused"
+    assert (await lite.service.pause(HERE, set_.id)).state == "paused"
     await lite.passes(days=2)
     assert await lite.said() == []
-    resumed = await lite.desk.resume(HERE, set_.id)
+    resumed = await lite.service.resume(HERE, set_.id)
     assert resumed.next_at == datetime(2026, 1, 4, 9, tzinfo=UTC)
-    skipped = await lite.desk.skip(HERE, set_.id)
+    skipped = await lite.service.skip(HERE, set_.id)
     assert skipped.next_at == datetime(2026, 1, 5, 9, tzinfo=UTC)
     for _ in range(2):  # a repeated press
-        await lite.desk.run_now(HERE, set_.id, "press 1")
+        await lite.service.run_now(HERE, set_.id, "press 1")
     assert await lite.said() == ["⏰ tea"]
     assert await lite.ledger() == [("skipped", 1), ("fired", 1)]
 
 
 async def test_what_becomes_of_missed_times_can_be_set_while_it_is_paused(lite: Room) -> None:
     set_ = await lite.set(NINE)
-    await lite.desk.pause(HERE, set_.id)
-    noted = await lite.desk.set_misfire(HERE, set_.id, Misfire(policy="once"))
+    await lite.service.pause(HERE, set_.id)
+    noted = await lite.service.set_misfire(HERE, set_.id, Misfire(policy="once"))
     assert (noted.state, noted.next_at, noted.plan.misfire) == ("paused", None, Misfire(policy="once"))
 
 
 async def test_schedules_of_other_chats_cannot_be_touched(lite: Room) -> None:
     set_ = await lite.set(NINE)
     elsewhere = ConversationId("telegram:78")
-    for change in (lite.desk.pause, lite.desk.resume, lite.desk.skip, partial(lite.desk.remove, by=ANN)):
+    for change in (lite.service.pause, lite.service.resume, lite.service.skip, partial(lite.service.remove, by=ANN)):
         with pytest.raises(Mistake, match="schedule_unknown"):
             await change(elsewhere, set_.id)
     with pytest.raises(Mistake, match="schedule_unknown"):
-        await lite.desk.find(elsewhere, f"#{set_.id}")
+        await lite.service.find(elsewhere, f"#{set_.id}")
 
 
 async def test_in_a_group_only_its_creator_and_admins_replace_or_remove_one(room: Room) -> None:
     ann = replace(ANN, chat_type="group", role="admin")
     bob, eve = (Creator(person=PersonId(f"telegram:{id}"), chat_type="group") for id in (78, 79))
     plan = (await room.set(NINE)).plan
-    added = await room.desk.add(HERE, ann, plan, name="report")
+    added = await room.service.add(HERE, ann, plan, name="report")
     with pytest.raises(Mistake, match="schedule_of_another"):
-        await room.desk.add(HERE, bob, replace(plan, text="bob's words"), name="report")
+        await room.service.add(HERE, bob, replace(plan, text="bob's words"), name="report")
     with pytest.raises(Mistake, match="schedule_of_another"):
-        await room.desk.remove(HERE, added.id, by=bob)
-    assert await room.desk.find(HERE, "report") == added
-    own = await room.desk.add(HERE, bob, plan, name="bob's")
+        await room.service.remove(HERE, added.id, by=bob)
+    assert await room.service.find(HERE, "report") == added
+    own = await room.service.add(HERE, bob, plan, name="bob's")
     with pytest.raises(Mistake, match="schedule_of_another"):
-        await room.desk.remove(HERE, own.id, by=eve)
-    taken_over = await room.desk.add(HERE, ann, replace(plan, text="ann's words"), name="bob's")
+        await room.service.remove(HERE, own.id, by=eve)
+    taken_over = await room.service.add(HERE, ann, replace(plan, text="ann's words"), name="bob's")
     assert (taken_over.id, taken_over.creator) == (own.id, ann)  # whose words they are, whose name they come in
-    await room.desk.remove(HERE, added.id, by=ann)
+    await room.service.remove(HERE, added.id, by=ann)
 
 
 async def test_what_was_meant_by_the_wall_clock_follows_its_person(lite: Room) -> None:
     person = "telegram:77"
-    assert (await lite.desk.zone_of(person, None)).source == "assumed"
-    assert (await lite.desk.zone_of(person, "Asia/Tokyo")).source == "platform"
-    assert (await lite.desk.zone_of(person, "Mars/Base")).source == "assumed"
+    assert (await lite.service.zone_of(person, None)).source == "assumed"
+    assert (await lite.service.zone_of(person, "Asia/Tokyo")).source == "platform"
+    assert (await lite.service.zone_of(person, "Mars/Base")).source == "assumed"
     plan = (await lite.set(NINE)).plan
-    own = await lite.desk.add(HERE, ANN, replace(plan, zone_source="assumed"))
+    own = await lite.service.add(HERE, ANN, replace(plan, zone_source="assumed"))
     span = await lite.set(in_(lite.clock, hours=1))
-    moved = await lite.desk.set_zone(person, "Asia/Tokyo")
+    moved = await lite.service.set_zone(person, "Asia/Tokyo")
     assert [(one.id, one.next_at) for one in moved] == [(own.id, datetime(2026, 1, 2, 0, tzinfo=UTC))]
-    assert (await lite.desk.find(HERE, str(span.id))).next_at == span.next_at
-    assert (await lite.desk.zone_of(person, None)).name == "Asia/Tokyo"
+    assert (await lite.service.find(HERE, str(span.id))).next_at == span.next_at
+    assert (await lite.service.zone_of(person, None)).name == "Asia/Tokyo"
 
 
 async def test_a_one_shot_that_would_have_passed_there_comes_a_day_later(lite: Room) -> None:
     plan = (await lite.set(On(wall=datetime(2026, 1, 1, 17, 30)))).plan
-    await lite.desk.add(HERE, ANN, replace(plan, zone_source="assumed"))
-    (moved,) = await lite.desk.set_zone("telegram:77", "Asia/Tokyo")  # where it is 21:00
+    await lite.service.add(HERE, ANN, replace(plan, zone_source="assumed"))
+    (moved,) = await lite.service.set_zone("telegram:77", "Asia/Tokyo")  # where it is 21:00
     assert moved.next_at == datetime(2026, 1, 2, 8, 30, tzinfo=UTC)
 
 

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import Connection, insert, select, update
 
 from agent.core.ids import ConversationId
-from agent.core.outbox import Say
+from agent.core.outbox import OutgoingMessage
 from agent.sessions import runs
 from agent.sessions.runs import Checkpoint
 from agent.storage import inbox_rows, outbox_rows
@@ -39,7 +39,9 @@ async def test_each_ailment_is_found_and_mended_once(database: Database, what: s
             case "message":
                 conn.execute(update(inbox).values(payload="{"))
             case "answer":
-                outbox_rows.add(conn, conversation=CHAT, inbox_id=row, part=0, dedup="o", say=Say(text="x"), at=1)
+                outbox_rows.add(
+                    conn, conversation=CHAT, inbox_id=row, part=0, dedup="o", say=OutgoingMessage(text="x"), at=1
+                )
                 conn.execute(update(outbox).values(payload="{"))
 
     assert await database.read(ailments) == []

@@ -26,7 +26,7 @@ from agent.core.provider_events import (
     CallBilled,
     DecisionCompleted,
     OutputSlotEscalated,
-    ProviderStoodIn,
+    ProviderFailedOver,
     ProviderSwitched,
     RetryScheduled,
 )
@@ -119,9 +119,15 @@ def test_names_that_a_model_made_up_are_one_label() -> None:
 
 
 def test_turns_between_two_hard_compactions_are_counted_by_conversation() -> None:
-    def hard(conversation: ConversationId, rung: str = "hard") -> CompactComplete:
+    def hard(conversation: ConversationId, stage: str = "hard") -> CompactComplete:
         return CompactComplete(
-            conversation=conversation, rung=rung, messages=9, tokens_before=9, tokens_after=1, mechanical=False, at_ms=1
+            conversation=conversation,
+            stage=stage,
+            messages=9,
+            tokens_before=9,
+            tokens_after=1,
+            mechanical=False,
+            at_ms=1,
         )
 
     apart = (*a_turn(A), *a_turn(B), hard(B), *a_turn(A), hard(A, "mid"), *a_turn(A))
@@ -138,7 +144,7 @@ def test_what_sweeps_of_the_memory_took_is_counted() -> None:
 
 
 def test_what_summaries_knew_and_what_was_looked_up_again_is_counted() -> None:
-    probed = SummaryProbed(conversation=A, rung="high", asked=7, answered=5, put_back=2)
+    probed = SummaryProbed(conversation=A, stage="high", asked=7, answered=5, put_back=2)
     metrics = counted(probed, probed, LookedUpAgain(conversation=A, tool="read", again=True, turns=1))
     own = metrics.of(A)
     assert (own.probe_questions, own.probe_answered, own.probe_put_back, own.looked_up_again) == (14, 10, 4, 1)
@@ -174,11 +180,11 @@ def test_a_histogram_counts_up_to_and_including_its_bounds() -> None:
 def test_the_exposition_is_what_a_scraper_reads() -> None:
     gauges = Gauges(version="0.1.0", ready=True, queue_depth=3, outbox_dead=1, adapters={"telegram@b": False},
                     budgets={("person", "day"): 0.9})  # fmt: skip
-    bills = (
+    attributions = (
         billed(A, purpose="compaction", prompt=100, cost_usd=0.001),
         billed(A, purpose="transcription", cost_usd=None),
     )
-    text = exposition(counted(*a_turn(A), *bills), gauges).decode()
+    text = exposition(counted(*a_turn(A), *attributions), gauges).decode()
     found = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -206,13 +212,13 @@ def test_the_exposition_is_what_a_scraper_reads() -> None:
 def test_stand_ins_cache_breaks_and_long_answers_are_counted() -> None:
     metrics = Metrics()
     for event in (
-        ProviderStoodIn(conversation=A, provider="b", model="m", instead_of="a"),
+        ProviderFailedOver(conversation=A, provider="b", model="m", instead_of="a"),
         CacheBreakDetected(conversation=A, causes=("tools", "notes"), tokens_before=9000, tokens_after=0),
         CacheBreakDetected(conversation=A, causes=(), tokens_before=9000, tokens_after=0),
         OutputSlotEscalated(conversation=A, provider="a", model="m", max_tokens=64_000),
     ):
         metrics.listen(Published(1, event))
-    assert metrics.stand_ins == {("a", "b"): 1}
+    assert metrics.fallbacks == {("a", "b"): 1}
     assert metrics.cache_breaks == {"tools": 1, "notes": 1, "unknown": 1}
     assert metrics.escalations == {"a": 1}
     scraped = exposition(metrics, Gauges()).decode()

@@ -9,7 +9,7 @@ import pytest
 from agent.core.events import EventBus, LoopEnded, LoopStarted, StreamDelta
 from agent.core.ids import ConversationId, RunId, SessionId
 from gateway.telemetry.redaction import MASK, Redactor
-from gateway.telemetry.traces import KEPT_RUNS, WAITING, Traces
+from gateway.telemetry.traces import KEPT_RUNS, WAITING, EventLog
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
 from tests.fakes.waiting import until
@@ -19,12 +19,12 @@ RUN = RunId("3f0c")
 
 
 @pytest.fixture
-def traces(tmp_path: Path, clock: FakeClock) -> Traces:
-    return Traces(tmp_path / "traces", clock, Redactor(["top-secret"]))
+def traces(tmp_path: Path, clock: FakeClock) -> EventLog:
+    return EventLog(tmp_path / "traces", clock, Redactor(["top-secret"]))
 
 
 @pytest.mark.requirement("B-92", "G-28")
-async def test_every_event_of_a_run_is_a_line(traces: Traces, tmp_path: Path) -> None:
+async def test_every_event_of_a_run_is_a_line(traces: EventLog, tmp_path: Path) -> None:
     bus = EventBus(on_error=lambda error, event: None)
     bus.listen(traces.listen)
     file = tmp_path / "traces" / "3f0c.jsonl"
@@ -42,7 +42,7 @@ async def test_every_event_of_a_run_is_a_line(traces: Traces, tmp_path: Path) ->
     assert file.parent.stat().st_mode & 0o777 == 0o700
 
 
-async def test_what_waits_at_the_end_is_written_still(traces: Traces, tmp_path: Path) -> None:
+async def test_what_waits_at_the_end_is_written_still(traces: EventLog, tmp_path: Path) -> None:
     bus = EventBus(on_error=lambda error, event: None)
     bus.listen(traces.listen)
     file = tmp_path / "traces" / "3f0c.jsonl"
@@ -56,7 +56,7 @@ async def test_what_waits_at_the_end_is_written_still(traces: Traces, tmp_path: 
 
 
 @pytest.mark.requirement("R-46")
-async def test_a_disk_that_refuses_costs_the_trace_alone(traces: Traces, tmp_path: Path) -> None:
+async def test_a_disk_that_refuses_costs_the_trace_alone(traces: EventLog, tmp_path: Path) -> None:
     (tmp_path / "traces").write_text("in the way")
     bus = EventBus(on_error=lambda error, event: None)
     bus.listen(traces.listen)
@@ -65,7 +65,7 @@ async def test_a_disk_that_refuses_costs_the_trace_alone(traces: Traces, tmp_pat
     assert traces.dropped == 1
 
 
-async def test_half_an_emoji_costs_itself_alone(traces: Traces, tmp_path: Path) -> None:
+async def test_half_an_emoji_costs_itself_alone(traces: EventLog, tmp_path: Path) -> None:
     bus = EventBus(on_error=lambda error, event: None)
     bus.listen(traces.listen)
     bus.publish(StreamDelta(conversation=A, run=RUN, content="a\ud83d!"))
@@ -74,7 +74,7 @@ async def test_half_an_emoji_costs_itself_alone(traces: Traces, tmp_path: Path) 
 
 
 @pytest.mark.requirement("R-46")
-async def test_what_waits_is_bounded(traces: Traces) -> None:
+async def test_what_waits_is_bounded(traces: EventLog) -> None:
     bus = EventBus(on_error=lambda error, event: None)
     bus.listen(traces.listen)
     for _ in range(WAITING + 5):
@@ -82,7 +82,7 @@ async def test_what_waits_is_bounded(traces: Traces) -> None:
     assert traces.dropped == 5
 
 
-async def test_old_runs_go(traces: Traces, tmp_path: Path) -> None:
+async def test_old_runs_go(traces: EventLog, tmp_path: Path) -> None:
     (tmp_path / "traces").mkdir()
     for number in range(KEPT_RUNS + 3):
         (tmp_path / "traces" / f"old-{number}.jsonl").touch()

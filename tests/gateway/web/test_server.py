@@ -248,7 +248,7 @@ async def test_pairings_are_decided_on_the_status_page(site: Site, visitor: Visi
     assert "two pages are missing" in page
     healthy = render(
         "facts.html",
-        overview=await site.desk.overview(),
+        overview=await site.service.overview(),
         headline="All is well",
         state="good",
         reasons=(),
@@ -261,7 +261,7 @@ async def test_pairings_are_decided_on_the_status_page(site: Site, visitor: Visi
     assert "no. K7QX-2M of tieline pair list" in page
     assert (await visitor.post("/pairings/K7QX-2M/maybe", {})).status_code == 404
     assert (await visitor.post("/pairings/K7QX-2M/approve", {})).json() == {"text": "Ann Example may talk now."}
-    assert site.desk.pairings == []
+    assert site.service.pairings == []
     assert (await visitor.post("/pairings/K7QX-2M/approve", {})).status_code == 404
     assert "Ann Example" not in (await visitor.client.get("/status/facts")).text
 
@@ -280,7 +280,7 @@ async def test_what_was_spent_is_on_the_status_page_and_in_a_table(site: Site, v
 
 
 async def test_what_people_are_called_is_escaped(site: Site, visitor: Visitor) -> None:
-    site.desk.accounts["web"] = Health(state=State.FAILED, detail="<script>alert(1)</script>")
+    site.service.accounts["web"] = Health(state=State.FAILED, detail="<script>alert(1)</script>")
     page = (await visitor.client.get("/")).text
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert" in page
@@ -311,7 +311,7 @@ async def test_readiness_tells_the_operator_why_and_strangers_nothing(site: Site
     assert ready.json()["reasons"] == [{"subject": "slack", "text": "reconnecting: no hello after 30 s"}]
     through_a_proxy = await stranger.get("/readyz", headers={"x-forwarded-for": "10.0.0.7"})
     assert through_a_proxy.json() == {"ready": False}
-    del site.desk.accounts["slack"]
+    del site.service.accounts["slack"]
     assert (await stranger.get("/readyz")).status_code == 200
 
 
