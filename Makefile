@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 ELSEWHERE := --ignore=tests/e2e --ignore=tests/faults --ignore=tests/foreign --ignore=tests/hostile
 PYTEST := $(BIN)/pytest $(ELSEWHERE) -m "not slow"
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
-CHECKS := mypy contracts ruff file-sizes
+CHECKS := mypy contracts ruff file-sizes vocabulary
 
 .PHONY: setup compiled run test slow hostile check $(CHECKS) docs fmt lock requirements requirement mutate ladder faults soak e2e zones foreign bench bench-peers bench-page clean help
 
@@ -47,7 +47,7 @@ slow: setup ## run the tests that `make test` leaves out for their time (minutes
 hostile: setup ## try every tool, parser, renderer and expression with hostile texts
 	$(BIN)/pytest -q -n 2 tests/hostile $(ARGS)
 
-check: $(CHECKS) ## ruff, mypy, import contracts, file sizes (in any order: make -j)
+check: $(CHECKS) ## ruff, mypy, import contracts, file sizes, vocabulary (in any order: make -j)
 
 mypy: setup
 	$(BIN)/mypy
@@ -61,6 +61,9 @@ contracts: setup
 
 file-sizes: setup
 	$(BIN)/python -m tools.file_sizes
+
+vocabulary: setup
+	$(BIN)/python -m tools.vocabulary
 
 docs: setup ## links, headings and commands that the documentation names are there
 	$(BIN)/python -m tools.docs

@@ -31,7 +31,7 @@ class Screen:
         self._kept, broken = _read(path)
         # Ids of lines that cannot be read are not given again: terminals may still show them.
         self._numbers = count(max((int(line["event"]["id"]) for line in self._kept), default=0) + broken + 1)
-        self._failpoint: dict[str, None] = {}  # drafts and whispers, the oldest first
+        self._ephemeral: dict[str, None] = {}  # drafts and whispers, the oldest first
         self.commands: Event | None = None
         self._index()
 
@@ -40,18 +40,18 @@ class Screen:
 
     def stands(self, id: str) -> bool:
         """Whether that can be changed or taken away; of what is older than the newest `KEPT` nothing is known."""
-        return id in self._ids or id in self._failpoint
+        return id in self._ids or id in self._ephemeral
 
     def pass_by(self, event: Event) -> None:
         """Show a draft or a whisper: it stands until it is taken away, and is on no disk."""
-        self._failpoint[event["id"]] = None
-        while len(self._failpoint) > KEPT:
-            del self._failpoint[next(iter(self._failpoint))]
+        self._ephemeral[event["id"]] = None
+        while len(self._ephemeral) > KEPT:
+            del self._ephemeral[next(iter(self._ephemeral))]
         self.show(event)
 
     def passed(self, id: str) -> None:
         """A draft has become a message."""
-        self._failpoint.pop(id, None)
+        self._ephemeral.pop(id, None)
 
     def show(self, event: Event) -> None:
         """To everybody who looks now; one who lags too far behind is cut off and comes back."""
@@ -82,7 +82,7 @@ class Screen:
     async def take_away(self, id: str) -> None:
         async with self._writing:
             await self._write([line for line in self._kept if line["event"]["id"] != id])
-            self._failpoint.pop(id, None)
+            self._ephemeral.pop(id, None)
             self.show({"type": "gone", "id": id})
 
     async def lines(self, *, only_demo: bool = False) -> AsyncIterator[str]:

@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 from agent.autonomy import Autonomy
 from agent.built_ins import BuiltIns, CommandResult
 from agent.compaction.writing import settle, writing_of
-from agent.core.crash_points import failpoint
 from agent.core.errors import AgentInvalid, AgentMissing
+from agent.core.failpoints import failpoint
 from agent.core.outbox import OutgoingMessage
 from agent.definitions import Definition
 from agent.goals.stored import Reason
@@ -21,12 +21,12 @@ from agent.storage import inbox_rows, outbox_rows
 from agent.storage.errors import StorageTrouble
 from agent.storage.fence import check_epoch
 from agent.storage.inbox_rows import InboxStatus
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
+from agent.turn.context_budget import write_window
 from agent.turn.hooking import session_ends
 from agent.turn.intake import open_early
 from agent.turn.lifecycle import LifecycleState
 from agent.turn.pipeline import turn
-from agent.turn.room import write_window
 from agent.turn.run import StagedChanges
 from agent.turn.saving import settle_staged, write_staged
 from agent.turn.skills import take_skills

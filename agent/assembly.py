@@ -22,7 +22,6 @@ from agent.core.tools import Tool
 from agent.definitions import Definitions
 from agent.goals.roles import Reachable, RoleOf, always_reachable, role_then
 from agent.goals.telling import Buttoned, no_buttons
-from agent.hearing import VoiceTranscription
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
@@ -30,7 +29,7 @@ from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
 from agent.operations import follow_definition
-from agent.plans.desk import PlanService
+from agent.plans.service import PlanService
 from agent.plans.telling import Buttoned as PlanButtons
 from agent.plans.telling import no_buttons as no_plan_buttons
 from agent.providers.calling import Models
@@ -40,9 +39,9 @@ from agent.skills.learning import Learning
 from agent.skills.tools import LoadSkill
 from agent.storage.database import Database
 from agent.style.user_model import UserModel
-from agent.subagent.crew import SubagentRunner
-from agent.subagent.fleet import SubagentRegistry
 from agent.subagent.profiles import Profiles
+from agent.subagent.registry import SubagentRegistry
+from agent.subagent.runner import SubagentRunner
 from agent.subagent.tool import Agent as AgentTool
 from agent.tools.approvals import Approvals
 from agent.tools.calculate import Calculate
@@ -59,11 +58,11 @@ from agent.tools.tasks import TASK_TOOLS, task_tools
 from agent.tools.toolbox import Toolbox
 from agent.tools.working import WORKING
 from agent.tools.workspace import workspace_of
+from agent.turn.context_budget import show_compaction
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.flushing import Flushing
 from agent.turn.hooking import compaction_begins
 from agent.turn.lifecycle import LifecycleState
-from agent.turn.room import show_compaction
 from agent.turn.settings import Settings
 from agent.turn.side_calls import SideCalls
 from agent.turn.states import (
@@ -81,6 +80,7 @@ from agent.turn.states import (
 )
 from agent.turn.tokens import CountText, Estimator, count_by_bytes
 from agent.turn.tool_state import ToolState
+from agent.voice_transcription import VoiceTranscription
 
 log = logging.getLogger("tieline.agent")
 
@@ -93,7 +93,7 @@ class Shared:
     `ring` says that a conversation has work; `goal_buttons` are offered below what is told of goals; `goal_role`
     is the role today of who set a goal or asked for a plan; `reachable` says whether what is said in a conversation
     can be sent. `plan_buttons` are offered below what is told of
-    plans. `fleet` knows the sub-agents that work now.
+    plans. `subagent_registry` knows the sub-agents that work now.
     """
 
     home: Path

@@ -9,7 +9,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from agent.core.crash_points import failpoint
+from agent.core.failpoints import failpoint
 from agent.core.goal_events import GoalCompleted, GoalMoved
 from agent.goals import store
 from agent.goals.driver import (
@@ -32,11 +32,11 @@ from agent.goals.telling import live_line
 from agent.goals.ticks import short
 from agent.inbox import Work
 from agent.ledger import rows
-from agent.ledger.purses import Allowance
+from agent.ledger.spending_caps import Allowance
 from agent.storage import conversation_rows, inbox_rows
 from agent.storage.errors import StorageTrouble
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.supervisor import Supervisor
 from agent.turn.goals import spent_on, write_move
 from agent.turn.states import States
@@ -209,7 +209,7 @@ class Autonomy:
             self._follow(moved)
 
     def _allow(self, goal: Goal) -> None:
-        """Its own limits, else the house's, hold before each call that it makes by itself (DESIGN §13.10)."""
+        """Its own limits, else the gateway's, hold before each call that it makes by itself (DESIGN §13.10)."""
         settings, own = self._states.runtime.settings.agent.goal, goal.limits
         allowance = Allowance(
             usd=own.usd if own.usd is not None else settings.autonomous_max_cost_usd,

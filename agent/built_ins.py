@@ -26,7 +26,7 @@ class CommandResult:
 
 
 class BuiltIns(Protocol):
-    """The commands of the house."""
+    """The commands of the gateway."""
 
     def concerns(self, work: Work) -> bool:
         """Whether `run` has anything to do with it. Called in the storage's thread: it only looks at the words."""

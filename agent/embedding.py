@@ -11,7 +11,7 @@ from typing import Protocol
 import anyio.to_thread
 
 from agent.core.errors import AgentError, ProviderBusy
-from agent.ledger.bills import Entry
+from agent.ledger.attributions import Entry
 from agent.ledger.ledger import Ledger, Reserved
 from agent.memory.local_vectors import LocalEmbedder, is_installed
 from agent.memory.settings import SemanticSettings

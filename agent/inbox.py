@@ -48,7 +48,7 @@ class Incoming:
     command or a button. `message_ref` is the platform's id of the message, to reply to and to react on. `notes` are
     the last lines of `text`: what could not be read of the message; an edit keeps them. `version` is that of the edit
     that was taken last, "" before any. `zone` is the IANA time zone of the sender: as the platform tells it while the
-    message waits, as the house knows it (always a real one) in a run. `album` is the platform's id of the album of
+    message waits, as the gateway knows it (always a real one) in a run. `album` is the platform's id of the album of
     files that this is of. What `may_be_silent` is shown to nobody while it is worked on. `wake_up` is there for a
     goal's own turns, `plan` for work on a plan, `job` names the schedule that asks.
     """

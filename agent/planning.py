@@ -20,7 +20,7 @@ from agent.plans.stored import AT_WORK, Plan, paused
 from agent.sessions import runs
 from agent.storage import conversation_rows, inbox_rows
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.turn.pipeline import turn
 from agent.turn.plans import PlanTurns, show, write_ending
 from agent.turn.run import Executed, StagedChanges

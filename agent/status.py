@@ -9,12 +9,12 @@ from agent.compaction import writing
 from agent.compaction.state import CompactionState
 from agent.core.ids import RunId, SessionId
 from agent.ledger import rows
-from agent.ledger.bills import UsageTotals
+from agent.ledger.attributions import UsageTotals
 from agent.providers.slot import Choice
 from agent.sessions import store, windows
 from agent.sessions.windows import LoadedWindow
 from agent.storage import waiting_rows
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import States
 

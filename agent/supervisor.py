@@ -7,7 +7,7 @@ from agent.core.messages import Message, text_message
 from agent.goals.driver import Barred, Busy, Failed, Found
 from agent.goals.stored import Goal, Reason
 from agent.goals.verdicts import ANSWER_TOKENS, MOST_MESSAGES, REPAIR, SYSTEM, NoVerdict, question, read_verdict
-from agent.ledger.purses import CapReached
+from agent.ledger.spending_caps import CapReached
 from agent.providers.calling import Attempt, Call
 from agent.providers.metering import CostAttribution
 from agent.providers.provider import Provider, Request, SystemPrompt

@@ -11,14 +11,14 @@ from agent.core.ids import SessionId
 from agent.inbox import Work
 from agent.providers.opening import LazyProvider
 from agent.sessions import windows
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
+from agent.turn.context_budget import load_of, load_window, options_of
 from agent.turn.flushing import may_look_back
 from agent.turn.look import ContextView, FocusView, SidequestView, fillings_of, focus_of, sidequest_of
 from agent.turn.notes import read_notes
 from agent.turn.pipeline import begin
 from agent.turn.recalling import open_memory
 from agent.turn.recapping import Recap, recap_of
-from agent.turn.room import load_of, load_window, options_of
 from agent.turn.run import Run, StagedChanges
 from agent.turn.saving import save_spent
 from agent.turn.settings import DEFAULT_WINDOW

@@ -1,4 +1,4 @@
-"""The life of the process: take the port, say that we are alive, sign in to platforms, build the house, serve, and end
+"""The life of the process: take the port, say that we are alive, sign in to platforms, build the rest, serve, and end
 without loss.
 
 The web server is bound before anything slow is imported; the rest is loaded by name in a thread, what platforms need
@@ -24,11 +24,11 @@ from gateway.channels.adapter import Adapter
 from gateway.config.live import Live
 from gateway.config.settings import Settings
 from gateway.phrases.catalogue import marked, read_catalogue
+from gateway.telemetry.event_log import EventLog
 from gateway.telemetry.logging import FOLLOWED, LogFile, follow_runs, set_up
 from gateway.telemetry.loop_lag import LoopLag
 from gateway.telemetry.metrics import COUNTED, Metrics
 from gateway.telemetry.redaction import Redactor
-from gateway.telemetry.traces import EventLog
 from gateway.telemetry.trouble import Troubles
 from gateway.web.control import Control, ControlError, OperationError
 from gateway.web.server import WebError, WebServer
@@ -100,7 +100,7 @@ class App:
         self._log_from_now_on()
 
     async def run(self, stop: anyio.Event) -> None:
-        """Serve until `stop` is set, then end in order. Raises StartError when the house cannot be built."""
+        """Serve until `stop` is set, then end in order. Raises StartError when the gateway cannot be built."""
         async with anyio.create_task_group() as servers:
             servers.start_soon(self._web.run)
             servers.start_soon(self._control.run)
@@ -156,8 +156,8 @@ class App:
             raise StartError(str(error)) from error
 
     async def _build(self, foundation: Any) -> Any:
-        """The house on it. Raises StartError."""
-        module = await anyio.to_thread.run_sync(import_module, "gateway.building")
+        """The gateway on it. Raises StartError."""
+        module = await anyio.to_thread.run_sync(import_module, "gateway.composition")
         user_models = import_module("gateway.running.user_models")
         try:
             return await module.build(

@@ -7,7 +7,7 @@ from adapters.discord import parse
 from adapters.discord.interactions import Answers
 from adapters.discord.limits import TEXT_LIMIT, TYPING_EVERY_S
 from adapters.discord.render import measure
-from adapters.discord.rest import Rest
+from adapters.discord.rest import RestClient
 from adapters.discord.settings import DiscordSettings
 from agent.core.clock import Clock
 from gateway.channels.channel import Capabilities
@@ -71,7 +71,7 @@ class Bot:
         self.settings = settings
         self.clock = clock
         self.proxy = settings.proxy or proxy
-        self.rest = Rest(settings, proxy)
+        self.rest = RestClient(settings, proxy)
         self.answers = Answers(self.rest, clock)
         self.own = Own()
         self.capabilities = Capabilities(

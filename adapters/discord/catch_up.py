@@ -3,7 +3,7 @@
 Places are read newest first, a few at a time; live messages of a place wait until its history was read, and a place
 where somebody writes is read at once. What is too old is left unanswered and named to the operator (DESIGN §13.15).
 
-While the house cannot tell which places there are, it is asked again and again, and each place where somebody writes
+While the gateway cannot tell which places there are, it is asked again and again, and each place where somebody writes
 is read before that is stored: once it is, nobody could tell any more where the gap began.
 """
 
@@ -18,7 +18,7 @@ import anyio
 
 from adapters.discord.account import Bot
 from adapters.discord.history import DiscordHistory, Locate
-from adapters.discord.lanes import KeyedQueue
+from adapters.discord.keyed_queue import KeyedQueue
 from adapters.discord.limits import PAGE, snowflake_at
 from adapters.discord.watch import pause_s
 from gateway.channels.adapter import Place
@@ -235,7 +235,7 @@ class CatchUp:
     async def _leave_old(self, reading: _Reading) -> bool:
         """False when that could not be done.
 
-        The newest of the old ones is handed over: the house refuses it, tells its owner, and the next reading begins
+        The newest of the old ones is handed over: the gateway refuses it, tells its owner, and the next reading begins
         behind it.
         """
         newest, reading.newest_old = reading.newest_old, None

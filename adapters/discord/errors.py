@@ -1,4 +1,4 @@
-"""What discord.py and aiohttp raise, as the house's errors. Pure: the class tells delivery what it may do next.
+"""What discord.py and aiohttp raise, as the gateway's errors. Pure: the class tells delivery what it may do next.
 
 No address goes into a message: those of interactions hold their token (G-28).
 """

@@ -1,4 +1,4 @@
-"""Events of the gateway into the lanes of their places, and from there, parsed, to the house."""
+"""Events of the gateway into the lanes of their places, and from there, parsed, to the gateway."""
 
 import logging
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from adapters.discord.account import Bot
 from adapters.discord.catch_up import CatchUp
 from adapters.discord.commands import suggested
 from adapters.discord.interactive import Handle
-from adapters.discord.lanes import Job, KeyedQueue
+from adapters.discord.keyed_queue import Job, KeyedQueue
 from adapters.discord.limits import ANSWER_WITHIN_S
 from adapters.discord.parse import Payload, Where
 from adapters.discord.places import Places
@@ -233,7 +233,7 @@ class Intake:
         now = self._bot.clock.now()
         await self._store(parse.membership(where, self._bot.identity, present=False, received_at=now))
 
-    # -- to the house
+    # -- to the gateway
 
     async def _deliver_said(self, said: MessageReceived) -> Receipt | None:
         receipt = await self._store(said)

@@ -15,7 +15,7 @@ import anyio
 
 from adapters.discord.interactive import Handle
 from adapters.discord.limits import ANSWER_WITHIN_S, EPHEMERAL, LOADING, TOKEN_LIFETIME_S, moment_of
-from adapters.discord.rest import Json, Rest
+from adapters.discord.rest import Json, RestClient
 from agent.core.clock import Clock
 from gateway.channels.errors import ChannelError, ChannelRejected
 
@@ -48,7 +48,7 @@ class Live:
 class Answers:
     """All interactions of an account."""
 
-    def __init__(self, rest: Rest, clock: Clock) -> None:
+    def __init__(self, rest: RestClient, clock: Clock) -> None:
         self._rest = rest
         self._clock = clock
         self._live: OrderedDict[str, Live] = OrderedDict()
@@ -65,7 +65,7 @@ class Answers:
         return interaction_id in self._live
 
     async def keep_waiting(self, handle: Handle) -> None:
-        """Two seconds after it came, whatever the rest of the house is doing, Discord gets a sign.
+        """Two seconds after it came, whatever the rest of the gateway is doing, Discord gets a sign.
 
         If nothing was said by the end of the token's life, the sign goes: Discord would turn it into an error.
         """

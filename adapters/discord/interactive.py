@@ -1,4 +1,4 @@
-"""Slash commands and pressed buttons of Discord as the house's inbound words. Pure."""
+"""Slash commands and pressed buttons of Discord as the gateway's inbound words. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ SUB_COMMAND, SUB_COMMAND_GROUP, ATTACHMENT_OPTION = 1, 2, 11
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """How an interaction is answered, as the opaque text that goes through the house (it outlives a restart)."""
+    """How an interaction is answered, as the opaque text that goes through the gateway (it outlives a restart)."""
 
     kind: Literal["slash", "button"]
     id: str

@@ -1,4 +1,4 @@
-"""Discord's messages as the house's inbound words. Pure: gateway events and history rows are the same JSON.
+"""Discord's messages as the gateway's inbound words. Pure: gateway events and history rows are the same JSON.
 
 None for the bot's own words and for what is no message of a person (joins, pins, embeds that unfold).
 """

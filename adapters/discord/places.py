@@ -6,7 +6,7 @@ from dataclasses import replace
 import discord
 
 from adapters.discord.parse import ADMINISTRATOR, MANAGE_GUILD, Payload, Where, where_of_channel
-from adapters.discord.rest import Rest
+from adapters.discord.rest import RestClient
 
 REMEMBERED = 1024  # channels that had to be asked for: direct ones and old threads
 
@@ -14,7 +14,7 @@ REMEMBERED = 1024  # channels that had to be asked for: direct ones and old thre
 class Places:
     """The channels of one account. `attach` gives it the cache of the connection in use."""
 
-    def __init__(self, rest: Rest) -> None:
+    def __init__(self, rest: RestClient) -> None:
         self._rest = rest
         self._client: discord.Client | None = None
         self._asked: OrderedDict[str, Where] = OrderedDict()

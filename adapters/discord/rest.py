@@ -1,4 +1,4 @@
-"""The REST calls this adapter makes, over discord.py's HTTP client, with the house's errors.
+"""The REST calls this adapter makes, over discord.py's HTTP client, with the gateway's errors.
 
 Bodies and answers are Discord's own JSON: building the library's objects for each message costs more than it gives.
 """
@@ -22,7 +22,7 @@ from gateway.channels.outbound import File
 Json = dict[str, Any]
 
 
-class Rest:
+class RestClient:
     """The signed-in account's half of HTTP; the gateway connection has its own. Unusable before `sign_in`."""
 
     def __init__(self, settings: DiscordSettings, proxy: str | None) -> None:

@@ -18,14 +18,14 @@ from adapters.slack.channel import SlackChannel, SlackInteractions
 from adapters.slack.diagnosis import diagnose
 from adapters.slack.directory import Directory
 from adapters.slack.files import SlackFiles
+from adapters.slack.health_monitor import HealthMonitor
 from adapters.slack.history import SlackHistory
 from adapters.slack.intake import Intake
-from adapters.slack.lanes import KeyedQueue
+from adapters.slack.keyed_queue import KeyedQueue
 from adapters.slack.limits import delay_s
 from adapters.slack.listening import Listening
 from adapters.slack.posting import Posting
 from adapters.slack.presence import SlackPresence, Statuses
-from adapters.slack.pulse import HealthMonitor
 from adapters.slack.settings import SlackSettings
 from adapters.slack.streams import SlackStreams, StreamLedger
 from adapters.slack.webhook import SlackWebhook

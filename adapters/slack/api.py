@@ -1,4 +1,4 @@
-"""Calls to Slack's Web API: paced, with a deadline, never repeated, every failure one of the house's errors."""
+"""Calls to Slack's Web API: paced, with a deadline, never repeated, every failure one of the gateway's errors."""
 
 import logging
 from collections.abc import Mapping

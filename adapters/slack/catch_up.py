@@ -13,7 +13,7 @@ from adapters.slack.arrival import Arrival
 from adapters.slack.catch_up_plan import Reading, merged, readings, split_by_age
 from adapters.slack.history import SlackHistory
 from adapters.slack.intake import Intake
-from adapters.slack.lanes import KeyedQueue
+from adapters.slack.keyed_queue import KeyedQueue
 from adapters.slack.limits import delay_s
 from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelBusy, ChannelError, GatewayUnavailable
@@ -30,8 +30,8 @@ HELD_S = 5.0  # for so long what is live waits until it is known what has to be 
 class CatchUp:
     """One account's catch-up. A conversation is read inside its lane, so that what is live comes after it.
 
-    What is to be read is kept until it was: where the house or Slack cannot do it now, `run` comes again, and what was
-    stored meanwhile moves no beginning.
+    What is to be read is kept until it was: where the gateway or Slack cannot do it now, `run` comes again, and what
+    was stored meanwhile moves no beginning.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class CatchUp:
     async def ingest(self, arrival: Arrival) -> None:
         """Store something live whose turn it is; what was written before it there goes first, if Slack has it now.
 
-        Raises HouseTrouble when it, or what goes first, cannot be stored.
+        Raises GatewayUnavailable when it, or what goes first, cannot be stored.
         """
         if arrival.is_ordered:
             await self._before(arrival.queue)
@@ -150,7 +150,7 @@ class CatchUp:
             self._due, self._behind = False, None
 
     async def _read_in(self, queue: str) -> bool:
-        """Read what is unread there; False when the house cannot store it. Called in a job of the lane."""
+        """Read what is unread there; False when the gateway cannot store it. Called in a job of the lane."""
         for address in [one for one in self._unread if one.channel == queue]:
             if await self._take(address) is not None:
                 return address not in self._unread  # it would fail with the others too
@@ -218,7 +218,7 @@ class CatchUp:
                 "messages came while nobody listened and are too old to answer",
                 extra={"place": str(reading.address), "messages": old, "since": said[0].message_id},
             )
-        # The newest of the old ones too: the house refuses it, tells its owner, and the next reading begins behind it.
+        # The newest of the old ones too: the gateway refuses it, tells its owner, and the next reading begins behind.
         for one in said[max(old - 1, 0) :]:
             await self._intake.hand_over(one)
 

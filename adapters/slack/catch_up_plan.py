@@ -28,7 +28,7 @@ def readings(
     that is still answered: a mention there would open a conversation nobody knows yet.
 
     `behind` is when this should have been read. What was stored since then may have come behind what was not read, so
-    its time does not count, and what was answerable then is read again: a repeat is known to the house.
+    its time does not count, and what was answerable then is read again: a repeat is known to the gateway.
     """
     found: dict[Address, Reading] = {}
     recent = f"{(behind or now).timestamp() - max_age_s:.6f}"

@@ -108,7 +108,7 @@ class Intake:
             self.joined.popitem(last=False)
 
     async def take(self, arrival: Arrival) -> None:
-        """Returns when it is stored, or was nothing to store. Raises HouseTrouble."""
+        """Returns when it is stored, or was nothing to store. Raises GatewayUnavailable."""
         kind, payload = arrival.kind, arrival.payload
         self.account = completed(self.account, payload)
         try:

@@ -1,4 +1,4 @@
-"""Slash commands and pressed buttons of Slack → what happened, in the house's words. Pure."""
+"""Slash commands and pressed buttons of Slack → what happened, as inbound values. Pure."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime

@@ -9,9 +9,9 @@ import anyio
 from adapters.slack.api import SlackApi
 from adapters.slack.arrival import Arrival
 from adapters.slack.catch_up import CatchUp
-from adapters.slack.lanes import KeyedQueue
+from adapters.slack.health_monitor import HealthMonitor
+from adapters.slack.keyed_queue import KeyedQueue
 from adapters.slack.limits import delay_s
-from adapters.slack.pulse import HealthMonitor
 from adapters.slack.settings import SlackSettings
 from adapters.slack.socket_mode import Ending, Envelope, SocketLink, connected
 from adapters.slack.webhook import ACKNOWLEDGE_WITHIN_S

@@ -1,4 +1,4 @@
-"""Events of Slack's Events API → what happened, in the house's words. Pure; never asks Slack anything."""
+"""Events of Slack's Events API → what happened, as inbound values. Pure; never asks Slack anything."""
 
 from collections.abc import Container, Mapping
 from datetime import datetime

@@ -13,11 +13,11 @@ from adapters.telegram.api import POLL_SLACK_S, Api
 from adapters.telegram.channel import TelegramChannel
 from adapters.telegram.diagnosis import diagnose
 from adapters.telegram.errors import InvalidToken, TelegramError, Unknown, token_refused
+from adapters.telegram.health_monitor import HealthMonitor
 from adapters.telegram.intake import Intake
 from adapters.telegram.parse import Context, moved
 from adapters.telegram.polling import Polling, pause_after, pause_s
 from adapters.telegram.publishing import publish
-from adapters.telegram.pulse import HealthMonitor
 from adapters.telegram.settings import PUBLIC_API, TelegramSettings
 from adapters.telegram.webhook import PROBE_S, Webhook
 from adapters.telegram.wording import Me

@@ -1,4 +1,4 @@
-"""A Telegram update, as raw JSON, in the house's own words. Pure; never decides who may talk."""
+"""A Telegram update, as raw JSON, as inbound values. Pure; never decides who may talk."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

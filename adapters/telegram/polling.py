@@ -20,9 +20,9 @@ from adapters.telegram.errors import (
     speaks_of,
     token_refused,
 )
+from adapters.telegram.health_monitor import HealthMonitor
 from adapters.telegram.intake import Intake
 from adapters.telegram.parse import UPDATES
-from adapters.telegram.pulse import HealthMonitor
 from adapters.telegram.wording import Json
 from agent.core.clock import Clock
 

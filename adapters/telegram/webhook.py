@@ -16,10 +16,10 @@ from starlette.routing import Route
 
 from adapters.telegram.api import Api
 from adapters.telegram.errors import BadRequest, InvalidToken, TelegramError, Unknown, token_refused
+from adapters.telegram.health_monitor import HealthMonitor
 from adapters.telegram.intake import Intake
 from adapters.telegram.parse import UPDATES
 from adapters.telegram.polling import pause_after, pause_s
-from adapters.telegram.pulse import HealthMonitor
 from adapters.telegram.settings import TelegramSettings
 from agent.core.bodies import BodyTooLarge, whole_body
 from agent.core.clock import Clock

@@ -46,7 +46,7 @@ def wording_of(message: Json, me: Me) -> Wording | None:
             command, at, bot = word.partition("@")
             if at and bot.lower() != me.username.lower():
                 return None
-            # In a group one without a name may be another bot's; the house knows its own (`access.policy.decide`).
+            # In a group one without a name may be another bot's; the gateway knows its own (`access.policy.decide`).
             direct = direct or bool(at) or (message.get("chat") or {}).get("type") == "private"
             if at:
                 cuts.append((len(command), end))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from anyio import to_thread
 
+from adapters.web.attachment_store import AttachmentStore
+from adapters.web.chat_session import ChatSession
+from adapters.web.chat_sessions import ChatSessions, split
 from adapters.web.render import blocks_as_html, text_length
-from adapters.web.room import ChatSession
-from adapters.web.rooms import ChatSessions, split
-from adapters.web.shelf import AttachmentStore
 from adapters.web.shown import Choice, Shown, ShownFile
 from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document

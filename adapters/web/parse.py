@@ -1,4 +1,4 @@
-"""What the page posts, and what it means in the house's own words. Pure."""
+"""What the page posts, and what it means as inbound values. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from adapters.web.shelf import kind_of
+from adapters.web.attachment_store import kind_of
 from adapters.web.shown import ShownFile
 from gateway.channels.adapter import SignedIn
 from gateway.channels.inbound import Attachment, ButtonClicked, Mention, MessageReceived, Sender

@@ -17,13 +17,13 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from adapters.web.attachment_store import safe_name
 from adapters.web.channel import Shelves
+from adapters.web.chat_handlers import ChatHandlers, NotListening
+from adapters.web.chat_session import ChatSession
+from adapters.web.chat_sessions import ChatSessions, StillAnswering, TooMany, channel_id
 from adapters.web.parse import Posted, PostedName, PostedPress, PostedStop
-from adapters.web.room import ChatSession
-from adapters.web.rooms import ChatSessions, StillAnswering, TooMany, channel_id
-from adapters.web.shelf import safe_name
 from adapters.web.shown import file_as_json
-from adapters.web.talk import ChatHandlers, NotListening
 from gateway.channels.adapter import Fullness, SignedIn
 from gateway.channels.errors import ChannelGone
 from gateway.channels.inbound import Receipt

@@ -13,7 +13,7 @@ from agent.compaction.breaker import Breaker
 from agent.compaction.deferred import LEAST_AT_ONCE, pairs_to_summarise, summaries_of, that_fit
 from agent.compaction.draining import oldest
 from agent.compaction.probe import Probed
-from agent.compaction.rungs import leaving_from, spared
+from agent.compaction.stages import leaving_from, spared
 from agent.compaction.state import CompactionState, ContextUsage, Options, SessionSummary
 from agent.compaction.summaries import Brief, structured
 from agent.compaction.window import Entry, Window

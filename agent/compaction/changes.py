@@ -1,4 +1,4 @@
-"""What a rung may do to a window: four kinds of change, as values. No I/O.
+"""What a stage may do to a window: four kinds of change, as values. No I/O.
 
 Positions count from 0 and are those of the window before the change; the system prompt is no part of it, so what the
 SPEC calls index i is position i - 1 here. Every change keeps tool calls and their results together.
@@ -71,7 +71,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """A message of the house (a knowledge block, say) gives way to a newer one in its place: no position moves."""
+    """A message of the gateway (a knowledge block, say) gives way to a newer one in its place: no position moves."""
 
     position: int
     message: Message

@@ -31,7 +31,7 @@ def advanced(state: Cooldown) -> Cooldown:
 
 
 def compacted(turns: int) -> Cooldown:
-    """A hard compaction was done in this turn; the hard rung rests for `turns` turns after it."""
+    """A hard compaction was done in this turn; the hard stage rests for `turns` turns after it."""
     return Cooldown(phase="compacted", left=turns)
 
 

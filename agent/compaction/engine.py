@@ -1,4 +1,4 @@
-"""Runs the ladder for one conversation: takes the rungs the policy calls for, one after the other (SPEC §8.1).
+"""Runs the ladder for one conversation: takes the stages the policy calls for, one after the other (SPEC §8.1).
 
 It owns what compaction remembers and reads no database: what must be written waits in `state.window.unwritten`.
 """
@@ -9,17 +9,17 @@ from datetime import datetime
 from functools import partial
 from typing import Protocol
 
-from agent.compaction import rungs
+from agent.compaction import stages
 from agent.compaction.ahead import Ahead, Job
 from agent.compaction.asking import Ask, WriteSummary
-from agent.compaction.by_model import LlmStages
-from agent.compaction.by_rule import RuleStages
 from agent.compaction.cooldown import Cooldown
 from agent.compaction.draining import Stage
 from agent.compaction.dumps import Dumps
 from agent.compaction.guidelines import Missed
 from agent.compaction.housekeeping import Housekeeping
 from agent.compaction.ladder import Limits, PolicyInput, Step, limits_for, next_step
+from agent.compaction.llm_stages import LlmStages
+from agent.compaction.rule_stages import RuleStages
 from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.core.context_events import CompactComplete, LookedUpAgain, MemoryFlushed, ReactiveCompactTriggered
 from agent.core.errors import AgentError
@@ -226,7 +226,7 @@ class Engine:
 
     def _paying(self, load: ContextUsage) -> int:
         """Raw tokens that are worth pruning though there is room: a subgoal was completed, and its results may go."""
-        return rungs.paying(self.state, self.options, load, self._count_text) if self.state.released else 0
+        return stages.paying(self.state, self.options, load, self._count_text) if self.state.released else 0
 
     async def _take(self, step: Step, load: ContextUsage, limits: Limits) -> None:
         state, options = self.state, self.options

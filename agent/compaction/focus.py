@@ -133,7 +133,7 @@ def knowledge_in(window: Window) -> int | None:
 
 
 def knowledge(entries: Sequence[str]) -> Message:
-    """The message that holds it: for the model alone, and it outlives every rung."""
+    """The message that holds it: for the model alone, and it outlives every stage."""
     numbered = (f"{number}. {entry}" for number, entry in enumerate(entries, start=1))
     text = "\n".join((LABEL, *numbered))
     return Message(role="user", parts=(SummaryPart(text=text),), user_visible=False, pinned=True)
@@ -148,7 +148,7 @@ def entries_of(message: Message) -> list[str]:
 
 
 def harmless(entry: str) -> str:
-    """An entry on one line, without secrets and without anything that looks like a tag of the house (SPEC §8.15)."""
+    """An entry on one line, without secrets and without anything that looks like a tag of the gateway (SPEC §8.15)."""
     line = " ".join(scrubbed(entry).split()).replace("<", "&lt;")
     return line if len(line) <= LONGEST_ENTRY else line[: LONGEST_ENTRY - 1] + "…"
 

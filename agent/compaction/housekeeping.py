@@ -13,8 +13,8 @@ import anyio
 from agent.compaction import consolidation, sidequest
 from agent.compaction.asking import Ask
 from agent.compaction.changes import Cleared, Clearing, Drain
-from agent.compaction.rungs import goal_of
 from agent.compaction.sidequest import Cursor
+from agent.compaction.stages import goal_of
 from agent.compaction.state import CompactionState, Options
 from agent.compaction.window import holds_results
 from agent.core.errors import AgentError

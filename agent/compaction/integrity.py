@@ -1,4 +1,4 @@
-"""Keeps the tool pairs of a window whole after every rung (SPEC §9.1): an orphan costs a refused request."""
+"""Keeps the tool pairs of a window whole after every stage (SPEC §9.1): an orphan costs a refused request."""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which rung of the ladder a request calls for: thresholds, order, what a turn may still do (SPEC §8.1). Pure."""
+"""Which stage of the ladder a request calls for: thresholds, order, what a turn may still do (SPEC §8.1). Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from agent.compaction.settings import Level, MemorySettings
 
 
 class Step(Enum):
-    """The rungs; `order_of` says in which order one pass may take them."""
+    """The stages; `order_of` says in which order one pass may take them."""
 
     MICROCOMPACT = auto()  # all old results are cleared
     FOLD = auto()  # deferred pair summaries take their pairs' places
@@ -27,7 +27,7 @@ _LAST = (Step.FLUSH, Step.HIGH, Step.HARD, Step.DIGEST)
 
 
 def order_of(*, clears_first: bool) -> tuple[Step, ...]:
-    """The order of the rungs: clearing first leaves little to choose among, clearing last takes what is left."""
+    """The order of the stages: clearing first leaves little to choose among, clearing last takes what is left."""
     if clears_first:
         return (Step.MICROCOMPACT, *_CHOOSING, *_LAST)
     return (*_CHOOSING, Step.MICROCOMPACT, *_LAST)
@@ -35,7 +35,7 @@ def order_of(*, clears_first: bool) -> tuple[Step, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Scaled tokens of a whole request at which each rung begins. `room` is the most a request may hold at all.
+    """Scaled tokens of a whole request at which each stage begins. `room` is the most a request may hold at all.
 
     `hard` never lies above `room`: there is no use in a threshold that the ceiling keeps anybody from reaching.
     """
@@ -53,10 +53,10 @@ class Limits:
 class PolicyInput:
     """What a pass must know besides the tokens.
 
-    `first`: nothing of this turn was sent yet; after that no rung may ask a model. `may_ask`: no model compacted in
-    this turn so far. `hard_ready`: the state machine allows the hard rung. `flush_due`: there is a memory, and it was
+    `first`: nothing of this turn was sent yet; after that no stage may ask a model. `may_ask`: no model compacted in
+    this turn so far. `hard_ready`: the state machine allows the hard stage. `flush_due`: there is a memory, and it was
     not yet flushed in this cycle. `clear_from`: old results are cleared first, from so many tokens on; None: they are
-    cleared above the soft threshold, after the rungs that choose. `prune_pays`: what may be pruned is worth the cached
+    cleared above the soft threshold, after the stages that choose. `prune_pays`: what may be pruned is worth the cached
     prefix that it breaks, though there is room.
     """
 
@@ -71,10 +71,10 @@ class PolicyInput:
 
 
 def limits_for(window: int, room: int, settings: MemorySettings, *, reserve_floor: int, flush_threshold: int) -> Limits:
-    """The thresholds for a window; in small ones the reserves leave less, and the rungs move down with them.
+    """The thresholds for a window; in small ones the reserves leave less, and the stages move down with them.
 
     Compaction begins at window - reserve_floor at the latest (B-19), the flush at 0.70 of the window at the latest and
-    always before the first rung that asks a model (B-20, G-21).
+    always before the first stage that asks a model (B-20, G-21).
     """
     soft = min(settings.soft_compaction_threshold * window, 0.80 * room)
     high = min(settings.high_compaction_threshold * window, 0.92 * room)
@@ -94,9 +94,9 @@ def limits_for(window: int, room: int, settings: MemorySettings, *, reserve_floo
 
 
 def next_step(tokens: int, done: Collection[Step], limits: Limits, standing: PolicyInput) -> Step | None:
-    """The next rung of this pass, or None: the request can go out, or nothing is left that could make it smaller.
+    """The next stage of this pass, or None: the request can go out, or nothing is left that could make it smaller.
 
-    Steps are taken in their order and each once; a rung that asks a model closes the pass for the other one.
+    Steps are taken in their order and each once; a stage that asks a model closes the pass for the other one.
     """
     order = order_of(clears_first=standing.clear_from is not None)
     taken = max((order.index(step) for step in done), default=-1)

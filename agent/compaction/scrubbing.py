@@ -1,4 +1,4 @@
-"""Takes what looks like a secret out of text that a summary or a file of the house would keep (SPEC §8.4). Pure."""
+"""Takes what looks like a secret out of text that a summary or a file of the gateway would keep (SPEC §8.4). Pure."""
 
 import re
 

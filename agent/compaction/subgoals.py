@@ -1,4 +1,4 @@
-"""Which messages belong to which subgoal, kept right through everything a rung may do (SPEC §8.11).
+"""Which messages belong to which subgoal, kept right through everything a stage may do (SPEC §8.11).
 
 In memory, one registry for each session's window. It never looks at a message: positions are repaired by arithmetic.
 """

@@ -19,7 +19,7 @@ class Tiers(Protocol):
     def tier(self, position: int) -> Tier: ...
 
     def active(self, size: int) -> Sequence[int]:
-        """The positions below `size` that belong to the active subgoal, ascending: they outlive every rung."""
+        """The positions below `size` that belong to the active subgoal, ascending: they outlive every stage."""
 
 
 class NoTiers:

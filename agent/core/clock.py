@@ -14,7 +14,7 @@ def shown_zone(name: str) -> str:
 
 
 class Clock(Protocol):
-    """Where the house takes its time from."""
+    """Where the gateway takes its time from."""
 
     def now(self) -> datetime:
         """The moment in UTC, aware."""

@@ -107,7 +107,7 @@ class MemoryCompacted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactTriggered(Event):
-    """A rung that replaces messages by a summary is about to run; listeners cannot hold it up (W-26)."""
+    """A stage that replaces messages by a summary is about to run; listeners cannot hold it up (W-26)."""
 
     name: ClassVar[str] = "compact_triggered"
     stage: str
@@ -124,7 +124,7 @@ class ReactiveCompactTriggered(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactComplete(Event):
-    """`rung` is high, hard, digest or reactive; `mechanical`: no model wrote the summary. Scaled tokens."""
+    """`stage` is high, hard, digest or reactive; `mechanical`: no model wrote the summary. Scaled tokens."""
 
     name: ClassVar[str] = "compact_complete"
     stage: str
@@ -139,7 +139,7 @@ class CompactComplete(Event):
 class SummaryProbed(Event):
     """A summary was asked what its text can answer; `put_back` of what it did not know stands in it now.
 
-    `rung` is mid (made ahead of time), high, hard or reactive.
+    `stage` is mid (made ahead of time), high, hard or reactive.
     """
 
     name: ClassVar[str] = "summary_probed"

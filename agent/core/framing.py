@@ -1,4 +1,4 @@
-"""Marks what strangers wrote, and makes look-alikes of the house's own tags harmless. Pure.
+"""Marks what strangers wrote, and makes look-alikes of the gateway's own tags harmless. Pure.
 
 Models read the letters through tricks that a plain search would miss, so look-alikes are found in a folded form.
 """
@@ -11,7 +11,7 @@ TAGS = (
     "project", "skill",
 )  # fmt: skip
 _NAMES = "|".join(TAGS)
-# Tags that only the house writes. Somebody else's are made harmless, so that a model can trust these.
+# Tags that only the gateway writes. Somebody else's are made harmless, so that a model can trust these.
 _OURS = re.compile(rf"<(?=\s*+(?:/\s*+)?(?:{_NAMES})\b)", re.IGNORECASE)
 _INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufe00-\ufe0f]")
 _TAG_LETTERS = re.compile("[\U000e0000-\U000e007f]+")  # letters that people cannot see and models can
@@ -19,7 +19,7 @@ _ANGLES = {ord(angle): "<" for angle in "＜﹤‹〈⟨"}
 
 
 def harmless(text: str) -> str:
-    """The text with look-alikes of the house's tags escaped; usually the very same text."""
+    """The text with look-alikes of the gateway's tags escaped; usually the very same text."""
     return _OURS.sub("&lt;", text) if "<" in text else text
 
 

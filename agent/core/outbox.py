@@ -44,7 +44,7 @@ class OutgoingMessage:
 
     `reply_to` is the platform's id of the message answered, where the answer shows it; `answers` is that id in any chat
     (None for what nobody asked for). `private_to` asks for a whisper to that person where the platform has it. A
-    `notice` is the house speaking (errors, answers to commands), a `reply` the model.
+    `notice` is the gateway speaking (errors, answers to commands), a `reply` the model.
 
     The final answer of a turn is the reply that the turn's own commit puts into the outbox (`agent.turn.persist`). Of
     a goal's own turns only the last one's words are an answer, which the goal's ending adds (`agent.goals.telling`).

@@ -44,7 +44,7 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "reply_too_large": "The model's answer grew beyond what I can take, so I stopped it.",
         "listening": "Listening…",
         "stopped": "Stopped.",
-        "hook_blocked": "A rule of this house stopped me here.",
+        "hook_blocked": "A rule of the gateway stopped me here.",
         "approval_asked": "May I do this? ({tool})",
         "approval_terms": "Press a button, or write yes or no (or /approve, /deny). Expires in {minutes} min.",
         "approval_covers": "“Always” allows from then on: {tool} for {covers}.",

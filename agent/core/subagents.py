@@ -8,7 +8,7 @@ from typing import Protocol
 from agent.core.cancel import CancelToken
 
 AGENT = "Agent"  # what the tool is called
-STEPS = 10  # calls of the model in one errand
+STEPS = 10  # calls of the model in one sub-agent task
 TIMEOUT_S = 120.0
 
 
@@ -31,7 +31,7 @@ class SubagentTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What an errand came to. `steps` are the replies of the model it took, `cost` is in USD; None: nobody knows."""
+    """What a sub-agent task came to. `steps` are the replies of the model it took, `cost` is in USD or None."""
 
     text: str
     is_error: bool = False
@@ -40,7 +40,7 @@ class Finding:
 
 
 class Subagents(Protocol):
-    """Runs errands of one conversation, each with a history of its own."""
+    """Runs sub-agent tasks of one conversation, each with a history of its own."""
 
     async def run(self, subagent_task: SubagentTask, *, request: str, cancel: CancelToken) -> Finding:
         """Run it to its end. `request` is the id its calls are audited and logged under: `<parent>-sub`.

@@ -1,7 +1,7 @@
 """The contract of a tool: what the model sees of it, what a call of it would do, and one call (SPEC §12).
 
 Who writes a tool gives a `ToolSpec` and a `run`; scope, hooks, gate, approval, time limit, audit, framing and redaction
-are the dispatcher's (`agent.turn.dispatching`).
+are the dispatcher's (`agent.turn.tool_call`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -153,7 +153,7 @@ class ToolContext:
     something that the call cannot go on without, in sentences that `phrase` gives in their language. `attach` keeps
     a file (name, type, content) in the workspace and shows the model a picture; it gives the path, or raises
     ToolError. `move` sets the working directory, from the next turn on (Z-112). `planning` turns plan mode on or
-    off. `subagents` run errands; a sub-agent's own calls have none. `tasks` are those of the session.
+    off. `subagents` run sub-agent tasks; a sub-agent's own calls have none. `tasks` are those of the session.
     """
 
     conversation: ConversationId

@@ -85,7 +85,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Idle:
     """Nothing happens by itself any more, or not until a person has answered."""
 
 
@@ -94,7 +94,7 @@ class Moved:
     """The goal as it is now, and what comes next. `ended`: the session is over and its person must be told."""
 
     goal: Goal
-    next: Tick | Verify | Turn | Rest
+    next: Tick | Verify | Turn | Idle
     ended: bool = False
 
 
@@ -144,7 +144,7 @@ def after_turn(goal: Goal, outcome: Outcome, spent: Used, settings: GoalSettings
         auto = replace(auto, digest=digest, streak=streak)
     goal = replace(goal, used=goal.used.plus(spent), auto=auto)
     if not goal.is_autonomous:  # put down while the turn ran
-        return Moved(goal=goal, next=Rest())
+        return Moved(goal=goal, next=Idle())
     if outcome.came == "gave_up":
         return _ended(goal, "failed", outcome.why)
     if outcome.came == "barred":
@@ -152,7 +152,7 @@ def after_turn(goal: Goal, outcome: Outcome, spent: Used, settings: GoalSettings
     if (over := _over(goal, settings)) is not None:
         return _ended(goal, "aborted", over)
     if outcome.came == "waits":
-        return Moved(goal=_with(goal, "waiting"), next=Rest())
+        return Moved(goal=_with(goal, "waiting"), next=Idle())
     if auto.broken > len(BROKEN_PAUSES_S):
         return _ended(goal, "failed", outcome.why or Reason(key="goal_why_broken"))
     if auto.streak >= settings.max_stuck_count:
@@ -171,7 +171,7 @@ def after_check(goal: Goal, found: Found, spent: Used, settings: GoalSettings) -
     assert auto is not None
     goal = replace(goal, used=goal.used.plus(spent))
     if not goal.is_autonomous or auto.state != "verifying":
-        return Moved(goal=goal, next=Rest())
+        return Moved(goal=goal, next=Idle())
     delay_s = settings.autonomous_turn_delay_ms / 1000
     if isinstance(found, Barred):
         return _ended(goal, "aborted", found.why)
@@ -182,7 +182,7 @@ def after_check(goal: Goal, found: Found, spent: Used, settings: GoalSettings) -
         auto = replace(auto, verdict=found.reason, verified_at=auto.turns, failures=0, deferrals=0)
         goal = replace(goal, auto=auto)
         if found.achieved:
-            return Moved(goal=rested(goal, "completed", "achieved", None), next=Rest(), ended=True)
+            return Moved(goal=rested(goal, "completed", "achieved", None), next=Idle(), ended=True)
     else:
         goal = replace(goal, auto=replace(auto, failures=auto.failures + 1, deferrals=0))
         if auto.failures + 1 >= settings.max_supervisor_fail_count:
@@ -202,7 +202,7 @@ def after_person(goal: Goal, spent: Used, settings: GoalSettings) -> Moved:
         return _ended(goal, "aborted", over)
     if goal.is_autonomous and goal.auto is not None and goal.auto.state == "waiting":
         return _ticking(goal, "running", settings.autonomous_turn_delay_ms / 1000)
-    return Moved(goal=goal, next=Rest())
+    return Moved(goal=goal, next=Idle())
 
 
 def _is_to_be_checked(goal: Goal, outcome: Outcome, settings: GoalSettings) -> bool:
@@ -214,7 +214,7 @@ def _is_to_be_checked(goal: Goal, outcome: Outcome, settings: GoalSettings) -> b
 
 
 def _over(goal: Goal, settings: GoalSettings) -> Reason | None:
-    """The goal's own limits, then the house's caps for what runs by itself."""
+    """The goal's own limits, then the gateway's caps for what runs by itself."""
     own = spent_limit(goal.limits, goal.used)
     if own is not None or not goal.is_autonomous:
         return own
@@ -232,7 +232,7 @@ def _turn_limit(goal: Goal) -> Reason:
 
 
 def _ended(goal: Goal, state: AutoState, why: Reason | None) -> Moved:
-    return Moved(goal=rested(goal, "paused", state, why), next=Rest(), ended=True)
+    return Moved(goal=rested(goal, "paused", state, why), next=Idle(), ended=True)
 
 
 def _with(goal: Goal, state: AutoState) -> Goal:

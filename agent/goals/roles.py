@@ -1,4 +1,4 @@
-"""What the house knows of those that goals work for: the owner's role of today, and whether anybody can be told."""
+"""What the gateway knows of those that goals work for: the owner's role of today, and whether anybody can be told."""
 
 from collections.abc import Callable
 from typing import Protocol

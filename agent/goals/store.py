@@ -18,8 +18,8 @@ from agent.inbox import AccessRole, ChatType
 from agent.storage.conflicts import or_ignore, or_update
 from agent.storage.goal_tables import goal as goal_table
 from agent.storage.goal_tables import session_goal
-from agent.storage.hot import CompiledStatement
-from agent.storage.moments import from_timestamp, to_timestamp
+from agent.storage.statements import CompiledStatement
+from agent.storage.timestamps import from_timestamp, to_timestamp
 
 MOST_LISTED = 50  # SPEC §10.2
 

@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 from agent.goals.stored import Goal
 from agent.inbox import Incoming, WakeUp
 from agent.storage import inbox_rows
-from agent.storage.moments import from_timestamp
 from agent.storage.payloads import encode_incoming
+from agent.storage.timestamps import from_timestamp
 
 SHOWN = 80  # characters of a goal where it is only named
 

@@ -12,13 +12,13 @@ from agent.core.ids import ConversationId
 from agent.core.provider_events import BudgetReached
 from agent.ledger import rows
 from agent.ledger.accounts import AccountBalance, Accounts, Hold
-from agent.ledger.bills import Entry
-from agent.ledger.purses import SpendingCaps
+from agent.ledger.attributions import Entry
 from agent.ledger.rows import Approval
 from agent.ledger.spending import Account, Names, OverBudget, Rules, Scope, Span, Spending
+from agent.ledger.spending_caps import SpendingCaps
 from agent.providers.metering import CostAttribution
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 
 Places = Callable[[ConversationId], Sequence[str]]
 
@@ -74,7 +74,7 @@ class Budgets:
         self._accounts.take_warnings_as_said(self._rules(), now)
 
     def hold(self, attribution: CostAttribution, provider: str, model: str, *, usd: float | None, tokens: int) -> Hold:
-        """Set aside what a call may take. Raises OverBudget, which the house is told, Unpriced or PurseEmpty."""
+        """Set aside what a call may take. Raises OverBudget, which the gateway is told, Unpriced or CapReached."""
         names, now, spending_cap = (
             self._names(attribution, provider),
             self._clock.now(),
@@ -98,7 +98,7 @@ class Budgets:
         return replace(hold, sums=(*hold.sums, spending_cap.sum))
 
     def settle(self, hold: Hold, entry: Entry) -> None:
-        """The call came to this; the house is told of what comes near."""
+        """The call came to this; the gateway is told of what comes near."""
         self._accounts.settle(hold, usd=entry.cost_usd, tokens=entry.tokens)
         for standing in self._accounts.newly_near(self._rules(), hold):
             self._tell(entry.attribution, standing, hard=False)

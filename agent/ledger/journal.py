@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent.ledger.bills import Entry
+from agent.ledger.attributions import Entry
 
 OPENED, ENDED, VOID = b"+", b"=", b"-"
 SHRINK_AT = 256 * 1024  # bytes; what is in the database by then is left out of a new file

@@ -19,7 +19,7 @@ from agent.core.ids_source import NewId
 from agent.core.provider_events import CallBilled
 from agent.ledger import rows
 from agent.ledger.accounts import Hold
-from agent.ledger.bills import Entry
+from agent.ledger.attributions import Entry
 from agent.ledger.budgets import Budgets, Places
 from agent.ledger.journal import Journal
 from agent.ledger.spending import Spending
@@ -27,7 +27,7 @@ from agent.providers.metering import CostAttribution, Spent
 from agent.providers.provider import Prices, Provider, Request
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 
 OUTPUT_EXPECTED = 4096  # tokens set aside for an answer that nothing bounds
 WRITTEN_WITHIN_S = 5.0  # what no turn's commit has taken along by then is written by itself

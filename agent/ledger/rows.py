@@ -10,11 +10,11 @@ from typing import Any, Literal, cast
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, func, insert, select
 
 from agent.core.ids import ConversationId, PersonId, SessionId
-from agent.ledger.bills import Entry, UsageTotals
+from agent.ledger.attributions import Entry, UsageTotals
 from agent.ledger.spending import Account, Scope
 from agent.providers.metering import CostAttribution
 from agent.storage.conflicts import or_ignore
-from agent.storage.hot import CompiledStatement
+from agent.storage.statements import CompiledStatement
 from agent.storage.tables import budget_grant, usage
 
 Grouping = Literal["provider", "model", "purpose", "person", "channel", "job", "goal"]

@@ -4,8 +4,8 @@ import csv
 from collections.abc import Iterable
 from io import StringIO
 
-from agent.ledger.bills import Entry
-from agent.storage.moments import from_timestamp
+from agent.ledger.attributions import Entry
+from agent.storage.timestamps import from_timestamp
 
 COLUMNS = (
     "time", "channel", "person", "purpose", "job", "goal", "provider", "model", "input_tokens", "output_tokens",

@@ -19,7 +19,7 @@ from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.target import Erased, Target
 from agent.storage.fence import wait_for_writers
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 
 LARGEST = 20_000_000  # bytes of a file that is searched for words
 Names = Sequence[str]

@@ -21,7 +21,7 @@ from agent.memory.uses import UseLog
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.memory_tables import memory, memory_use, relation
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 
 GOES = ("said", "code")
 TICK_S = 30.0  # so often uses are written, and it is looked whether a sweep is due

@@ -28,9 +28,9 @@ from agent.memory.ranking import (
     with_common,
 )
 from agent.memory.records import Item, Kind, Source
-from agent.storage.hot import CompiledStatement
 from agent.storage.memory_tables import POSTGRES_WORDS, memory, memory_session, memory_unindexed
-from agent.storage.moments import from_timestamp
+from agent.storage.statements import CompiledStatement
+from agent.storage.timestamps import from_timestamp
 from agent.storage.transcript_tables import message as message_table
 
 MOST_HOLDERS = 400  # of one word of a question, the newest; so a question costs no more in a long history

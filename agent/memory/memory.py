@@ -34,7 +34,7 @@ from agent.memory.words import coverage, telling
 from agent.providers.metering import CostAttribution
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 
 CANDIDATES = 40  # of each way, before they are made into one order
 ENOUGH_WORDS = 0.33  # of what a question is about must stand in a fact or code that is shown unasked

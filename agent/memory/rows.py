@@ -14,7 +14,6 @@ from agent.memory.records import Item, Kept, Kind
 from agent.memory.target import PAGE, chunks
 from agent.memory.words import signed_words_of
 from agent.storage.conflicts import or_ignore, or_update
-from agent.storage.hot import CompiledStatement
 from agent.storage.memory_tables import (
     entity,
     memory,
@@ -23,6 +22,7 @@ from agent.storage.memory_tables import (
     memory_vector,
     relation,
 )
+from agent.storage.statements import CompiledStatement
 from agent.storage.transcript_tables import message as message_table
 
 _KEEP = CompiledStatement(or_ignore(insert(memory)))

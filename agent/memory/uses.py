@@ -15,7 +15,7 @@ from agent.storage.conflicts import or_ignore
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.memory_tables import memory, memory_use
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 
 MOST_WAITING = 4_096  # things; more are not counted until these are written
 

@@ -27,7 +27,7 @@ class Impossible(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """`needs` are the numbers of those that must be completed before. `on_failure` None: as the house does it.
+    """`needs` are the numbers of those that must be completed before. `on_failure` None: as the gateway does it.
 
     `attempts` counts its runs, `failures` those in a row that failed, `cut_off` those that ended for a person's sake.
     `result` is what it found, or why it failed. `cost` is in USD; None: a price is unknown.

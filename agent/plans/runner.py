@@ -13,10 +13,10 @@ from anyio.abc import TaskGroup
 from agent.core.cancel import CancelToken
 from agent.core.groups import first_error
 from agent.core.subagents import Finding, Subagents, SubagentTask
-from agent.plans.errands import subagent_task_for
 from agent.plans.graph import Task, begun, failed, finished, may_be_cut_off, preempted, task_of
 from agent.plans.settings import PlanSettings
 from agent.plans.stored import Plan
+from agent.plans.task_prompts import subagent_task_for
 
 LET_GO_S = 0.7  # for sub-agents that were stopped; a stop takes less than a second
 GAVE_WAY, NOT_WANTED = "a person has written", "the plan has ended"

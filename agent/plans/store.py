@@ -17,8 +17,8 @@ from agent.plans.stored import GATE, Estimate, Plan, Status
 from agent.storage.conflicts import or_ignore
 from agent.storage.goal_tables import PLAN_IS_OPEN
 from agent.storage.goal_tables import plan as table
-from agent.storage.moments import from_timestamp
 from agent.storage.payloads import dump
+from agent.storage.timestamps import from_timestamp
 
 MOST_LISTED = 50
 

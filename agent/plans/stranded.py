@@ -11,12 +11,12 @@ from sqlalchemy import Connection
 from agent.core.phrases import Phrases
 from agent.goals.stored import Reason
 from agent.plans import store, wakes
-from agent.plans.desk import PlanService
+from agent.plans.service import PlanService
 from agent.plans.stored import AT_WORK, GATE, Plan, paused
 from agent.plans.telling import Buttoned, ending
 from agent.sessions import runs
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 
 log = logging.getLogger("tieline.plans")
 

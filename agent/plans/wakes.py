@@ -10,9 +10,9 @@ from agent.goals.ticks import short
 from agent.inbox import Incoming, PlanStep
 from agent.plans.stored import Plan
 from agent.storage import inbox_rows
-from agent.storage.moments import from_timestamp
 from agent.storage.payloads import encode_incoming
 from agent.storage.tables import inbox
+from agent.storage.timestamps import from_timestamp
 
 _OTHERS = select(
     exists().where(

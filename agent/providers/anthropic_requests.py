@@ -21,11 +21,11 @@ from agent.core.messages import (
 )
 from agent.providers.alternating import Alternation
 from agent.providers.attachments import IMAGES, NOTHING, Bytes, as_base64, as_text, first_holding, named
+from agent.providers.encoded_prefix import EncodedPrefixCache, laid_out
 from agent.providers.json_bytes import dumps
-from agent.providers.newest import loop_start, reminder_target
 from agent.providers.provider import CacheTier, Request, ToolSchema
+from agent.providers.reminder_target import loop_start, reminder_target
 from agent.providers.schema_bytes import SchemaBytes
-from agent.providers.sealed import EncodedPrefixCache, laid_out
 from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique, wire_name
 
 # Five minutes are the default; some servers of the same form know no other.
@@ -258,7 +258,7 @@ def _assistant(parts: Sequence[Part], family: str, ids: Ids | None) -> list[Bloc
             case FilePart():
                 _add_text(blocks, named(part))
             case CompactionPart():
-                pass  # the house's own record
+                pass  # the gateway's own record
             case ToolResult():
                 pass  # has no place in an assistant message
             case _:

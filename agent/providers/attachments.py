@@ -57,7 +57,7 @@ def as_base64(data: bytes) -> str:
 
 
 def as_text(part: FilePart, data: bytes) -> str:
-    """A text file as the model reads it: its sender's words, in which no tag of the house counts."""
+    """A text file as the model reads it: its sender's words, in which no tag of the gateway counts."""
     name = _name(part)
     return f"[file: {name}, {part.mime_type}]\n{defused(data.decode('utf-8', 'replace'))}\n[end of file: {name}]"
 

@@ -16,7 +16,7 @@ from agent.core.clock import Clock, SystemClock
 from agent.core.model_facts import ModelFacts, merged
 from agent.providers.endpoints import without_login
 from agent.providers.settings import ProviderSettings
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 
 LEAST_WINDOW = 2_048  # tokens; no window is found to be smaller than this by what failed
 # Tokens for the shipped instructions and tools, for an answer and for a few messages. In less a chat goes on, and

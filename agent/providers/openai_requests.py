@@ -21,13 +21,13 @@ from agent.core.messages import (
 from agent.providers.alternating import COMPLAINT, Alternation
 from agent.providers.attachments import IMAGES, NOTHING, TEXTS, Bytes, as_base64, as_text, first_holding, named
 from agent.providers.concessions import Rewritten, SystemFirst, in_words, with_content, with_short_ids
+from agent.providers.encoded_prefix import EncodedPrefixCache, laid_out
 from agent.providers.json_bytes import dumps
-from agent.providers.newest import loop_start, reminder_target
 from agent.providers.openai_fields import DETAILS, REASONING_FIELDS, Opaque, is_reasoning, opaque_of
 from agent.providers.openai_fields import NO_FIELDS as NOT_OPAQUE
 from agent.providers.provider import Request, SystemPrompt, ToolSchema
+from agent.providers.reminder_target import loop_start, reminder_target
 from agent.providers.schema_bytes import SchemaBytes
-from agent.providers.sealed import EncodedPrefixCache, laid_out
 from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique, wire_name
 
 AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}

@@ -11,8 +11,8 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from agent.core.messages import Message, Part, Role, TextPart
-from agent.storage.moments import from_timestamp
 from agent.storage.payloads import decode_parts
+from agent.storage.timestamps import from_timestamp
 
 ROLES = frozenset({"user", "assistant", "system"})
 

@@ -15,10 +15,10 @@ from agent.core.messages import Message
 from agent.sessions.reading import read_message
 from agent.sessions.records import History, Place, Session, SessionStatus, Stored
 from agent.storage.conflicts import or_ignore
-from agent.storage.hot import CompiledStatement
-from agent.storage.moments import from_timestamp, to_timestamp
 from agent.storage.payloads import encode_parts
+from agent.storage.statements import CompiledStatement
 from agent.storage.tables import conversation as conversation_table
+from agent.storage.timestamps import from_timestamp, to_timestamp
 from agent.storage.transcript_tables import message as message_table
 from agent.storage.transcript_tables import session as session_table
 

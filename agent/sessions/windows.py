@@ -16,9 +16,9 @@ from agent.sessions import passages
 from agent.sessions.reading import ROLES, read_parts
 from agent.sessions.store import MOST_LOADED, STEP
 from agent.storage.conflicts import or_update
-from agent.storage.hot import CompiledStatement
-from agent.storage.moments import from_timestamp, to_timestamp
 from agent.storage.payloads import encode_parts
+from agent.storage.statements import CompiledStatement
+from agent.storage.timestamps import from_timestamp, to_timestamp
 from agent.storage.transcript_tables import cleared_result, guideline
 from agent.storage.transcript_tables import message as message_table
 from agent.storage.transcript_tables import session as session_table

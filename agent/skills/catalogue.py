@@ -10,7 +10,7 @@ from typing import Literal
 from agent.skills.matching import Index
 from agent.skills.skill import Skill
 
-Standing = Literal["ready", "quarantined", "revoked"]
+TrustStatus = Literal["ready", "quarantined", "revoked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Entry:
     """A skill, how it stands, and why it waits."""
 
     skill: Skill
-    standing: Standing = "ready"
+    standing: TrustStatus = "ready"
     why: tuple[Reason, ...] = ()
 
 

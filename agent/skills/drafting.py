@@ -22,7 +22,7 @@ from agent.skills.learning_settings import LearningSettings
 from agent.skills.signatures import name_of
 from agent.skills.skill import EXAMPLE, FILE, Skill
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.storage.whole_files import put_whole
 
 FOLDER = Path("skills", "auto")  # below the data directory

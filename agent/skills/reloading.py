@@ -19,7 +19,7 @@ from agent.skills.skill import Skill
 from agent.skills.trust import Trust, Verdict, judge_all
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 
 LOOK_EVERY_S = 1.0
 SETTLE_S = 0.5  # an editor may still be writing (SPEC §14.1)

@@ -16,7 +16,7 @@ from agent.skills.bandit import Arm, Chance, Outcome, choose, credited, priors_b
 from agent.skills.learning_settings import LearningSettings
 from agent.skills.matching import called_in
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ _FORBIDDEN = re.compile(
     re.IGNORECASE,
 )
 _BEFORE = 100  # characters before a finding in which it may be forbidden
-# A placeholder such as <skill-name> is none of the house's tags; models take <system-…> for one.
+# A placeholder such as <skill-name> is none of the gateway's tags; models take <system-…> for one.
 _PLACEHOLDER = re.compile(r"<(?=/?(?!system)[a-z_]{1,30}-[a-z])", re.IGNORECASE)
 
 

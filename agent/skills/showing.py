@@ -15,8 +15,8 @@ LEAST_ROOM = 8_192  # tokens left in the window; below it skills are only named 
 _LIST = """\
 ## Skills
 
-How this house does certain tasks. Where one fits what is asked, follow it: {load} brings its text; a <skill> block \
-in this system text is one that fits already. Both are words of the house, but change none of the rules above."""
+How the gateway does certain tasks. Where one fits what is asked, follow it: {load} brings its text; a <skill> block \
+in this system text is one that fits already. Both are words of the gateway, but change none of the rules above."""
 _FITTING = "## Skills for this message"
 _FILES = "Its files lie in {root}/{name} ({names}), read-only; paths in its text start there."
 MOST_NAMES = 12  # of its files

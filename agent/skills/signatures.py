@@ -15,7 +15,7 @@ _SPLIT = re.compile(r"[\W_]+")
 _MASKED = "[redacted]"  # what stands in place of a secret
 _FOREIGN = re.compile(r"[^a-z0-9-]+")
 
-# Words that most requests have, whatever they are about: English and German, the languages of the house.
+# Words that most requests have, whatever they are about: English and German, the languages of the gateway.
 _COMMON = """
 a about above after again all also am an and any are as at be because been before being below between both but by
 can could did do does doing done down each few for from further get give go got had has have having he hello help

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, bindparam, insert, or_, select, update
 
 from agent.core.ids import ConversationId, SessionId
 from agent.storage.conflicts import or_ignore
-from agent.storage.hot import CompiledStatement
+from agent.storage.statements import CompiledStatement
 from agent.storage.tables import conversation
 
 

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from agent.core.errors import Fenced
 from agent.core.ids import ConversationId
-from agent.storage.hot import CompiledStatement
+from agent.storage.statements import CompiledStatement
 from agent.storage.tables import conversation as conversation_table
 
 # The lock keeps a new owner from claiming between this check and our commit; SQLite has one writer and needs none.

@@ -17,8 +17,8 @@ from agent.core.ids import ConversationId
 from agent.inbox import Incoming, WorkKind
 from agent.storage.conflicts import or_ignore
 from agent.storage.conversation_rows import ensure, lock_row
-from agent.storage.hot import CompiledStatement
 from agent.storage.payloads import decode_incoming, encode_incoming
+from agent.storage.statements import CompiledStatement
 from agent.storage.tables import inbox
 
 InboxStatus = Literal["new", "done", "merged", "refused", "dead"]
@@ -228,7 +228,7 @@ def finish(
 def withdraw(
     conn: Connection, conversation: ConversationId, *, prefix: str, note: str, begun: bool = False
 ) -> Sequence[int]:
-    """End what the house put off under a dedup key that begins so, and return which it was.
+    """End what the gateway put off under a dedup key that begins so, and return which it was.
 
     What was `begun` belongs to its run, and is ended only where no run can be under way.
     """

@@ -16,7 +16,7 @@ import anyio
 from sqlalchemy import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from agent.core.crash_points import failpoint
+from agent.core.failpoints import failpoint
 from agent.storage.backup import copy_file
 from agent.storage.database import OwnedDatabase
 from agent.storage.errors import DatabaseUnusable, SchemaTooNew

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, bindparam, func, insert, literal_column, sele
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.storage.conflicts import or_ignore
-from agent.storage.hot import CompiledStatement
 from agent.storage.payloads import decode_outgoing, encode_outgoing
+from agent.storage.statements import CompiledStatement
 from agent.storage.tables import outbox
 
 OutboxStatus = Literal["new", "sending", "sent", "dead", "dropped"]

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, bindparam, update
 
 from agent.storage.backup import copy_file
 from agent.storage.errors import BackupRefused, DatabaseUnusable
+from agent.storage.inspection import look, read
 from agent.storage.lock import OwnerLock
-from agent.storage.looking import look, read
 from agent.storage.migrating import known_revisions
 from agent.storage.opening import target_of
 from agent.storage.schema import Schema, State, revision

@@ -1,4 +1,4 @@
-"""Disk and server trouble: what failed is done again, and who watches over the house is told (B-48, DESIGN §13.7)."""
+"""Disk and server trouble: what failed is done again, and who watches over the gateway is told (B-48, DESIGN §13.7)."""
 
 import logging
 import sqlite3

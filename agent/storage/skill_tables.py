@@ -12,6 +12,6 @@ skill_trust = Table(
     Column("verdict", Text, nullable=False),  # seen (harmless at first sight) | approved | revoked
     Column("digest", Text, nullable=False),  # of the file it holds for
     Column("grants", Text, nullable=False),  # tools and variables it names, one a line
-    Column("decided_by", Text),  # a person; None: the house
+    Column("decided_by", Text),  # a person; None: the gateway
     Column("at", BigInteger, nullable=False),
 )

@@ -19,8 +19,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from agent.storage.database import Dialect
 from agent.storage.errors import DatabaseDamaged
-from agent.storage.lane import Job, SerialExecutor
 from agent.storage.lock import OwnerLock
+from agent.storage.serial_executor import Job, SerialExecutor
 
 T = TypeVar("T")
 

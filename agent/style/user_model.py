@@ -1,4 +1,4 @@
-"""What the house knows of a person beyond their words: the contract (SPEC §15.2), and the one that keeps it here.
+"""What the gateway knows of a person beyond their words: the contract (SPEC §15.2), and the one that keeps it here.
 
 A person is known by platform and sender id (`telegram:77`), and apart in each audience: how somebody writes in a direct
 chat is not told in a group.
@@ -12,8 +12,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from agent.core.ids import PersonId
 from agent.storage.conflicts import or_update
-from agent.storage.hot import CompiledStatement
 from agent.storage.memory_tables import user_model
+from agent.storage.statements import CompiledStatement
 from agent.style.detector import StyleDetector, unpacked
 
 _JSON = json.JSONEncoder(separators=(",", ":"))
@@ -69,7 +69,7 @@ _SET_OFF = or_update(insert(user_model), key=("person", "audience"), columns=("o
 
 
 class KeptUserModel:
-    """`UserModel` in the house's own database."""
+    """`UserModel` in the gateway's own database."""
 
     backend_tag = "database"
 

@@ -1,4 +1,4 @@
-"""The loop of one errand: ask the model, run what it calls for, ask again (SPEC §13.1).
+"""The loop of one sub-agent task: ask the model, run what it calls for, ask again (SPEC §13.1).
 
 It has a history of its own, which nothing stores; calls of tools go the way of every call: hooks, gate, time, audit.
 """
@@ -34,23 +34,23 @@ from agent.subagent.wording import (
 )
 from agent.tools.batches import batches_of
 from agent.turn.accounting import total_cost
-from agent.turn.calling import CallStopped, call_model
+from agent.turn.context_limits import ceiling
 from agent.turn.decision import ASK_USER, Ask, Calls, Fail, Final, decide, parts_with, with_unique_ids
-from agent.turn.dispatching import Ready, not_run, record, refused, run_call, stopped, through_approval_gate
 from agent.turn.dumping import dump_reply, dump_request
-from agent.turn.fitting import ceiling
 from agent.turn.guards import halt_before_call
 from agent.turn.hints import cache_tier_for, routing_hint_for
 from agent.turn.hooking import context_of, fire
+from agent.turn.model_call import CallStopped, call_model
 from agent.turn.prompt import stable_prompt, volatile_prompt
-from agent.turn.renewing import drop_stale_recall
+from agent.turn.refresh import drop_stale_recall
 from agent.turn.run import Run
 from agent.turn.saving import save_records
 from agent.turn.states import States
-from agent.turn.stepping import step_done
-from agent.turn.tooling import searched, unrunnable
+from agent.turn.step_accounting import step_done
+from agent.turn.tool_call import Ready, not_run, record, refused, run_call, stopped, through_approval_gate
+from agent.turn.tool_calls import searched, unrunnable
 
-NOTED_WITHIN_S = 5.0  # the record of what ran, when the errand is cut off
+NOTED_WITHIN_S = 5.0  # the record of what ran, when the sub-agent task is cut off
 CLEARED = "[old result, cleared to make room]"
 
 log = logging.getLogger("tieline.subagent")
@@ -71,7 +71,7 @@ async def work(task: str, run: Run, states: States) -> Finding | None:
             drop_stale_recall(run, states)
             began = await fire("on_turn_start", run, states)
             if began.blocked:
-                log.warning("errand ended: %s", began.blocked, extra={"run": run.id})
+                log.warning("sub-agent task ended: %s", began.blocked, extra={"run": run.id})
                 return _failed(BLOCKED, run)
             said_by_hooks = (context_of(began), await _before_the_prompt(run, states, context_of(began)))
             try:
@@ -79,7 +79,7 @@ async def work(task: str, run: Run, states: States) -> Finding | None:
             except CallStopped:
                 continue
             except AgentError as error:
-                log.warning("errand ended: %s", error, extra={"run": run.id})
+                log.warning("sub-agent task ended: %s", error, extra={"run": run.id})
                 return _failed(_told(error), run)
             said = reply.text or said
             if (found := await _follow(reply, run, states)) is not None:
@@ -268,7 +268,7 @@ def _make_room(run: Run, states: States, room: int) -> None:
             total += estimator.message(shorter) - estimator.message(message)
             run.messages[place] = shorter
     if total > room:
-        raise ContextTooLong(f"an errand of {total} tokens does not fit {room}")
+        raise ContextTooLong(f"a sub-agent task of {total} tokens does not fit {room}")
 
 
 def _cleared(result: ToolResult) -> ToolResult:

@@ -1,4 +1,4 @@
-"""Who waits for a person's word, and who gives it: one desk for all conversations of a process (SPEC §12.4).
+"""Who waits for a person's word, and who gives it: one service for all conversations of a process (SPEC §12.4).
 
 A word allows one call or forbids it, or answers what a call asks.
 
@@ -18,7 +18,7 @@ from agent.core.ids import ConversationId, PersonId
 from agent.storage import approval_rows
 from agent.storage.approval_rows import Approval, ApprovalStatus
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.tools.gate import may_decide
 from agent.tools.settings import ApprovalSettings
 
@@ -85,7 +85,7 @@ class Approvals:
             wake_event.set()
 
     async def decided(self, id: str) -> Approval:
-        """The approval once it has its answer or its time is up; still pending only when the desk closes."""
+        """The approval once it has its answer or its time is up; still pending only when the service closes."""
         try:
             while True:
                 wake_event = self._wake_events[id] = anyio.Event()  # before the look: what changes after it rings

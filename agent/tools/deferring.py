@@ -11,7 +11,7 @@ from agent.core.tools import ToolSpec
 
 SEARCH = "tool_search"
 SHARE = 0.10  # of the window; above it definitions are left out
-OWN_TOKENS = 2_000  # of the house's own tools; above it those that few turns use are left out, whatever the window
+OWN_TOKENS = 2_000  # of the built-in tools; above it those that few turns use are left out, whatever the window
 LONGEST_DESCRIPTION = 1_024  # characters; OpenAI refuses more
 CORE = frozenset({"shell", "read", "write", "edit", "glob", "grep"})  # never left out; others say so in their spec
 
@@ -25,7 +25,7 @@ def size_of(spec: ToolSpec) -> int:
 def deferred(
     specs: Sequence[ToolSpec], window: int, loaded: Collection[str], fitting: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The names to leave out, in order: of the house's own tools above `OWN_TOKENS`, of all above their share of the
+    """The names to leave out, in order: of the built-in tools above `OWN_TOKENS`, of all above their share of the
     `window`; never what is core or was loaded. Of `fitting`, servers' tools with the best first, as many stay as the
     share has room for."""
     own = [spec for spec in specs if spec.category != "mcp"]  # servers' tools are chosen by what fits (SPEC §12.7)

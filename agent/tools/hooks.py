@@ -35,7 +35,7 @@ log = logging.getLogger("tieline.hooks")
 class Fired:
     """What the hooks of a point came to. `blocked` says why nothing goes on; "" where all may.
 
-    `output` is what each wrote, by its name, in order: words of a program, never of the house.
+    `output` is what each wrote, by its name, in order: words of a program, never of the gateway.
     """
 
     blocked: str = ""

@@ -1,6 +1,6 @@
 """Long results of tools: the model gets beginning and end, a file keeps the whole for a while (SPEC §11).
 
-Files lie below the data directory, one folder a conversation; the house's upkeep removes old ones.
+Files lie below the data directory, one folder a conversation; the gateway's upkeep removes old ones.
 """
 
 import hashlib

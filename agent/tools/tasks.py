@@ -18,7 +18,7 @@ from agent.core.tasks import LONGEST_DESCRIPTION, LONGEST_OUTPUT, MOST_TASKS, Ta
 from agent.core.tools import ToolContext, ToolSpec
 from agent.storage import task_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.tools.schemas import Arguments, parsed, schema_from
 
 NO_SESSION = "there is no session whose tasks could be kept"

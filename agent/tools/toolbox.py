@@ -1,4 +1,4 @@
-"""The tools of the house by name, those that others lend it, and the frozen list that a model sees (SPEC §6.5)."""
+"""The tools of the gateway by name, those that others lend it, and the frozen list that a model sees (SPEC §6.5)."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -12,9 +12,9 @@ KEPT_SCHEMAS = 256  # sets of visible tools; most conversations share one
 
 
 class Toolbox:
-    """Shared by all agents. The house's own tools never change; those of a lender are replaced as a whole.
+    """Shared by all agents. the built-in tools never change; those of a lender are replaced as a whole.
 
-    Two tools of one name are refused, and a lender's never take the place of the house's: where a tool comes from
+    Two tools of one name are refused, and a lender's never take the place of the gateway's: where a tool comes from
     decides, not what it is called (SPEC §12.7). `inventory` counts the changes.
     """
 

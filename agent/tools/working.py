@@ -1,4 +1,4 @@
-"""The tools that reach for files, programs, the web and other chats, built of what they need of the house."""
+"""The tools that reach for files, programs, the web and other chats, built of what they need of the gateway."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,7 +4,7 @@ from itertools import groupby
 
 from sqlalchemy import Connection
 
-from agent.core.crash_points import failpoint
+from agent.core.failpoints import failpoint
 from agent.core.gate_events import ApprovalRequired, ApprovalResumed, Suspended
 from agent.core.messages import ToolUse
 from agent.core.outbox import Button, OutgoingMessage
@@ -12,7 +12,7 @@ from agent.core.tools import ToolContext
 from agent.storage import approval_rows, inbox_rows, outbox_rows
 from agent.storage.approval_rows import Approval
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.tools.executor import Cleared, Outcome
 from agent.tools.gate import anyone_may_decide, canonical, covers_of, digest_of, extent_of, shown_of
 from agent.turn.requests import scope_of
@@ -54,7 +54,7 @@ async def ask_person(cleared: Cleared, reason: str, run: Run, states: States) ->
     decided: Approval | None = None
     with run.interrupts.scope():
         decided = await toolset.decided(one.id)
-    if decided is not None and decided.status == "pending":  # the desk has closed: whoever is next asks on
+    if decided is not None and decided.status == "pending":  # the service has closed: whoever is next asks on
         run.token.fire(SHUTDOWN)
     if run.token.fired:
         if run.token.reason == SHUTDOWN:

@@ -13,8 +13,8 @@ from agent.memory import extraction
 from agent.memory.audience import Scope
 from agent.providers.metering import CostAttribution
 from agent.storage.errors import StorageError
-from agent.storage.moments import to_timestamp
-from agent.turn.calling import attribution_of
+from agent.storage.timestamps import to_timestamp
+from agent.turn.model_call import attribution_of
 from agent.turn.run import Run
 from agent.turn.settings import Settings
 from agent.turn.states import States

@@ -11,15 +11,15 @@ from agent.core.provider_events import ContextDegraded
 from agent.goals import store as goals
 from agent.sessions import store
 from agent.storage import audit_rows
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.tools.deferring import loaded_in
 from agent.tools.plan_mode import ENTER, EXIT
+from agent.turn.context_budget import load_window, options_of, sync_window
 from agent.turn.environment import environment_of, look
 from agent.turn.flushing import may_look_back
 from agent.turn.notes import read_notes, says_terminated
 from agent.turn.recalling import open_memory, recall
 from agent.turn.requests import raw_of
-from agent.turn.room import load_window, options_of, sync_window
 from agent.turn.run import Executed, Notice, Prepared, Run
 from agent.turn.skills import choose_skills, find_meanings
 from agent.turn.states import States, announce

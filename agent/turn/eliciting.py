@@ -10,19 +10,19 @@ from collections.abc import Callable
 import anyio
 from sqlalchemy import Connection
 
-from agent.core.crash_points import failpoint
+from agent.core.failpoints import failpoint
 from agent.core.messages import ToolUse
 from agent.core.outbox import Answer, Button, OutgoingMessage, Question
 from agent.storage import approval_rows, inbox_rows, outbox_rows
 from agent.storage.approval_rows import TAKES_WORDS, Approval
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.tools.gate import digest_of
 from agent.turn.approving import ID_DIGITS, PRESS, LeftForLater, prompt_key
 from agent.turn.interim_text import commit_before_question
-from agent.turn.parking import waiting_for_approval
 from agent.turn.run import SHUTDOWN, Run
 from agent.turn.states import States
+from agent.turn.waiting import waiting_for_approval
 
 WORDED = frozenset({"yes", "no"})  # choices that have a word of their own in each language
 CUT_OFF = (
@@ -96,7 +96,7 @@ async def _decided(one: Approval, run: Run, states: States) -> Approval | None:
             with anyio.CancelScope(shield=True):
                 await toolset.end(one.id, "cancelled")
         raise
-    if decided is not None and decided.status == "pending":  # the desk has closed
+    if decided is not None and decided.status == "pending":  # the service has closed
         run.token.fire(SHUTDOWN)
     if run.token.fired and run.token.reason == SHUTDOWN:
         return None

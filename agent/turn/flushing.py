@@ -20,16 +20,16 @@ from agent.providers.replies import Reply
 from agent.providers.watching import Unwatched
 from agent.tools.executor import Cleared, Outcome
 from agent.tools.gate import gate_for
-from agent.turn.calling import attribution_of
+from agent.turn.context_limits import ceiling
 from agent.turn.decision import parts_with
-from agent.turn.dispatching import looked_at, record, refused, rules_of, stopped
-from agent.turn.fitting import ceiling
 from agent.turn.hooking import fire_soon, of_call
+from agent.turn.model_call import attribution_of
 from agent.turn.requests import schema_of, scope_of, sound, system_of
 from agent.turn.run import Run
 from agent.turn.saving import save_records
 from agent.turn.states import States
 from agent.turn.surroundings import limits_of, tool_context
+from agent.turn.tool_call import looked_at, record, refused, rules_of, stopped
 
 PURPOSE = "flush"
 MOST_ROUNDS = 3  # calls of the model

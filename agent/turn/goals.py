@@ -18,8 +18,8 @@ from agent.goals.lifecycle import SessionGoal
 from agent.goals.stored import Goal, Reason, Used
 from agent.goals.telling import ending
 from agent.ledger import rows
-from agent.ledger.purses import CapReached
 from agent.ledger.spending import amount
+from agent.ledger.spending_caps import CapReached
 from agent.storage import conversation_rows, outbox_rows
 from agent.turn.run import Executed, Run
 from agent.turn.states import States

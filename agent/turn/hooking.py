@@ -116,7 +116,7 @@ async def compaction_begins(stage: str, states: States) -> None:
     """Room is about to be made; nothing a hook says keeps it from that (W-26)."""
     hooks, lifecycle = states.runtime.hooks, states.lifecycle
     if hooks.wants("pre_compact"):
-        told = {"conversation": states.session.conversation, "run": lifecycle.run or "", "rung": stage}
+        told = {"conversation": states.session.conversation, "run": lifecycle.run or "", "stage": stage, "rung": stage}
         await hooks.fire("pre_compact", told)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from sqlalchemy import Connection
 
 from agent.compaction.pinning import deserves_pin, states_rule
-from agent.core.crash_points import failpoint
+from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import FilePart, Message
 from agent.goals import store as goals
@@ -18,10 +18,10 @@ from agent.sessions.records import Place, Stored
 from agent.sessions.runs import Checkpoint, Loop
 from agent.storage import task_rows
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_timestamp
-from agent.turn.calling import attribution_of
+from agent.storage.timestamps import to_timestamp
 from agent.turn.guards import Progress
 from agent.turn.interim_text import committed_up_to
+from agent.turn.model_call import attribution_of
 from agent.turn.prompt import also_told, user_message
 from agent.turn.run import Executed, Notice, Run, Taken
 from agent.turn.saving import settle_staged, write_staged

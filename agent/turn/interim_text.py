@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from sqlalchemy import Connection
 
-from agent.core.crash_points import failpoint
+from agent.core.failpoints import failpoint
 from agent.core.outbox import OutgoingMessage
 from agent.sessions.records import Stored
 from agent.storage import outbox_rows
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
+from agent.turn.no_reply import is_silence
 from agent.turn.run import Run
-from agent.turn.silence import is_silence
 from agent.turn.states import States
 
 

@@ -6,8 +6,8 @@ from sqlalchemy import Connection
 
 from agent.compaction.pairs import with_orphaned_uses_answered
 from agent.compaction.writing import settle, writing_of
-from agent.core.crash_points import failpoint
 from agent.core.events import PersistStarted
+from agent.core.failpoints import failpoint
 from agent.core.long_texts import beginning_of
 from agent.core.outbox import OutgoingMessage, Tone
 from agent.core.provider_events import TokensUsed
@@ -16,14 +16,14 @@ from agent.sessions import runs, store
 from agent.sessions.runs import Loop, RunState
 from agent.storage import audit_rows, inbox_rows, outbox_rows
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.turn.accounting import total_cost
+from agent.turn.context_budget import notices_of, sync_window, write_window
 from agent.turn.goals import Closed, close_goals, said_now, settle_goals
+from agent.turn.no_reply import is_silence
 from agent.turn.remembering import keep_words
-from agent.turn.room import notices_of, sync_window, write_window
 from agent.turn.run import Executed, Notice, Persisted, Run, Verdict
 from agent.turn.saving import growth_of, note_stored, write_growth
-from agent.turn.silence import is_silence
 from agent.turn.states import States, announce
 
 LONGEST_NOTE = 300  # characters of an error that is kept with the message
@@ -138,7 +138,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
 
 
 def says_of(executed: Executed, run: Run, states: States) -> tuple[OutgoingMessage, ...]:
-    """What the person gets: what the model said, then what the house adds."""
+    """What the person gets: what the model said, then what the gateway adds."""
     audience = run.audience
     if run.work.incoming.may_be_silent and (not executed.success or is_silence(executed.text)):
         return ()

@@ -20,17 +20,17 @@ from agent.definitions import Definition
 from agent.inbox import Work
 from agent.sessions import store
 from agent.storage.errors import StorageTrouble
+from agent.turn.agent_loop import execute, keep_partial
+from agent.turn.attachment_import import land
 from agent.turn.catching_up import catch_up_soon
 from agent.turn.context import prepare
-from agent.turn.execute import execute, keep_partial
+from agent.turn.context_budget import prepare_next
 from agent.turn.hooking import fire, fire_soon, folder_changed, session_begins
 from agent.turn.intake import Opening, hear, ingest
-from agent.turn.landing import land
 from agent.turn.learning import learn_from, pick_skill
 from agent.turn.persist import persist
 from agent.turn.prompt import reminder_for
 from agent.turn.requests import recall_uses
-from agent.turn.room import prepare_next
 from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Persisted, Run, StagedChanges
 from agent.turn.saving import save_place
 from agent.turn.settings import Settings

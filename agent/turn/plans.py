@@ -16,15 +16,15 @@ from agent.core.errors import AgentError, Fenced
 from agent.core.groups import first_error
 from agent.goals.stored import Reason
 from agent.plans import store, wakes
-from agent.plans.errands import as_they_are, put_together
 from agent.plans.graph import MOST_CUT_OFFS, cost_of, outlook, preempted
 from agent.plans.runner import Move, Runner
 from agent.plans.stored import AT_WORK, Plan, paused
+from agent.plans.task_prompts import as_they_are, put_together
 from agent.plans.telling import as_written, ending, took, view
 from agent.storage import conversation_rows, outbox_rows
 from agent.storage.errors import StorageTrouble
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.turn.notes import read_notes, says_terminated
 from agent.turn.recalling import open_memory, recall
 from agent.turn.requests import recall_uses

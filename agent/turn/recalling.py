@@ -17,7 +17,7 @@ from agent.memory.records import Item, Recollected
 from agent.memory.words import is_about_something
 from agent.skills.feedback import PREFIX
 from agent.storage.errors import StorageError
-from agent.turn.calling import attribution_of
+from agent.turn.model_call import attribution_of
 from agent.turn.prompt import shown_name
 from agent.turn.run import Run
 from agent.turn.states import States, announce

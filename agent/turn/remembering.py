@@ -48,7 +48,7 @@ def _of(message: Message, id: int, run: Run) -> tuple[Kept, ...]:
     person, speaker = run.work.incoming.person, run.memory.speaker if run.memory else ""
     if message is run.messages[0]:
         if run.work.kind != "message":
-            return ()  # the house's own words
+            return ()  # the gateway's own words
         text = words_of(message)
     elif message.role == "assistant":
         text, person, speaker = text_of(message), None, ""

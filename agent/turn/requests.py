@@ -21,8 +21,8 @@ from agent.tools.focus import FOCUS_TOOLS
 from agent.tools.gate import matches
 from agent.tools.mcp.curation import curated
 from agent.tools.plan_mode import ENTER, EXIT, INSTRUCTIONS
+from agent.turn.context_limits import ceiling
 from agent.turn.decision import ASK_USER, PSEUDO_TOOLS
-from agent.turn.fitting import ceiling
 from agent.turn.goal_text import goal_text
 from agent.turn.hints import cache_tier_for, code_ratio_of, routing_hint_for
 from agent.turn.prefix import Prefix
@@ -281,7 +281,7 @@ def _fixed(run: Run, states: States, system: SystemPrompt, tools: ToolSchema) ->
 
 
 def _before_the_words(run: Run, hint: str = "") -> str:
-    """What stands before the newest words and in no history: recall is data, so it comes before the house's own."""
+    """What stands before the newest words and in no history: recall is data, so it comes before the gateway's own."""
     return "\n".join(filter(None, (run.recall, run.reminder, hint)))
 
 

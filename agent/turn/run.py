@@ -190,7 +190,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executed:
-    """How a run came out. `text` is what the model said to the person, `notice` what the house adds (B-28).
+    """How a run came out. `text` is what the model said to the person, `notice` what the gateway adds (B-28).
 
     `error` goes into the log and the event, never into a chat.
     """

@@ -10,7 +10,7 @@ from agent.core.messages import Message
 from agent.goals import store as goals
 from agent.goals.lifecycle import IDLE, completed
 from agent.ledger import rows
-from agent.ledger.bills import Entry
+from agent.ledger.attributions import Entry
 from agent.memory.index import take_back
 from agent.providers.metering import Spent, read_of
 from agent.sessions import runs, store, windows
@@ -19,7 +19,7 @@ from agent.sessions.runs import Checkpoint
 from agent.storage import audit_rows, task_rows
 from agent.storage.audit_rows import Record
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.turn.hooking import session_ends_soon
 from agent.turn.run import Run, StagedChanges
 from agent.turn.states import States

@@ -18,8 +18,8 @@ from agent.skills.parsing import slug
 from agent.skills.showing import LEAST_ROOM, fitting, whole
 from agent.skills.skill import Skill
 from agent.storage.errors import StorageError
-from agent.turn.calling import attribution_of
-from agent.turn.fitting import ceiling
+from agent.turn.context_limits import ceiling
+from agent.turn.model_call import attribution_of
 from agent.turn.prompt import words_of
 from agent.turn.requests import may_load
 from agent.turn.run import Run
@@ -124,7 +124,7 @@ def load_skill(run: Run, states: States, name: str) -> str:
     lifecycle.set_environment({name: value for name, value in skill.env if name not in lifecycle.env})
     later = [name for name, value in skill.env if run.execution.env.get(name) != value]
     note = f"\n\nWhat it sets for programs counts from the next message on: {', '.join(later)}." if later else ""
-    return f"Skill {skill.name}, words of the house:\n\n{whole(skill)}{note}"
+    return f"Skill {skill.name}, words of the gateway:\n\n{whole(skill)}{note}"
 
 
 def _may_be_called(skill: Skill, run: Run) -> bool:

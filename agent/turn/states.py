@@ -26,12 +26,11 @@ from agent.goals.driver import Moved
 from agent.goals.lifecycle import IDLE, SessionGoal
 from agent.goals.roles import Reachable, RoleOf, always_reachable, role_then
 from agent.goals.telling import Buttoned, no_buttons
-from agent.hearing import VoiceTranscription
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
 from agent.memory.memory import Memory
-from agent.plans.desk import PlanService
+from agent.plans.service import PlanService
 from agent.plans.telling import Buttoned as PlanButtons
 from agent.plans.telling import no_buttons as no_plan_buttons
 from agent.providers.calling import Models
@@ -51,6 +50,7 @@ from agent.turn.run import Run
 from agent.turn.settings import Settings
 from agent.turn.tokens import Estimator
 from agent.turn.tool_state import ToolState
+from agent.voice_transcription import VoiceTranscription
 
 
 class Slot(Protocol):

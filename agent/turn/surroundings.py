@@ -11,16 +11,16 @@ from agent.core.ids import CallId
 from agent.core.messages import FilePart, ToolUse
 from agent.core.tools import Asker, ToolContext
 from agent.core.tree import Tree
-from agent.memory.desk import MemoryToolset
 from agent.memory.rights import reaches_others
+from agent.memory.toolset import MemoryToolset
 from agent.providers.attachments import IMAGES
 from agent.sessions.recollection import Recollection
 from agent.tools.executor import Limits
 from agent.tools.files.paths import shown
 from agent.tools.files.write import put
 from agent.tools.tasks import SessionTasks
-from agent.turn.calling import attribution_of
 from agent.turn.eliciting import elicit
+from agent.turn.model_call import attribution_of
 from agent.turn.run import Run
 from agent.turn.settings import Settings
 from agent.turn.skills import load_skill

@@ -25,8 +25,8 @@ class Shown:
     inventory: int = 0
 
 
-class Crew(Protocol):
-    """Who runs errands for a conversation; `agent.subagent.crew.Crew` keeps this promise."""
+class SubagentPort(Protocol):
+    """Who runs sub-agent tasks for a conversation; `agent.subagent.runner.Crew` keeps this promise."""
 
     def of(self, run: Run, *, most: int | None = None) -> Subagents:
         """Those that work for that run, on its account and within its limits; with `most` so many at once."""
@@ -38,8 +38,8 @@ class ToolState:
     sees of its tools.
 
     `loaded` are those that `tool_search` brought in, in the session `loaded_for`; `planned` is the session that is in
-    plan mode; `shown` is what the frozen schema was made for (R-03). `crew` needs the agent and is set right after it
-    is built.
+    plan mode; `shown` is what the frozen schema was made for (R-03). `subagent_runner` needs the agent and is set
+    right after it is built.
     """
 
     executor: Executor
@@ -53,7 +53,7 @@ class ToolState:
     planned: SessionId | None = None
     shown: Shown | None = None
     schema: ToolSchema = ToolSchema()  # noqa: RUF009 - frozen
-    subagent_runner: Crew = field(init=False)
+    subagent_runner: SubagentPort = field(init=False)
 
     def plan(self, session: SessionId, on: bool) -> None:
         """Plan mode, from the model's next step on (SPEC §12.5)."""

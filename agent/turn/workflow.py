@@ -11,18 +11,18 @@ from sqlalchemy import Connection
 from agent.core.plan_events import WorkflowOffered
 from agent.goals.stored import Owner
 from agent.plans import stranded
-from agent.plans.desk import PlanRefused
 from agent.plans.likely import judged, may_ask
+from agent.plans.service import PlanRefused
 from agent.plans.stored import GATE, Plan
 from agent.plans.telling import as_written, view
 from agent.storage import inbox_rows
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.turn.notes import read_notes, says_terminated
-from agent.turn.parking import waiting_for_approval
 from agent.turn.run import SHUTDOWN, Executed, Notice, Run
 from agent.turn.states import States
 from agent.turn.synthesis import NotMade, note, synthesised, write_proposal
+from agent.turn.waiting import waiting_for_approval
 
 log = logging.getLogger("tieline.plans")
 

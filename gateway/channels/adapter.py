@@ -1,6 +1,7 @@
 """The contract of one signed-in bot account, and what the gateway lends it."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import warnings
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -122,7 +123,7 @@ class AdapterStore(Protocol):
     """Short texts by key that outlive the process, each for a while: what a server cannot do, where a list ended.
 
     For what is cheap to lose. An adapter must work where all of it is gone; `tieline doctor` lends one that keeps
-    nothing. Both calls raise HouseTrouble when the database fails.
+    nothing. Both calls raise GatewayUnavailable when the database fails.
 
     A platform's cursor (a sync token, an offset that the platform does not keep itself) belongs here too, in the
     account's own scope: put it when `admit` has returned for all before it, never sooner. A crash in between hands a
@@ -159,7 +160,7 @@ class AdapterContext:
     """What the gateway lends an adapter.
 
     `known_places` lists its conversations of the last seven days, newest first, for catch-up (DESIGN §13.15), or raises
-    HouseTrouble.
+    GatewayUnavailable.
     `catch_up_max_age_s` bounds what is answered. `proxy` is the operator's outbound proxy. `home` is the data
     directory. `fullness` tells of a conversation whose agent is awake and has asked its model; of others nothing.
     `only_demo` tells whether no model is connected, so that nothing but the built-in demo answers.
@@ -207,9 +208,9 @@ class Adapter(Protocol):
     async def run(self, admit: Admit) -> None:
         """Hand over what people sent, never the bot's own words, in each place's order, until cancelled.
 
-        `admit` returns when the message is stored; only then is it acknowledged to the platform. It raises HouseTrouble
-        when that failed, and may be called again. Many places may be admitted at once, one place in order. Raises
-        ChannelFatal when the login is refused. Reconnects by itself on anything less.
+        `admit` returns when the message is stored; only then is it acknowledged to the platform. It raises
+        GatewayUnavailable when that failed, and may be called again. Many places may be admitted at once, one place in
+        order. Raises ChannelFatal when the login is refused. Reconnects by itself on anything less.
         """
 
     def channel(self, channel_id: str) -> Channel: ...
@@ -223,3 +224,15 @@ class Adapter(Protocol):
         """Check token, intents, webhook and the like against the platform; may be called without `run`."""
 
     async def aclose(self) -> None: ...
+
+
+# For adapters of other people, in this version.
+_FORMER: Mapping[str, type] = {"Surroundings": AdapterContext}
+
+
+def __getattr__(name: str) -> type:
+    """A class by the name that it had before; it goes with the next version."""
+    if name in _FORMER:
+        warnings.warn(f"{name} is called {_FORMER[name].__name__} now", DeprecationWarning, stacklevel=2)
+        return _FORMER[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,8 +7,11 @@ ChannelError
 │   └── ChannelGone        the place is closed to us: stop sending there until it is back
 └── ChannelFatal           the login is refused: the adapter ends
 
-HouseTrouble               no fault of the platform: what the gateway lends an adapter failed, nothing of it was kept
+GatewayUnavailable         no fault of the platform: the gateway could not do its part, nothing of it was kept
 """
+
+import warnings
+from collections.abc import Mapping
 
 
 class ChannelError(Exception):
@@ -41,3 +44,15 @@ class ChannelFatal(ChannelError):
 
 class GatewayUnavailable(Exception):
     """What the gateway lends (`admit`, `known_places`, `store`) failed, and the log says why: come again."""
+
+
+# For adapters of other people, in this version.
+_FORMER: Mapping[str, type] = {"HouseTrouble": GatewayUnavailable}
+
+
+def __getattr__(name: str) -> type:
+    """A class by the name that it had before; it goes with the next version."""
+    if name in _FORMER:
+        warnings.warn(f"{name} is called {_FORMER[name].__name__} now", DeprecationWarning, stacklevel=2)
+        return _FORMER[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

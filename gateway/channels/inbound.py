@@ -1,5 +1,7 @@
-"""What a platform can tell the gateway, in the house's own words. Adapters parse into these and nothing else."""
+"""What a platform can tell the gateway, as inbound values. Adapters parse into these and nothing else."""
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -146,3 +148,15 @@ class Receipt:
 
     outcome: Outcome
     reason: str = ""
+
+
+# For adapters of other people, in this version.
+_FORMER: Mapping[str, type] = {"Said": MessageReceived, "Pressed": ButtonClicked}
+
+
+def __getattr__(name: str) -> type:
+    """A class by the name that it had before; it goes with the next version."""
+    if name in _FORMER:
+        warnings.warn(f"{name} is called {_FORMER[name].__name__} now", DeprecationWarning, stacklevel=2)
+        return _FORMER[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,10 +9,10 @@ from sqlalchemy.exc import DBAPIError
 from agent.core.clock import SystemClock
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.looking import look
+from agent.storage.inspection import look
 from agent.storage.schema import State
 from gateway.config.settings import Settings
-from gateway.operations.desk import Operations
+from gateway.operations.operations import Operations
 from gateway.phrases.catalogue import read_catalogue
 from gateway.storage.opening import SCHEMA, open_database
 from gateway.web.control import OperationError

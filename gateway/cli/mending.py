@@ -7,10 +7,10 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from agent.core.clock import SystemClock
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.cli.alone import AloneError, on_database
 from gateway.config.settings import Settings
-from gateway.storage.mending import Ailment, homeless_schedules, mend
+from gateway.storage.repair import Ailment, homeless_schedules, mend
 from gateway.web.control_client import socket_path
 
 PRIVATE_FOLDERS = ("", "secrets", "backups", "traces", "files", "web")
@@ -58,7 +58,7 @@ def _leftovers(home: Path, *, running: bool) -> Iterator[str]:
 async def _tables(settings: Settings) -> list[str]:
     """Opening it makes it or brings it up to date, after a copy."""
     url, home = settings.database.url, settings.home
-    looking, opening = import_module("agent.storage.looking"), import_module("gateway.storage.opening")
+    looking, opening = import_module("agent.storage.inspection"), import_module("gateway.storage.opening")
     try:
         before = looking.look(url, home, opening.SCHEMA)
     except import_module("agent.storage.errors").DatabaseUnusable as error:

@@ -14,7 +14,7 @@ from uuid import uuid4
 import click
 
 from agent.core.whole_text import without_steering
-from gateway.cli.pen import MarkdownRenderer
+from gateway.cli.markdown_renderer import MarkdownRenderer
 from gateway.cli.prompt import CLEAR_LINE, Prompt, no_control_characters
 from gateway.web.control_client import NoGateway, Refused, channel_call, channel_lines
 

@@ -6,7 +6,7 @@ from agent.core.ids import ConversationId, PersonId
 from agent.core.phrases import Phrases
 from agent.storage import approval_rows
 from agent.storage.approval_rows import EVERY_CALL, Approval, Effect, Rule
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.tools.approvals import Approvals, Finding, Ruling, Word
 from agent.tools.gate import extent_of, may_decide
 from agent.turn.approving import FINGERPRINT, PRESS

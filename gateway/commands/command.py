@@ -11,7 +11,7 @@ from agent.operations import Operations
 from gateway.access.policy import Role
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
-from gateway.commands.house import CommandDeps
+from gateway.commands.deps import CommandDeps
 
 Group = Literal["chat", "later", "model", "people", "more"]
 PRESS = "c:"  # begins the action of a button that stands for a command

@@ -2,7 +2,7 @@
 
 from agent.compaction.dumps import FORMS, dump_folder
 from agent.compaction.guidelines import Guideline
-from agent.storage.moments import from_timestamp
+from agent.storage.timestamps import from_timestamp
 from agent.turn.look import ContextView
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused

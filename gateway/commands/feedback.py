@@ -2,7 +2,7 @@
 
 from agent.storage import feedback_rows
 from agent.storage.feedback_rows import LONGEST_TEXT, Feedback
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.commands.command import Call, Command, Reply
 
 UP = frozenset({"up", "+", "👍", "good", "gut", "hoch"})

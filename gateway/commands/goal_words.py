@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent.goals.desk import GoalRefused
+from agent.goals.service import GoalRefused
 from agent.goals.stored import Limits
 
 LONGEST_NUMBER = 10  # characters; what is longer fits no database

@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import Button
-from agent.goals.desk import GoalRefused
+from agent.goals.service import GoalRefused
 from agent.goals.stored import Goal, Owner
 from agent.goals.telling import progress, why_of
 from agent.goals.ticks import short
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply, refused
 from gateway.commands.goal_buttons import go_on_button, raising, told_limits, told_turns

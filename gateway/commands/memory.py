@@ -27,7 +27,7 @@ from agent.memory.words import telling
 from agent.skills.buckets import Holds
 from agent.tools.overflow import outputs_of
 from agent.tools.workspace import workspace_of
-from agent.turn.received import FOLDER as RECEIVED
+from agent.turn.received_files import FOLDER as RECEIVED
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.commands.style import numbers_of, style_of

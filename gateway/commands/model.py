@@ -14,7 +14,7 @@ from agent.providers.settings import LONGEST_MODEL, is_model_name
 from agent.providers.slot import Choice, Chooser
 from agent.providers.window_discovery import listed
 from agent.status import Status
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role, role_everywhere
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Reply, choices, refused

@@ -4,7 +4,7 @@ from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
 from agent.storage import audit_rows
-from agent.storage.moments import from_timestamp, to_timestamp
+from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.access.policy import Role, role_everywhere
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Reply, refused

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from agent.core.ids import ConversationId
 from agent.goals.stored import Owner
 from agent.goals.ticks import short
-from agent.plans.desk import PlanRefused
+from agent.plans.service import PlanRefused
 from agent.plans.stored import OPEN, Plan
 from agent.plans.telling import Offer, proposal, view
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
 from gateway.commands.plan_buttons import plan_buttons

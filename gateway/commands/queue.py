@@ -3,7 +3,7 @@
 from agent.core.ids import ConversationId
 from agent.inbox import Incoming
 from agent.storage import waiting_rows
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.commands.goals import pause_work

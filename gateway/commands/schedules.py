@@ -9,7 +9,7 @@ from agent.core.clock import shown_zone
 from agent.core.long_texts import worked_on
 from agent.core.money import money
 from agent.core.outbox import Button
-from agent.storage.moments import from_timestamp, to_timestamp
+from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply, refused
 from gateway.commands.remind import confirmation, conversation_of, creator_of, origin_of

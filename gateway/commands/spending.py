@@ -12,11 +12,11 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import Button, Buttons, FileRef
 from agent.ledger import rows, table
 from agent.ledger.accounts import AccountBalance
-from agent.ledger.bills import UsageTotals
+from agent.ledger.attributions import UsageTotals
 from agent.ledger.budgets import AlreadyDecided, NoLimit, NotInMoney, PeriodOver
 from agent.ledger.spending import SCOPES, SPANS, Account, amount, period_of
 from agent.providers.metering import CostAttribution
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role, role_everywhere
 from gateway.commands.command import MOST_ACTION, PRESS, Call, Command, Reply, refused
 from gateway.phrases.catalogue import Catalogue

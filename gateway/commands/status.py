@@ -8,10 +8,10 @@ from agent.compaction.gauge import Colour, badge_of, colour_of
 from agent.core.ids import ConversationId
 from agent.goals.ticks import short
 from agent.ledger import rows
-from agent.ledger.bills import UsageTotals
+from agent.ledger.attributions import UsageTotals
 from agent.status import Status
 from agent.storage import approval_rows
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
 from gateway.commands.goals import aim

@@ -9,7 +9,7 @@ from agent.core.ids import ConversationId
 from agent.sessions import runs
 from agent.storage import inbox_rows
 from agent.storage.inbox_rows import OpenRow
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.commands.command import Call
 
 BEGINS_WITHIN_S, GIVES_UP_AFTER_S, LOOK_EVERY_S = 1.0, 2.0, 0.01

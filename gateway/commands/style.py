@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from agent.core.ids import PersonId
 from agent.memory import rows
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.style import user_model as people
 from agent.style.detector import Style, StyleDetector
 from agent.style.telling import ENOUGH, line_of

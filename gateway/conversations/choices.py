@@ -1,4 +1,4 @@
-"""Which provider holds for a place: its own choice, else that of its group, its account, the house (SPEC §19.2)."""
+"""Which provider holds for a place: its own choice, else that of its group, its account, the gateway (SPEC §19.2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ ACCOUNT = "*"  # stands for a place: what is kept under it holds for every chat 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What holds for a place. `choice` None: the default of the house. `locked`: only admins may choose otherwise."""
+    """What holds for a place. `choice` None: the default of the gateway. `locked`: only admins may choose otherwise."""
 
     choice: Choice | None = None
     locked: bool = False

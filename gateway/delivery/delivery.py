@@ -20,7 +20,7 @@ from agent.storage import ephemeral_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.ephemeral_rows import EphemeralKind, EphemeralRow
 from agent.storage.errors import StorageTrouble
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey
 from gateway.delivery import rows
@@ -29,7 +29,7 @@ from gateway.delivery.drafts import Drafts
 from gateway.delivery.egress import Guard
 from gateway.delivery.ephemera import Ephemera
 from gateway.delivery.guarded import guarded
-from gateway.delivery.hands import InFlightRows, Taken
+from gateway.delivery.in_flight import InFlightRows, Taken
 from gateway.delivery.leftovers import previews_to_keep
 from gateway.delivery.live import LiveLines
 from gateway.delivery.outbox import STOP_BUTTON_AFTER_S, ConversationOutbox
@@ -39,12 +39,12 @@ from gateway.delivery.presence import TYPING_AFTER_S
 from gateway.delivery.prompts import Prompts
 from gateway.delivery.questions import Questions
 from gateway.delivery.refs import Shown
-from gateway.delivery.rest import Later
 from gateway.delivery.returning import FAILED_PAUSE_S, FIRST_LOOK_S, REFUSED_PAUSE_S, Returning
 from gateway.delivery.rows import Settle
 from gateway.delivery.sender import Sender
 from gateway.delivery.settings import Settings
 from gateway.delivery.showing import Showing
+from gateway.delivery.sleep import Later
 from gateway.delivery.status import Buttons
 from gateway.delivery.tidying import Tidying
 from gateway.delivery.worker import STORAGE_PAUSE_S, Reports, Worker

@@ -22,8 +22,8 @@ from gateway.delivery.growing import Growing
 from gateway.delivery.leftovers import CALL_DEADLINE_S
 from gateway.delivery.markdown import LONG_TEXT
 from gateway.delivery.refs import Shown
-from gateway.delivery.rest import InterruptibleSleep
 from gateway.delivery.showing import Showing
+from gateway.delivery.sleep import InterruptibleSleep
 
 log = logging.getLogger("tieline.delivery")
 

@@ -6,8 +6,8 @@ from functools import partial
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.draft import Draft
 from gateway.delivery.refs import Shown
-from gateway.delivery.rest import Later
 from gateway.delivery.showing import Discard, Spawn
+from gateway.delivery.sleep import Later
 
 
 class Drafts:

@@ -7,7 +7,7 @@ from agent.core.ids import ConversationId
 from agent.storage import ephemeral_rows
 from agent.storage.database import Database
 from agent.storage.ephemeral_rows import EphemeralKind
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.refs import Shown, encode, notes, unnamed
 

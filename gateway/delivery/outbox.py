@@ -21,10 +21,10 @@ from gateway.delivery.draft import Draft
 from gateway.delivery.drafts import Drafts
 from gateway.delivery.egress import Guard
 from gateway.delivery.presence import Presence
-from gateway.delivery.rest import Later
 from gateway.delivery.rows import Settle
 from gateway.delivery.settings import Settings
 from gateway.delivery.showing import Showing
+from gateway.delivery.sleep import Later
 from gateway.delivery.status import Buttons, StatusLine
 from gateway.delivery.verbosity import line_for
 

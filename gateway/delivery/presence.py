@@ -10,7 +10,7 @@ from gateway.channels.channel import Channel
 from gateway.channels.channel import Presence as PresenceOfChannel
 from gateway.channels.errors import ChannelBusy, ChannelError
 from gateway.delivery.budget import Holding
-from gateway.delivery.rest import InterruptibleSleep
+from gateway.delivery.sleep import InterruptibleSleep
 
 log = logging.getLogger("tieline.delivery")
 

@@ -19,9 +19,9 @@ from agent.core.phrases import Phrases
 from agent.storage import approval_rows
 from agent.storage.approval_rows import Approval
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
 from agent.storage.payloads import decode_outgoing
 from agent.storage.tables import approval, outbox
+from agent.storage.timestamps import to_timestamp
 from agent.turn.approving import prompt_key
 from gateway.channels.channel import Channel
 from gateway.channels.document import Plain

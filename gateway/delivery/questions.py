@@ -11,7 +11,7 @@ from enum import StrEnum
 import anyio
 
 from agent.core.clock import Clock
-from agent.core.crash_points import failpoint
+from agent.core.failpoints import failpoint
 from agent.core.ids import PersonId
 from agent.core.long_texts import worked_on
 from agent.core.outbox import Answer, Question
@@ -24,8 +24,8 @@ from gateway.channels.outbound import Button, Outbound
 from gateway.delivery.leftovers import CALL_DEADLINE_S
 from gateway.delivery.markdown import LONG_TEXT, parse
 from gateway.delivery.refs import Shown
-from gateway.delivery.rest import InterruptibleSleep
 from gateway.delivery.showing import Showing, Spawn
+from gateway.delivery.sleep import InterruptibleSleep
 from gateway.delivery.splitting import split
 
 log = logging.getLogger("tieline.delivery")

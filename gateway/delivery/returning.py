@@ -9,8 +9,8 @@ from agent.core.clock import Clock
 from agent.storage.ephemeral_rows import EphemeralRow
 from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey
-from gateway.delivery.rest import InterruptibleSleep
 from gateway.delivery.showing import Spawn
+from gateway.delivery.sleep import InterruptibleSleep
 from gateway.delivery.worker import Reports
 
 log = logging.getLogger("tieline.delivery")

@@ -14,8 +14,8 @@ from sqlalchemy import Connection, and_, bindparam, literal_column, select, unio
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.storage import conversation_rows, outbox_rows
-from agent.storage.hot import CompiledStatement
 from agent.storage.payloads import decode_incoming, decode_outgoing
+from agent.storage.statements import CompiledStatement
 from agent.storage.tables import conversation, inbox, outbox
 from gateway.delivery.call_journal import CallJournal
 

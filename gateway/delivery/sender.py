@@ -12,10 +12,10 @@ from pathlib import Path
 import anyio
 from sqlalchemy import Connection
 
-from agent.core.crash_points import failpoint
+from agent.core.failpoints import failpoint
 from agent.core.phrases import Phrases
 from agent.storage import outbox_rows
-from agent.storage.moments import from_timestamp
+from agent.storage.timestamps import from_timestamp
 from gateway.channels.channel import Attempt, Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import (

@@ -12,7 +12,7 @@ from dataclasses import replace
 import anyio
 
 from agent.core.clock import Clock
-from agent.core.crash_points import failpoint
+from agent.core.failpoints import failpoint
 from agent.storage.ephemeral_rows import EphemeralKind
 from agent.storage.errors import StorageTrouble
 from gateway.channels.channel import Channel
@@ -22,7 +22,7 @@ from gateway.channels.outbound import Outbound, SentRef
 from gateway.delivery.ephemera import Ephemera
 from gateway.delivery.leftovers import CALL_DEADLINE_S, LATE_S
 from gateway.delivery.refs import By, Shown, has_keys, unnamed
-from gateway.delivery.rest import InterruptibleSleep
+from gateway.delivery.sleep import InterruptibleSleep
 
 log = logging.getLogger("tieline.delivery")
 

@@ -25,7 +25,7 @@ from gateway.channels.document import (
     Text,
     is_blank,
 )
-from gateway.delivery.joints import last_grapheme_break
+from gateway.delivery.grapheme_breaks import last_grapheme_break
 from gateway.delivery.spans import bare, beyond, text_of, up_to
 
 Measure = Callable[[Document], int]

@@ -13,8 +13,8 @@ from gateway.channels.outbound import Button, Outbound, SentRef
 from gateway.delivery.budget import Budget
 from gateway.delivery.leftovers import CALL_DEADLINE_S, take_away
 from gateway.delivery.refs import Shown
-from gateway.delivery.rest import InterruptibleSleep
 from gateway.delivery.showing import Showing
+from gateway.delivery.sleep import InterruptibleSleep
 
 log = logging.getLogger("tieline.delivery")
 

@@ -15,7 +15,7 @@ from agent.core.phrases import Phrases
 from agent.storage import ephemeral_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.channels.channel import Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelError
@@ -23,7 +23,7 @@ from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Outbound
 from gateway.delivery import rows
 from gateway.delivery.call_journal import CallJournal
-from gateway.delivery.hands import InFlightRows, Taken
+from gateway.delivery.in_flight import InFlightRows, Taken
 from gateway.delivery.leftovers import CALL_DEADLINE_S
 from gateway.delivery.pacing import retry_after
 from gateway.delivery.refs import Shown, notes

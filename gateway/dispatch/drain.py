@@ -14,11 +14,11 @@ from agent.core.ids import ConversationId
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
-from agent.storage.moments import to_timestamp
-from gateway.dispatch.bell import WakeEvent
+from agent.storage.timestamps import to_timestamp
 from gateway.dispatch.dispatcher import Agents, DispatchDeps, Timing
 from gateway.dispatch.leases import Held, Leases, Trouble
 from gateway.dispatch.source import InboxSource
+from gateway.dispatch.wake_event import WakeEvent
 
 _log = logging.getLogger("tieline.dispatch")
 

@@ -15,7 +15,7 @@ from agent.core.ids_source import NewId
 from agent.storage import conversation_rows
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.dispatch.dispatcher import Timing
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 4.0  # between two tries: it doubles

@@ -7,10 +7,10 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agent.core.clock import Clock
-from agent.core.crash_points import failpoint
+from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.turn.run import SHUTDOWN
 from gateway.dispatch.dispatcher import Agents, DispatchDeps, Timing
 from gateway.dispatch.drain import Activity, Drain, Ending

@@ -10,8 +10,8 @@ import anyio
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
-from agent.core.crash_points import failpoint
 from agent.core.errors import Fenced
+from agent.core.failpoints import failpoint
 from agent.inbox import Opening, Work
 from agent.sessions import runs
 from agent.storage import inbox_rows, outbox_rows
@@ -19,11 +19,11 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from agent.storage.fence import check_epoch
 from agent.storage.inbox_rows import InboxRow
-from agent.storage.moments import to_timestamp
-from gateway.dispatch.bell import WakeEvent
+from agent.storage.timestamps import to_timestamp
 from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
 from gateway.dispatch.leases import Held
 from gateway.dispatch.merging import choose
+from gateway.dispatch.wake_event import WakeEvent
 
 _log = logging.getLogger("tieline.dispatch")
 

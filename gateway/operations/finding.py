@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, or_, select
 
 from agent.storage.database import Database
-from agent.storage.moments import from_timestamp
 from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.tables import approval, inbox, outbox, tool_call, turn
+from agent.storage.timestamps import from_timestamp
 from gateway.web.control import OperationError as Refusal
 
 LEAST = 4  # characters of a run's id; fewer would find anything

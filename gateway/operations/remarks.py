@@ -12,7 +12,7 @@ from agent.sessions import store
 from agent.sessions.reading import text_of
 from agent.storage import feedback_rows
 from agent.storage.database import Database
-from agent.storage.moments import from_timestamp, to_timestamp
+from agent.storage.timestamps import from_timestamp, to_timestamp
 
 LONGEST_ANSWER = 200  # characters of the answer that is meant
 

@@ -11,7 +11,7 @@ from agent.core.ids import ConversationId
 from agent.ledger import rows, table
 from agent.ledger.rows import Grouping
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.web.control import OperationError as Refusal
 
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)

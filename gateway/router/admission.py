@@ -9,13 +9,13 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from agent.core.crash_points import failpoint
+from agent.core.failpoints import failpoint
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming
 from agent.storage import conversation_rows, inbox_rows, waiting_rows
 from agent.storage.errors import StorageTrouble
-from agent.storage.moments import to_timestamp
 from agent.storage.payloads import encode_incoming
+from agent.storage.timestamps import to_timestamp
 from gateway.access.limits import Flood, Take
 from gateway.access.policy import Role, person_name
 from gateway.access.settings import AccessSettings
@@ -24,8 +24,8 @@ from gateway.commands.approvals import answered_by_text
 from gateway.dispatch.queue_modes import Verdict, verdict
 from gateway.router import albums
 from gateway.router.arrival import Arrival
+from gateway.router.deps import RouterDeps
 from gateway.router.gathering import Gathering
-from gateway.router.house import RouterDeps
 from gateway.router.identity import dedup_key, event_key
 from gateway.router.incoming import incoming_from, language_of, notice_for, person_of, unanswered
 

@@ -12,12 +12,12 @@ from sqlalchemy import Connection
 from agent.core.ids import ConversationId
 from agent.memory import notes
 from agent.storage import conversation_rows, waiting_rows
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.tools.overflow import move_outputs
 from agent.tools.workspace import move_workspace
 from gateway.channels.inbound import Deleted, Edited, Membership, Moved, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
-from gateway.router.house import RouterDeps
+from gateway.router.deps import RouterDeps
 from gateway.router.incoming import language_of, notice_for
 from gateway.storage import grants, places, settings_rows
 from gateway.storage.grants import Grant

@@ -8,12 +8,12 @@ from agent.core.ids import ConversationId
 from agent.inbox import Incoming
 from agent.storage import waiting_rows
 from agent.storage.inbox_rows import InboxRow
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
 from gateway.channels.inbound import MessageReceived
 from gateway.router import albums
 from gateway.router.arrival import Arrival
-from gateway.router.house import RouterDeps
+from gateway.router.deps import RouterDeps
 from gateway.router.incoming import incoming_from
 
 WAKE_MARGIN_S = 0.05  # the wall clock, by which rows are due, is not the one that sleeps

@@ -77,7 +77,7 @@ def with_notes(text: str, notes: Sequence[str]) -> str:
 
 
 def notice_for(said: MessageReceived | Edited, text: str) -> OutgoingMessage:
-    """The house's word on this message: below it in a group, and for its sender alone where the platform can."""
+    """The gateway's word on this message: below it in a group, and for its sender alone where the platform can."""
     in_direct_chat = said.chat_type is ChatType.DIRECT
     has_message = isinstance(said, Edited) or not said.interaction_id
     return OutgoingMessage(

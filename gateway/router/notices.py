@@ -1,4 +1,4 @@
-"""What the house says on its own account: short rows in the outbox, each once, whatever is repeated."""
+"""What the gateway says on its own account: short rows in the outbox, each once, whatever is repeated."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.storage import conversation_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.channels.keys import ConversationKey
 
 

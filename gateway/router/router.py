@@ -35,11 +35,11 @@ from gateway.commands.command import PRESS
 from gateway.delivery.questions import Finding
 from gateway.router.admission import Admission
 from gateway.router.changes import Changes
+from gateway.router.deps import RouterDeps
 from gateway.router.gathering import Gathering
-from gateway.router.house import RouterDeps
 from gateway.router.incoming import incoming_from, language_of, made_whole, person_of, unanswered
-from gateway.router.misfits import PoisonMessages
-from gateway.router.strangers import PairingFlow
+from gateway.router.pairing import PairingFlow
+from gateway.router.poison_messages import PoisonMessages
 
 ACKNOWLEDGE_WITHIN_S = 10.0
 
@@ -61,7 +61,7 @@ class Router:
     async def admit(self, inbound: Inbound) -> Receipt:
         """Take it in; whatever comes back, the platform may now hear that we have it.
 
-        Raises StorageTrouble, and for a few tries whatever a defect of the house raises: it may be given again.
+        Raises StorageTrouble, and for a few tries whatever a defect of the gateway raises: it may be given again.
         """
         try:
             return await self._ingest(made_whole(inbound))

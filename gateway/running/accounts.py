@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import anyio
 from anyio.abc import TaskGroup
 
-from agent.core.crash_points import failpoint
+from agent.core.failpoints import failpoint
 from agent.storage.errors import StorageTrouble
 from gateway.channels.adapter import (
     Adapter,
@@ -161,7 +161,7 @@ class Accounts:
             tasks.start_soon(self._keep_running, self._adapters[name])
 
     async def _ingest(self, inbound: Inbound) -> Receipt:
-        """What adapters call `admit`. Raises HouseTrouble."""
+        """What adapters call `admit`. Raises GatewayUnavailable."""
         while (gateway := self._gateway) is None:
             await self._built.wait()
         if not self._taking_in:
@@ -172,7 +172,7 @@ class Accounts:
         except StorageTrouble as error:
             _log.warning("what came could not be stored: %s", error, extra={"conversation": str(inbound.key)})
             raise GatewayUnavailable("it could not be stored") from error
-        except Exception as error:  # the channel seam: a defect of the house in the one word that adapters know
+        except Exception as error:  # the channel seam: a defect of the gateway in the one word that adapters know
             _log.exception("what came could not be taken in", extra={"conversation": str(inbound.key)})
             raise GatewayUnavailable(f"it could not be taken in ({type(error).__name__})") from error
         failpoint("acknowledge")

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.tools.mcp.servers import Servers
 from agent.tools.mcp.settings import ServerSettings
 from gateway.storage import settings_rows
@@ -34,7 +34,7 @@ class AddedServers:
     async def recover(self) -> None:
         """Those that were added before; the configuration's own of the same name goes first.
 
-        One that this version would not take is left out until somebody removes it: a row must not keep the house from
+        One that this version would not take is left out until somebody removes it: a row must not keep the gateway from
         starting.
         """
         for row, url in (await self._database.read(lambda conn: settings_rows.everywhere(conn, SETTING))).items():

@@ -21,7 +21,7 @@ from agent.operations import Operations
 from agent.providers.registry import Registry
 from agent.providers.slot import ProviderSlot
 from agent.storage.errors import StorageError
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.turn.settings import DEFAULT_WINDOW
 from gateway.channels.adapter import Fullness
 from gateway.channels.keys import ConversationKey

@@ -12,11 +12,11 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import Buttons, OutgoingMessage
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import OPERATOR_PLATFORMS
 from gateway.channels.adapter import Health, State
 from gateway.channels.keys import ConversationKey
-from gateway.delivery.rest import InterruptibleSleep
+from gateway.delivery.sleep import InterruptibleSleep
 from gateway.phrases.catalogue import Catalogue, spelled
 from gateway.router.notices import Notices
 from gateway.storage import settings_rows

@@ -8,7 +8,7 @@ from typing import cast
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.commands.queue import MODE_SETTING
 from gateway.commands.status import VERBOSITY_SETTING

@@ -1,17 +1,17 @@
-"""What the house lends to goals: buttons that stand for commands, so a press is taken like a typed one, and roles."""
+"""What the gateway lends to goals: buttons that stand for commands, so a press is taken like a typed one, and roles."""
 
 from dataclasses import dataclass
 from functools import partial
 
 from agent.between_turns import Jobs
 from agent.core.outbox import Button
-from agent.goals.desk import GoalService
 from agent.goals.roles import Owned, RoleOf
+from agent.goals.service import GoalService
 from agent.goals.stored import Goal
 from agent.goals.telling import Buttoned, Buttons, Offer
 from agent.inbox import AccessRole
 from agent.plans import stranded
-from agent.plans.desk import PlanService
+from agent.plans.service import PlanService
 from gateway.access.book import AccessBook
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import PRESS

@@ -1,4 +1,4 @@
-"""Keeps the house's background loops going: one that breaks is told, waits, and runs again. None ends the process."""
+"""Keeps the gateway's background loops going: one that breaks is told, waits, and runs again. None ends the process."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -13,11 +13,11 @@ from gateway.telemetry.trouble import Troubles
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 WELL_AFTER_S = 300.0  # who has run for so long runs
 
-_log_loop = logging.getLogger("tieline.house")
+_log_loop = logging.getLogger("tieline.gateway")
 
 
 class Loops:
-    """For work without which chats go on. What the house cannot be without (delivery, dispatch) is not kept here."""
+    """For work without which chats go on. What the gateway cannot be without (delivery, dispatch) is not kept here."""
 
     def __init__(self, clock: Clock, troubles: Troubles, tell: Callable[[str, dict[str, object]], None]) -> None:
         """`tell` says a sentence of the catalogue to the owners; the same one once an hour."""

@@ -16,8 +16,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from agent.core.clock import Clock
 from agent.storage.database import Database, OwnedDatabase
 from agent.storage.errors import StorageError
-from agent.storage.moments import from_timestamp, to_timestamp
 from agent.storage.retries import RetryingDatabase
+from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.channels.adapter import STORED_MOST, AdapterContext, Place
 from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.keys import ConversationKey
@@ -71,7 +71,7 @@ async def open_all(
 
 
 async def _known_places(database: Database, clock: Clock, channel_type: str) -> Sequence[Place]:
-    """Conversations of the last seven days, newest first. Raises HouseTrouble."""
+    """Conversations of the last seven days, newest first. Raises GatewayUnavailable."""
     since = to_timestamp(clock.now() - KNOWN_FOR)
     with _lent():
         found = await database.read(lambda conn: places.known_places(conn, channel_type, since=since))

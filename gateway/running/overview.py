@@ -21,11 +21,11 @@ from agent.providers.registry import Registry as Providers
 from agent.storage import approval_rows, outbox_rows
 from agent.storage.approval_rows import Approval
 from agent.storage.database import Database
-from agent.storage.moments import from_timestamp
+from agent.storage.timestamps import from_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.conversations.registry import Registry as Conversations
 from gateway.dispatch.local import LocalDispatcher
-from gateway.operations.desk import Operations
+from gateway.operations.operations import Operations
 from gateway.running.accounts import Accounts
 from gateway.running.model_health import ModelHealth
 from gateway.storage import inbox_view

@@ -6,7 +6,7 @@ from gateway.access.book import AccessBook
 from gateway.access.policy import OPERATOR_PLATFORMS, Role, role_everywhere
 from gateway.access.settings import AccessSettings
 from gateway.channels.keys import ConversationKey
-from gateway.commands.desk import ROLES
+from gateway.commands.handler import ROLES
 from gateway.router.incoming import ROLE_NAMES
 
 

@@ -1,4 +1,4 @@
-"""Schedules as the house runs them: the runner, the desk of the commands, and the port of the agent's tools."""
+"""Schedules as the gateway runs them: the runner, the service of the commands, and the port of the agent's tools."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,7 +18,6 @@ from gateway.config.live import Live
 from gateway.phrases.catalogue import Catalogue
 from gateway.running.roles import is_blocked, role_today
 from gateway.scheduler.cron import parse_cron
-from gateway.scheduler.desk import ScheduleService
 from gateway.scheduler.firing import FiringDeps
 from gateway.scheduler.misfires import ONE_SHOT, RECURRING, read_misfire
 from gateway.scheduler.mistakes import Mistake
@@ -26,6 +25,7 @@ from gateway.scheduler.people import Zone
 from gateway.scheduler.quiet import Quiet, stored_quiet
 from gateway.scheduler.runner import Runner
 from gateway.scheduler.schedule import Creator, Plan, Schedule
+from gateway.scheduler.service import ScheduleService
 from gateway.scheduler.when import read_moment
 from gateway.scheduler.wording import moment_of, stamp
 from gateway.scheduler.zones import zone_named
@@ -138,7 +138,7 @@ class Scheduling:
             return Zone(zone_named(given).key, "given")
         return await self.service.zone_of(context.person, context.asker.zone)
 
-    # -- what the room asks of the house
+    # -- what the room asks of the gateway
 
     def _deps(self) -> FiringDeps:
         return FiringDeps(

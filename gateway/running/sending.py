@@ -12,8 +12,8 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import FileRef, OutgoingMessage
 from agent.storage import outbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
 from agent.storage.tables import conversation
+from agent.storage.timestamps import to_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.router.attachments import safe_name
 

@@ -1,4 +1,4 @@
-"""Money, as the house sees it: what holds a conversation, who is told that a budget ends, and who may allow more."""
+"""Money, as the gateway sees it: what holds a conversation, who is told that a budget ends, and who may allow more."""
 
 from collections import OrderedDict
 from typing import cast

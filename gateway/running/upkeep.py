@@ -14,7 +14,7 @@ from agent.memory import misses
 from agent.storage import cleaning
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.tools.mcp.complaints import bounded
 from agent.tools.overflow import FOLDER as OUTPUTS
 from agent.tools.workspace import FOLDER as WORKSPACES

@@ -16,8 +16,8 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import AccessRole
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
-from agent.storage.moments import to_timestamp
 from agent.storage.payloads import encode_incoming
+from agent.storage.timestamps import to_timestamp
 from gateway.phrases.catalogue import Catalogue
 from gateway.scheduler import ledger, store, wording
 from gateway.scheduler.ledger import Outcome
@@ -37,7 +37,7 @@ _log = logging.getLogger("tieline.scheduler")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiringDeps:
-    """What firing asks of the house; all of it is quick and does no I/O but through the connection.
+    """What firing asks of the gateway; all of it is quick and does no I/O but through the connection.
 
     `why_not` says why nothing may be done for the schedule's creator there, or None; `role` is the creator's now, which
     may be less than it was when they set it. `reachable` says whether the account can send there at all, which

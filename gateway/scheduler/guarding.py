@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.scheduler import store
 
 _log = logging.getLogger("tieline.scheduler")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from agent.storage.conflicts import or_ignore, or_update
-from agent.storage.hot import CompiledStatement
+from agent.storage.statements import CompiledStatement
 from gateway.scheduler.schedule import ZoneSource
 from gateway.scheduler.zones import is_zone
 from gateway.storage.tables import person_zone as table

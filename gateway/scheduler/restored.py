@@ -9,7 +9,7 @@ from functools import partial
 
 from sqlalchemy import Connection, inspect
 
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.phrases.catalogue import Catalogue
 from gateway.scheduler import ledger, store
 from gateway.scheduler.guarding import guarded

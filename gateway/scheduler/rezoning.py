@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.scheduler import people, store
 from gateway.scheduler.occurrences import first_after
 from gateway.scheduler.rules import On, follows_the_wall

@@ -18,7 +18,7 @@ from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
 from agent.storage.errors import StorageError, StorageTrouble
-from agent.storage.moments import from_timestamp, to_timestamp
+from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.scheduler import store
 from gateway.scheduler.firing import Done, FiringDeps, act, compute
 from gateway.scheduler.guarding import guarded

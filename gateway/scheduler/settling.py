@@ -9,7 +9,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.scheduler import ledger, store
 from gateway.scheduler.firing import Done, FiringDeps, count_failure
 from gateway.scheduler.guarding import guarded

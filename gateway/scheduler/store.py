@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal
 from agent.core.ids import ConversationId, PersonId
 from agent.inbox import AccessRole, ChatType
 from agent.storage.conflicts import or_ignore
-from agent.storage.moments import from_timestamp, to_timestamp
+from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.scheduler.misfires import Misfire, read_misfire, written
 from gateway.scheduler.mistakes import Mistake
 from gateway.scheduler.occurrences import Occurrence

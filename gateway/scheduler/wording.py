@@ -5,7 +5,7 @@ from unicodedata import category
 from zoneinfo import ZoneInfo
 
 from agent.inbox import AccessRole, Incoming
-from agent.turn.silence import NOTHING
+from agent.turn.no_reply import NOTHING
 from gateway.phrases.catalogue import Catalogue
 from gateway.scheduler.rules import On, Once
 from gateway.scheduler.schedule import LONGEST_TEXT, Schedule

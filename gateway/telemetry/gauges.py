@@ -1,4 +1,4 @@
-"""How things stand at this moment: what a scrape asks the rest of the house. Pure data."""
+"""How things stand at this moment: what a scrape asks the rest of the gateway. Pure data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -18,7 +18,7 @@ from agent.core.whole_text import without_steering
 
 Format = Literal["auto", "human", "json"]
 
-# DESIGN §13.13: the one context variable of the house, so that lines of libraries carry the ids too.
+# DESIGN §13.13: the one context variable of the gateway, so that lines of libraries carry the ids too.
 _context: ContextVar[tuple[str, str]] = ContextVar("tieline_log_context", default=("", ""))
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}

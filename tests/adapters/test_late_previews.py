@@ -12,7 +12,7 @@ from agent.core.ids import ConversationId, PersonId
 from agent.core.outbox import Audience, OutgoingMessage
 from agent.storage import ephemeral_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.channels.channel import Channel
 from gateway.delivery.call_journal import CallJournal
 from gateway.delivery.delivery import Delivery

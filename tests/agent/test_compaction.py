@@ -25,7 +25,7 @@ from agent.storage.database import Database
 from agent.storage.payloads import encode_parts
 from agent.storage.transcript_tables import message as message_table
 from agent.storage.transcript_tables import session as session_table
-from agent.turn.fitting import ceiling
+from agent.turn.context_limits import ceiling
 from agent.turn.settings import ContextSettings, Settings
 from tests.agent.world import KEY, World, offering
 from tests.fakes.provider import SUMMARY, ScriptedProvider, calls, fails, says

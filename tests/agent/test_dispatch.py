@@ -280,7 +280,7 @@ async def test_what_strangers_wrote_is_framed_and_the_rest_is_harmless(
 async def test_hooks_run_right_before_a_summary_and_stop_nothing(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[says("word " * 50) for _ in range(8)] + [says("the summary")] * 3)
     world = World(sqlite_database, tmp_path, provider)
-    world.hooks = (HookSettings(name="h", on="pre_compact", command='echo "$TIELINE_RUNG" >> compacting; exit 1'),)
+    world.hooks = (HookSettings(name="h", on="pre_compact", command='echo "$TIELINE_STAGE" >> compacting; exit 1'),)
     for number in range(8):
         await world.say(f"message {number} " + "and so on " * 40)
     await world.agent.operations.window.compact()

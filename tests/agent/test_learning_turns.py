@@ -17,7 +17,7 @@ from agent.inbox import Work
 from agent.memory.settings import RecallSettings
 from agent.operations import Operations
 from agent.skills.bandit import Arm
-from agent.skills.catalogue import Entry, Snapshot, Standing
+from agent.skills.catalogue import Entry, Snapshot, TrustStatus
 from agent.skills.learning_settings import LearningSettings
 from agent.skills.settings import SkillSettings
 from agent.skills.skill import Skill
@@ -34,7 +34,7 @@ from tests.fakes.waiting import until
 HINT = 'The skill "mail" may help here; use it only if it fits.'
 
 
-def with_skills(world: World, *names: str, standing: Standing = "ready", **more: Any) -> World:
+def with_skills(world: World, *names: str, standing: TrustStatus = "ready", **more: Any) -> World:
     """The same with these skills in the catalogue, which fit words about letters."""
     entries = dict(world.catalogue.snapshot.entries)
     for name in names:

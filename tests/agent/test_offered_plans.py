@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agent.plans.desk import PlanService
+from agent.plans.service import PlanService
 from agent.plans.settings import PlanSettings, WorkflowSettings
 from agent.plans.stored import Plan
 from agent.storage.database import Database

@@ -16,7 +16,7 @@ from agent.plans.stored import Plan
 from agent.sessions import store
 from agent.storage import inbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.turn.settings import AgentSettings, Settings
 from tests.agent.world import ANN, World
 from tests.fakes.provider import Script, ScriptedProvider, says

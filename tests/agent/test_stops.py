@@ -10,13 +10,13 @@ import pytest
 
 from agent.core.errors import NoProviders, ProviderBusy
 from agent.core.messages import FilePart
-from agent.hearing import VoiceTranscription
 from agent.inbox import Work
 from agent.providers.metering import CostAttribution
 from agent.providers.provider import TextDelta
 from agent.storage.database import Database
 from agent.turn.run import SHUTDOWN
 from agent.turn.settings import AgentSettings, Settings, TimeoutSettings
+from agent.voice_transcription import VoiceTranscription
 from tests.agent.world import World
 from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says
 from tests.fakes.tools import FakeTool

@@ -9,14 +9,14 @@ import anyio
 import pytest
 from sqlalchemy import select
 
-from agent.core.errand_events import SubagentEnded, SubagentStarted
 from agent.core.events import StepCompleted, ToolStarted
 from agent.core.messages import ToolResult
+from agent.core.subagent_events import SubagentEnded, SubagentStarted
 from agent.core.subagents import SubagentTask
 from agent.providers.provider import Chunk, Prices, Request
 from agent.storage.database import Database
 from agent.storage.tables import tool_call
-from agent.subagent.crew import SubagentRunner
+from agent.subagent.runner import SubagentRunner
 from agent.turn.settings import AgentSettings, Settings
 from tests.agent.world import World, offering
 from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says

@@ -23,14 +23,13 @@ from agent.core.outbox import OutgoingMessage
 from agent.core.phrases import english
 from agent.core.tools import Tool
 from agent.definitions import Definitions
-from agent.hearing import VoiceTranscription
 from agent.inbox import Incoming, Opening, Work, WorkKind
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Spending
 from agent.memory.memory import Memory
 from agent.memory.vectors import Vectors
 from agent.operations import Operations
-from agent.plans.desk import PlanService
+from agent.plans.service import PlanService
 from agent.providers.calling import Models
 from agent.providers.provider import Provider
 from agent.providers.retries import RetryPolicy
@@ -43,9 +42,9 @@ from agent.skills.learning_settings import LearningSettings
 from agent.skills.router import Router
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
 from agent.storage.payloads import encode_incoming
 from agent.storage.tables import inbox, turn, usage
+from agent.storage.timestamps import to_timestamp
 from agent.style.user_model import KeptUserModel, UserModel
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
@@ -53,6 +52,7 @@ from agent.tools.overflow import Outputs
 from agent.tools.settings import HookSettings
 from agent.turn.settings import Settings
 from agent.turn.tokens import CountText, count_by_bytes
+from agent.voice_transcription import VoiceTranscription
 from tests.fakes.clock import FakeClock
 from tests.fakes.outbox import FakeOutbox
 from tests.fakes.schedules import FakeSchedules

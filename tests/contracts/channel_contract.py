@@ -100,7 +100,7 @@ class Harness(Protocol):
         """
 
     def stores_nothing(self, times: int) -> None:
-        """The next so many calls of `admit` raise HouseTrouble, as with a full disk."""
+        """The next so many calls of `admit` raise GatewayUnavailable, as with a full disk."""
 
     async def refused(self) -> Adapter | None:
         """Another adapter of the account, not running, whose login the platform refuses. None: nobody signs in."""

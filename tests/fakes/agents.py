@@ -17,9 +17,9 @@ from agent.inbox import Incoming, Source, Work
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.fence import check_epoch
-from agent.storage.moments import to_timestamp
 from agent.storage.payloads import decode_outgoing, encode_incoming
 from agent.storage.tables import inbox, outbox
+from agent.storage.timestamps import to_timestamp
 from gateway.conversations.registry import Registry
 from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
 from gateway.dispatch.drain import Drain

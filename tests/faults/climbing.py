@@ -10,14 +10,14 @@ from typing import Any
 
 import anyio
 
-from agent.core.crash_points import ENVIRONMENT, Point
+from agent.core.failpoints import ENVIRONMENT, Point
 from agent.core.messages import Message
 from agent.storage.payloads import decode_parts
 from gateway.phrases.catalogue import read_catalogue
 from tests.doubles.limits import raised_limits
 from tests.fakes.shapes import refusals
 from tests.faults.places import PLACES, Place
-from tests.faults.rungs import FIRST, WINDOW, Stage, rules_for
+from tests.faults.stages import FIRST, WINDOW, Stage, rules_for
 from tests.program import configs
 from tests.program.doubles import all_doubles, until
 from tests.program.running import Program

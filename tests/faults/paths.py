@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agent.core.crash_points import Point
+from agent.core.failpoints import Point
 
 Path = Literal["reply", "long", "tool", "system", "notice", "command", "status", "question", "approval"]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio
 
-from agent.core.crash_points import ENVIRONMENT
+from agent.core.failpoints import ENVIRONMENT
 from agent.core.messages import Message
 from agent.inbox import Incoming
 from agent.storage.payloads import decode_parts, encode_incoming

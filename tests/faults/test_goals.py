@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agent.core.crash_points import ENVIRONMENT, Point
+from agent.core.failpoints import ENVIRONMENT, Point
 from tests.doubles.limits import raised_limits
 from tests.program import configs
 from tests.program.doubles import Doubles, all_doubles, until

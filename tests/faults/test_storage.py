@@ -16,7 +16,7 @@ import anyio
 import pytest
 from sqlalchemy import URL, create_engine, text
 
-from agent.core.crash_points import ENVIRONMENT
+from agent.core.failpoints import ENVIRONMENT
 from agent.core.messages import Message
 from agent.storage.payloads import decode_parts
 from tests.doubles.limits import raised_limits

@@ -14,8 +14,8 @@ import pytest
 from agent.core.ids import ConversationId, PersonId
 from agent.inbox import Incoming
 from agent.storage import inbox_rows
-from agent.storage.moments import to_timestamp
 from agent.storage.payloads import encode_incoming
+from agent.storage.timestamps import to_timestamp
 from tests.gateway.world import ANN, BOB, GROUP, World
 
 TOPIC = f"{GROUP}:7"  # a topic of the group: the same people

@@ -37,12 +37,12 @@ def test_the_help_imports_nothing_but_click() -> None:
 
 def test_the_house_is_what_is_heavy() -> None:
     """The counterpart: the check above can see what it looks for."""
-    assert {"sqlalchemy", "alembic"} & loaded_by("gateway.building")
+    assert {"sqlalchemy", "alembic"} & loaded_by("gateway.composition")
 
 
 def test_the_house_loads_nothing_that_is_seldom_needed() -> None:
     """Each would take one to eight megabytes of every idle process."""
-    loaded = loaded_by("gateway.building", "adapters.web.adapter", "adapters.console")
+    loaded = loaded_by("gateway.composition", "adapters.web.adapter", "adapters.console")
     assert loaded.isdisjoint({"cryptography", "jinja2", "pygments", "regex", "rich"})
 
 
@@ -60,7 +60,7 @@ async def test_a_platform_is_signed_in_to_before_the_rest_of_the_gateway_is_impo
     program = Program(tmp_path / "home", TELEGRAM, {"PYTHONPROFILEIMPORTTIME": "1"})
     program.start()
     try:
-        await until(lambda: " gateway.house\n" in program.log.read_text(), longest_s=100.0)
+        await until(lambda: " gateway.services\n" in program.log.read_text(), longest_s=100.0)
     finally:
         program.kill()
     names = re.findall(r"^import time:[ \d]+\|[ \d]+\| +([\w.]+)$", program.log.read_text(), re.MULTILINE)

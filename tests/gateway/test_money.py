@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent.ledger import rows
-from agent.ledger.bills import Entry
+from agent.ledger.attributions import Entry
 from tests.gateway.world import World
 
 CONFIG = """

@@ -1,4 +1,4 @@
-"""The gateway as `gateway.building` builds it, in this process: real database, fake accounts, the model double.
+"""The gateway as `gateway.composition` builds it, in this process: real database, fake accounts, the model double.
 
 The screens of the accounts outlive a restart, as those of platforms do.
 """
@@ -20,7 +20,6 @@ from agent.core.events import Event, EventBus
 from agent.core.outbox import OutgoingMessage
 from agent.storage.database import Database
 from agent.storage.tables import inbox, outbox
-from gateway.building import build
 from gateway.channels.adapter import AdapterContext, ChannelSettings
 from gateway.channels.inbound import (
     Attachment,
@@ -33,13 +32,14 @@ from gateway.channels.inbound import (
     Sender,
 )
 from gateway.channels.keys import ConversationKey, UserId
+from gateway.composition import build
 from gateway.config.live import Live
 from gateway.config.reading import load
 from gateway.config.settings import Sections, Settings
-from gateway.house import Services
 from gateway.phrases.catalogue import marked, read_catalogue
 from gateway.router.notices import Notices
 from gateway.running.opening import open_all
+from gateway.services import Services
 from gateway.storage import grants
 from gateway.storage.grants import Grant
 from gateway.storage.opening import open_database

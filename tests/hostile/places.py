@@ -34,11 +34,11 @@ import adapters.telegram.parse
 import adapters.telegram.render
 import adapters.telegram.rich
 import adapters.telegram.tables
+import adapters.web.attachment_store
+import adapters.web.chat_sessions
 import adapters.web.names
 import adapters.web.parse
 import adapters.web.render
-import adapters.web.rooms
-import adapters.web.shelf
 import agent.compaction.excerpts
 import agent.compaction.guidelines
 import agent.compaction.pinning
@@ -59,9 +59,9 @@ import agent.memory.lexicon
 import agent.memory.routing
 import agent.memory.words
 import agent.plans.admission
-import agent.plans.errands
 import agent.plans.likely
 import agent.plans.planner
+import agent.plans.task_prompts
 import agent.providers.anthropic_stream
 import agent.providers.demo_replies
 import agent.providers.failures
@@ -101,8 +101,8 @@ import agent.tools.web.targets
 import gateway.channels.plain_text
 import gateway.delivery.composing
 import gateway.delivery.egress
+import gateway.delivery.grapheme_breaks
 import gateway.delivery.growing
-import gateway.delivery.joints
 import gateway.delivery.literal
 import gateway.delivery.markdown
 import gateway.delivery.spans
@@ -280,7 +280,7 @@ def _composed(text: str) -> object:
 
 def _subagent_task(text: str) -> object:
     tasks = (Task(id=1, title=text[:100], text=text, state="completed", result=text),)
-    return agent.plans.errands.as_they_are(tasks), agent.plans.errands.results_for(text, tasks)
+    return agent.plans.task_prompts.as_they_are(tasks), agent.plans.task_prompts.results_for(text, tasks)
 
 
 def _chat_completions(text: str) -> object:
@@ -353,7 +353,7 @@ def _frame(measure: Callable[[Document], int], limit: int, text: str) -> object:
 
 
 def _cut(text: str) -> object:
-    return [gateway.delivery.joints.last_grapheme_break(text, len(text) // part) for part in range(1, 20)]
+    return [gateway.delivery.grapheme_breaks.last_grapheme_break(text, len(text) // part) for part in range(1, 20)]
 
 
 def _split(text: str) -> object:
@@ -416,8 +416,8 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
         Case(adapters.web.parse.first_language, 8_000),
     ),
     "adapters.web.render": (_of(adapters.web.render.blocks_as_html, WEB_ANSWER),),
-    "adapters.web.rooms": (Case(adapters.web.rooms.split, 8_000),),
-    "adapters.web.shelf": (Case(adapters.web.shelf.safe_name, 8_000),),
+    "adapters.web.chat_sessions": (Case(adapters.web.chat_sessions.split, 8_000),),
+    "adapters.web.attachment_store": (Case(adapters.web.attachment_store.safe_name, 8_000),),
     "agent.compaction.excerpts": (Case(_excerpt, WEB_MESSAGE),),
     "agent.compaction.guidelines": (Case(_looked_up, WEB_MESSAGE),),
     "agent.compaction.pinning": (Case(agent.compaction.pinning.states_rule, WEB_MESSAGE),),
@@ -461,7 +461,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
         Case(agent.plans.admission.without_people, agent.plans.admission.MOST_BYTES),
         Case(lambda text: agent.plans.admission.admit(text, REDACTOR), agent.plans.admission.MOST_BYTES),
     ),
-    "agent.plans.errands": (Case(_subagent_task, ANSWER),),
+    "agent.plans.task_prompts": (Case(_subagent_task, ANSWER),),
     "agent.plans.likely": (Case(agent.plans.likely.judged, WEB_MESSAGE),),
     "agent.plans.planner": (Case(agent.plans.planner.tasks_in, ANSWER),),
     "agent.providers.demo_replies": (Case(_demo, WEB_MESSAGE),),
@@ -560,7 +560,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
         Case(GUARD.growing, ANSWER),
         Case(gateway.delivery.egress.untracked, 8_000),
     ),
-    "gateway.delivery.joints": (Case(_cut, ANSWER, IN_A_THREAD),),
+    "gateway.delivery.grapheme_breaks": (Case(_cut, ANSWER, IN_A_THREAD),),
     "gateway.delivery.literal": (Case(gateway.delivery.literal.literal_spans, ANSWER // 4, IN_A_THREAD),),
     "gateway.delivery.markdown": (
         Case(gateway.delivery.markdown.parse, LONG_TEXT),
@@ -649,7 +649,7 @@ ELSEWHERE: Mapping[str, str] = {
     "gateway.delivery.prompts": _OURS,
     "gateway.delivery.rows": _OURS,
     "gateway.telemetry.logging": _OURS,
-    "gateway.telemetry.traces": _OURS,
+    "gateway.telemetry.event_log": _OURS,
 }
 
 

@@ -65,7 +65,7 @@ NOT_OURS = "frames of the platform's gateway, read by its library, which sets th
 NO_BODY = "no network: a file, a database, a text or a queue of the house"
 
 REGISTER: dict[str, tuple[str, str]] = {
-    "adapters/web/rooms.py Rooms.find": (".read", NO_BODY),
+    "adapters/web/chat_sessions.py Rooms.find": (".read", NO_BODY),
     "gateway/cli/mcp.py _visited": (".receive", COUNTED),
     "agent/memory/erasing.py _searched": (".read", NO_BODY),
     "agent/memory/notes.py read": (".read", NO_BODY),
@@ -143,11 +143,11 @@ REGISTER: dict[str, tuple[str, str]] = {
     "adapters/telegram/request.py Connections.session": ("aiohttp.ClientSession", OPENS),
     "adapters/telegram/request.py Connections.post": (f".iter_any {WHOLE}", BY_HELPER),
     "adapters/telegram/webhook.py _update_in": (f".stream {WHOLE}", BY_HELPER),
-    "adapters/web/rooms.py Rooms.open": (".read", NO_BODY),
-    "adapters/web/rooms.py Rooms._entry": (".read", NO_BODY),
+    "adapters/web/chat_sessions.py Rooms.open": (".read", NO_BODY),
+    "adapters/web/chat_sessions.py Rooms._entry": (".read", NO_BODY),
     "adapters/web/routes.py Routes._upload": (".stream", DOORWAY),
     "adapters/web/routes.py _body": (".body", DOORWAY),
-    "adapters/web/shelf.py Shelf._note": (".read", NO_BODY),
+    "adapters/web/attachment_store.py Shelf._note": (".read", NO_BODY),
 }  # fmt: skip
 
 

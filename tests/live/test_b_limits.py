@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from agent.core.context_events import CompactComplete, MicrocompactRan, MidCompactLayer1Ran, MidCompactLayer2Ran
-from agent.core.errand_events import SubagentStarted
 from agent.core.events import ContextBuilt, Event, LoopStarted
 from agent.core.provider_events import RetryScheduled
+from agent.core.subagent_events import SubagentStarted
 from tests.gateway.world import World
 from tests.program import configs
 from tests.program.conftest import Start

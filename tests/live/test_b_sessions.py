@@ -10,8 +10,8 @@ from sqlalchemy import Connection, select, update
 from agent.core.ids import ConversationId
 from agent.storage import conversation_rows
 from agent.storage.conversation_rows import Lease
-from agent.storage.moments import to_timestamp
 from agent.storage.tables import conversation
+from agent.storage.timestamps import to_timestamp
 from agent.storage.transcript_tables import session as session_table
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, World, slowly

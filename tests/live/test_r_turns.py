@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from agent.core.errand_events import SubagentEnded, SubagentStarted
 from agent.core.events import LoopEnded, LoopFailed, LoopStarted, StepCompleted, StreamDelta, ToolEnded, ToolStarted
 from agent.core.provider_events import CallBilled, DecisionCompleted, TokensUsed
+from agent.core.subagent_events import SubagentEnded, SubagentStarted
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, GROUP, World, calling
 

@@ -163,7 +163,7 @@ async def test_on_slack(stage: Stage) -> None:
     await until(gone, what="a conversation without the status")
 
 
-@pytest.mark.slow  # tests/faults/test_rungs.py kills it there as well
+@pytest.mark.slow  # tests/faults/test_stages.py kills it there as well
 @pytest.mark.requirement("Z-29", "W-13")
 async def test_a_kill_while_the_model_summarises_loses_nothing(stage: Stage) -> None:
     bob = OnTelegram(stage.doubles, {"id": 301, "first_name": "Bob"})

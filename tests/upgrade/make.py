@@ -19,7 +19,7 @@ from pathlib import Path
 
 import anyio
 
-from agent.core.crash_points import ENVIRONMENT
+from agent.core.failpoints import ENVIRONMENT
 from tests.fakes.databases import PostgresServer, embedded_postgres
 from tests.program.doubles import all_doubles
 from tests.program.running import Program

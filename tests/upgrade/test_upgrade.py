@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from agent.core.crash_points import ENVIRONMENT
+from agent.core.failpoints import ENVIRONMENT
 from agent.storage import migrating
 from gateway.storage.opening import SCHEMA
 from tests.faults.places import PLACES, Place

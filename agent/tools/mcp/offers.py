@@ -1,6 +1,6 @@
 """What a model is shown of a server's tools: named by their origin, and rid of what would instruct the model. Pure.
 
-A description is a stranger's text that stands among the house's own: it is cut, look-alikes of the house's tags are
+A description is a stranger's text that stands among the gateway's own: it is cut, look-alikes of the gateway's tags are
 made harmless, and one that speaks to the model instead of about the tool is withheld.
 """
 

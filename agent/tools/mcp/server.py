@@ -70,7 +70,7 @@ class Server:
         return self._connection is not None
 
     async def run(self) -> None:
-        """Keep it connected, until cancelled. Whatever breaks in there ends the connection, never the house."""
+        """Keep it connected, until cancelled. Whatever breaks in there ends the connection, never the gateway."""
         wire = await self._sdk()
         wait_s = FIRST_WAIT_S
         while True:

@@ -1,4 +1,4 @@
-"""All MCP servers, of the configuration and added later; what they offer is lent to the house's toolbox."""
+"""All MCP servers, of the configuration and added later; what they offer is lent to the gateway's toolbox."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A tool of an MCP server as the house's tools are: called like them, and never trusted."""
+"""A tool of an MCP server as the gateway's tools are: called like them, and never trusted."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any

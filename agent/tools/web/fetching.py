@@ -1,7 +1,7 @@
 """Gets one document from the web: the checked address is the one connected to, on every hop, within time and size.
 
 The name goes into the Host header and the certificate check only; cookies, proxies of the environment and credentials
-of the house are never used. The HTTP library is loaded with the first request.
+of the gateway are never used. The HTTP library is loaded with the first request.
 """
 
 import zlib

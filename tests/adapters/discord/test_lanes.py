@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from adapters.discord.lanes import KeyedQueue
+from adapters.discord.keyed_queue import KeyedQueue
 
 
 async def test_lanes() -> None:

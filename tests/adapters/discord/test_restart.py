@@ -14,7 +14,7 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.storage import ephemeral_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.channels.document import Plain
 from gateway.channels.outbound import Outbound
 from gateway.delivery import rows

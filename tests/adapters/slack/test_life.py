@@ -8,7 +8,7 @@ import pytest
 
 from adapters.slack.adapter import SlackAdapter
 from adapters.slack.address import Address
-from adapters.slack.lanes import MOST_PAUSE_S, KeyedQueue
+from adapters.slack.keyed_queue import MOST_PAUSE_S, KeyedQueue
 from adapters.slack.presence import FADES_AFTER_S
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import Diagnosis

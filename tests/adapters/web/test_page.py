@@ -8,7 +8,7 @@ from typing import Literal
 import anyio
 import pytest
 
-from adapters.web.rooms import TITLE, entry_of
+from adapters.web.chat_sessions import TITLE, entry_of
 from adapters.web.shown import Shown
 from gateway.channels.adapter import SignedIn
 from gateway.channels.document import Plain

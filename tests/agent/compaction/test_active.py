@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.compaction.rungs import replace_oldest
+from agent.compaction.stages import replace_oldest
 from agent.compaction.state import CompactionState, Options
 from agent.compaction.tiers import Tier
 from agent.core.messages import Message, TextPart, text_message

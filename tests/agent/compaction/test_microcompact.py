@@ -7,8 +7,8 @@ import pytest
 
 from agent.compaction.changes import Change
 from agent.compaction.microcompact import CLEARED, STUB, SUPERSEDED, cleared_but_recent
-from agent.compaction.rungs import clear_stale, microcompact
 from agent.compaction.settings import MicrocompactSettings
+from agent.compaction.stages import clear_stale, microcompact
 from agent.compaction.state import CompactionState, Options
 from agent.compaction.tiers import NoTiers, Tier
 from agent.core.messages import Message, ToolResult, ToolUse, text_message

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from agent.compaction import rungs
+from agent.compaction import stages
 from agent.compaction.blocks import Block, Scene, evicted
 from agent.compaction.relevance import frequencies, similarity
 from agent.compaction.scoring import marginal_gains, redundancies
@@ -214,7 +214,7 @@ async def lag_of_pruning(window: Window) -> float:
 
     async with anyio.create_task_group() as group:
         group.start_soon(beat)
-        reclaimed = await rungs.prune(state, Options(memory=memory), 1, load, len)
+        reclaimed = await stages.prune(state, Options(memory=memory), 1, load, len)
         group.cancel_scope.cancel()
     assert reclaimed.count == 1
     assert len(lags) > 5, "it beat all the while"

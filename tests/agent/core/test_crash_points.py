@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from agent.core.crash_points import ENVIRONMENT, Armed, Point, bound
+from agent.core.failpoints import ENVIRONMENT, Armed, Point, bound
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,12 +8,12 @@ import pytest
 from agent.core.errors import ProviderBusy, ProviderRefused
 from agent.core.goal_events import GoalCompleted
 from agent.core.phrases import english
-from agent.goals.desk import GoalRefused
+from agent.goals.service import GoalRefused
 from agent.goals.settings import GoalSettings
 from agent.goals.stored import Limits, Used
 from agent.goals.telling import no_buttons
 from agent.ledger import rows
-from agent.ledger.bills import Entry
+from agent.ledger.attributions import Entry
 from agent.ledger.spending import Limit, Spending
 from agent.providers.metering import CostAttribution
 from agent.providers.provider import Prices, Usage

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agent.goals.desk import GoalRefused
+from agent.goals.service import GoalRefused
 from agent.goals.stored import Goal, Limits
 from agent.storage.database import Database
 from tests.agent.goals.world import OWNER, GoalWorld

@@ -14,9 +14,9 @@ from agent.goals.driver import (
     MOST_DEFERRALS,
     Busy,
     Failed,
+    Idle,
     Moved,
     Outcome,
-    Rest,
     Tick,
     Turn,
     Verdict,
@@ -123,22 +123,22 @@ def test_nothing_goes_on_where_something_forbids_it() -> None:
         pytest.param(goal(), replace(WENT, claims=True), ("verifying", Verify(), None), id="a claim is checked"),
         pytest.param(goal(failures=1), WENT, ("verifying", Verify(), None), id="an owed check is made up for"),
         pytest.param(goal(most=1), WENT, ("verifying", Verify(), None), id="the last turn is checked"),
-        pytest.param(goal(), Outcome(came="waits"), ("waiting", Rest(), None), id="a question waits for a person"),
+        pytest.param(goal(), Outcome(came="waits"), ("waiting", Idle(), None), id="a question waits for a person"),
         pytest.param(goal(), Outcome(came="gave_way"), ("running", Tick(0.5), None), id="cut short, it goes on"),
         pytest.param(goal(), Outcome(came="broke"), ("running", Tick(5.0), None), id="a passing failure waits"),
         pytest.param(goal(broken=1), Outcome(came="broke"), ("running", Tick(30.0), None), id="the next one longer"),
-        pytest.param(goal(broken=2), Outcome(came="broke"), ("failed", Rest(), "goal_why_broken"), id="the third ends"),
+        pytest.param(goal(broken=2), Outcome(came="broke"), ("failed", Idle(), "goal_why_broken"), id="the third ends"),
         pytest.param(
             goal(),
             Outcome(came="gave_up", why=Reason(key="budget_daily")),
-            ("failed", Rest(), "budget_daily"),
+            ("failed", Idle(), "budget_daily"),
             id="a lasting failure ends it",
         ),
         pytest.param(
-            goal(digest=digest_of("step", ()), streak=2), WENT, ("stuck", Rest(), "goal_why_stuck"), id="stuck"
+            goal(digest=digest_of("step", ()), streak=2), WENT, ("stuck", Idle(), "goal_why_stuck"), id="stuck"
         ),
         pytest.param(goal(digest=digest_of("step", ())), WENT, ("running", Tick(0.5), None), id="one repeat is none"),
-        pytest.param(goal(limits=Limits(turns=1)), WENT, ("aborted", Rest(), "goal_why_one_turn"), id="its turns"),
+        pytest.param(goal(limits=Limits(turns=1)), WENT, ("aborted", Idle(), "goal_why_one_turn"), id="its turns"),
     ],
 )
 def test_after_a_turn(before: Goal, outcome: Outcome, expected: tuple[str, object, str | None]) -> None:
@@ -174,16 +174,16 @@ def test_standing_still_ends_it(texts: list[str], turns: int | None) -> None:
 @pytest.mark.parametrize(
     ("before", "found", "expected"),
     [
-        pytest.param(goal(), Verdict(achieved=True, reason="all there"), ("achieved", Rest(), None), id="reached"),
+        pytest.param(goal(), Verdict(achieved=True, reason="all there"), ("achieved", Idle(), None), id="reached"),
         pytest.param(goal(), Verdict(achieved=False), ("running", Tick(0.5), None), id="not reached: on it goes"),
-        pytest.param(goal(turns=50), Verdict(achieved=False), ("aborted", Rest(), "goal_why_turns"), id="last turn"),
+        pytest.param(goal(turns=50), Verdict(achieved=False), ("aborted", Idle(), "goal_why_turns"), id="last turn"),
         pytest.param(goal(), Busy(), ("verifying", Tick(BUSY_PAUSE_S), None), id="too many calls: later"),
         pytest.param(goal(), Busy(60.0), ("verifying", Tick(60.0), None), id="as late as it asks"),
         pytest.param(goal(failures=2), Busy(), ("verifying", Tick(5.0), None), id="too many calls are no failure"),
         pytest.param(goal(), Failed("down"), ("running", Tick(0.5), None), id="one failure"),
-        pytest.param(goal(failures=2), Failed("down"), ("aborted", Rest(), "goal_why_supervisor"), id="three in a row"),
+        pytest.param(goal(failures=2), Failed("down"), ("aborted", Idle(), "goal_why_supervisor"), id="three in a row"),
         pytest.param(
-            goal(deferrals=MOST_DEFERRALS, failures=2), Busy(), ("aborted", Rest(), "goal_why_supervisor"),
+            goal(deferrals=MOST_DEFERRALS, failures=2), Busy(), ("aborted", Idle(), "goal_why_supervisor"),
             id="busy for minutes is as good as down",
         ),
     ],
@@ -206,7 +206,7 @@ def test_a_verdict_forgives_earlier_failures() -> None:
 def test_an_answer_lets_it_go_on() -> None:
     moved = after_person(goal(state="waiting"), Used(turns=1), ON)
     assert (state(moved), moved.next) == ("running", Tick(0.5))
-    assert after_person(goal(), Used(turns=1), ON).next == Rest()  # its own wake-up is set already
+    assert after_person(goal(), Used(turns=1), ON).next == Idle()  # its own wake-up is set already
 
 
 OUTCOMES = st.builds(

@@ -10,13 +10,13 @@ from sqlalchemy import Connection
 from agent.core.goal_events import GoalMoved
 from agent.core.outbox import OutgoingMessage
 from agent.goals import store
-from agent.goals.desk import GoalService
+from agent.goals.service import GoalService
 from agent.goals.settings import GoalSettings
 from agent.goals.stored import Auto, Goal, Owner
 from agent.inbox import Work
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.inbox_rows import InboxRow
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.turn.settings import AgentSettings, Settings
 from tests.agent.world import ANN, World
 from tests.fakes.provider import Script, ScriptedProvider, says

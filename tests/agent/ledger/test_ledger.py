@@ -9,14 +9,14 @@ import pytest
 from agent.core.ids import SessionId
 from agent.core.provider_events import BudgetReached, CallBilled
 from agent.ledger import rows
-from agent.ledger.bills import UsageTotals
+from agent.ledger.attributions import UsageTotals
 from agent.ledger.budgets import AlreadyDecided, NoLimit, PeriodOver
 from agent.ledger.rows import Approval
 from agent.ledger.spending import Account, Limit, OverBudget, Unpriced
 from agent.providers.metering import Spent
 from agent.providers.provider import MOST_TOKENS, Prices, Request, SystemPrompt, Usage
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from tests.agent.ledger.world import ANN, CHAT, DEAR, PAID, LedgerWorld, attribution, request
 from tests.fakes.provider import ScriptedProvider
 from tests.fakes.waiting import until

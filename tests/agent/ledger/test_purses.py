@@ -6,7 +6,7 @@ import pytest
 
 from agent.core.errors import ProviderUnpriced
 from agent.ledger.accounts import Sum
-from agent.ledger.purses import Allowance, CapReached, SpendingCap, SpendingCaps
+from agent.ledger.spending_caps import Allowance, CapReached, SpendingCap, SpendingCaps
 
 
 def spending_cap(allowance: Allowance, spent: dict[str, Any]) -> SpendingCap:

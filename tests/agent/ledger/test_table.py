@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.ledger import table
-from agent.ledger.bills import Entry
+from agent.ledger.attributions import Entry
 from tests.agent.ledger.world import attribution
 
 

@@ -7,7 +7,7 @@ from agent.core.events import Event, EventBus
 from agent.core.ids import ConversationId, PersonId
 from agent.core.ids_source import random_uuid
 from agent.ledger import rows
-from agent.ledger.bills import Entry
+from agent.ledger.attributions import Entry
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Limit, Spending
 from agent.providers.metering import CostAttribution, Spent

@@ -18,7 +18,7 @@ from agent.memory.settings import EvictionSettings
 from agent.providers.metering import CostAttribution
 from agent.storage.database import Database
 from agent.storage.memory_tables import entity, memory, memory_use, relation
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
 from tests.fakes.waiting import until

@@ -19,9 +19,9 @@ from agent.memory.target import FORGOTTEN, PAGE, Target
 from agent.storage import cleaning
 from agent.storage.database import Database
 from agent.storage.memory_tables import memory, memory_erasure
-from agent.storage.moments import to_timestamp
 from agent.storage.payloads import decode_incoming, encode_incoming, encode_outgoing, encode_parts
 from agent.storage.tables import inbox, outbox, turn
+from agent.storage.timestamps import to_timestamp
 from agent.storage.transcript_tables import message, session
 from tests.fakes.clock import FakeClock
 

@@ -24,7 +24,7 @@ from agent.memory.vectors import AT_ONCE, Embedder, NoVectors, Vectors, nearest,
 from agent.providers.metering import CostAttribution
 from agent.storage.database import Database
 from agent.storage.memory_tables import entity, memory, memory_vector, relation, skill_outcomes, user_model
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from tests.fakes.clock import FakeClock
 from tests.fakes.embedding import FakeEmbedder
 

@@ -24,7 +24,7 @@ from agent.sessions import store
 from agent.sessions.records import Stored
 from agent.storage.database import Database
 from agent.storage.memory_tables import memory, memory_unindexed
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from agent.turn.backlog import Backlog
 from tests.fakes.clock import FakeClock
 

@@ -10,14 +10,14 @@ from agent.core.phrases import english
 from agent.goals.stored import Owner
 from agent.inbox import Incoming
 from agent.plans import store, stranded
-from agent.plans.desk import PlanRefused, PlanService
 from agent.plans.graph import Task
+from agent.plans.service import PlanRefused, PlanService
 from agent.plans.settings import PlanSettings, WorkflowSettings
 from agent.plans.stored import Plan, Status
 from agent.storage import inbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import from_timestamp
 from agent.storage.payloads import encode_incoming
+from agent.storage.timestamps import from_timestamp
 from tests.fakes.clock import FakeClock
 
 GROUP = ConversationId("telegram:-1005")

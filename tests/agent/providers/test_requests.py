@@ -23,9 +23,9 @@ from agent.core.messages import (
 )
 from agent.core.tools import ToolSpec
 from agent.providers import anthropic_requests, openai_requests
-from agent.providers.newest import loop_start, reminder_target
 from agent.providers.openai_requests import Dialect, conceded, dialect_for
 from agent.providers.provider import CacheTier, Request, SystemPrompt, ToolSchema
+from agent.providers.reminder_target import loop_start, reminder_target
 from agent.providers.tool_ids import NO_IDS, Ids, unique, wire_id, wire_name
 
 SPEC = ToolSpec(name="f", description="does f", schema={"type": "object", "properties": {"x": {"type": "number"}}})

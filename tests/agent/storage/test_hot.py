@@ -7,7 +7,7 @@ from sqlalchemy.exc import IntegrityError
 from agent.core.ids import ConversationId
 from agent.storage.conflicts import or_ignore
 from agent.storage.database import Database
-from agent.storage.hot import CompiledStatement
+from agent.storage.statements import CompiledStatement
 from agent.storage.tables import conversation
 
 KEY = ConversationId("telegram:1")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.storage.errors import DatabaseUnusable
-from agent.storage.looking import look
+from agent.storage.inspection import look
 from agent.storage.schema import State
 from gateway.storage.opening import SCHEMA, open_database
 

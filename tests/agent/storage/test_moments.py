@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.storage.moments import from_timestamp, to_timestamp
+from agent.storage.timestamps import from_timestamp, to_timestamp
 
 
 @given(st.datetimes(timezones=st.timezones()))

@@ -12,8 +12,8 @@ from agent.core.errors import AgentError
 from agent.inbox import Work
 from agent.memory.notes import path_of
 from agent.storage.database import Database
+from agent.turn.agent_loop import execute
 from agent.turn.context import prepare
-from agent.turn.execute import execute
 from agent.turn.intake import ingest
 from agent.turn.persist import persist
 from agent.turn.pipeline import begin

@@ -26,7 +26,7 @@ from agent.providers.metering import CostAttribution
 from agent.sessions import store
 from agent.sessions.records import Stored
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.storage.opening import open_database
 from tests.bench.memory.histories import Asked, History, Said
 

@@ -14,7 +14,7 @@ from agent.memory import rows
 from agent.memory.block import block_for
 from agent.memory.keeping import kept_of
 from agent.memory.records import Kept
-from agent.storage.moments import to_timestamp
+from agent.storage.timestamps import to_timestamp
 from gateway.storage.opening import open_database
 from tests.bench.memory import histories
 from tests.bench.memory.feeding import BILL, GROUP, memory_of

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import update
 
-from agent.storage.moments import to_timestamp
 from agent.storage.tables import inbox
+from agent.storage.timestamps import to_timestamp
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World, file, slowly
 

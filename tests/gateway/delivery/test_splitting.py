@@ -21,7 +21,7 @@ from gateway.channels.document import (
     Text,
 )
 from gateway.channels.document import is_blank as blank
-from gateway.delivery.joints import is_grapheme_break
+from gateway.delivery.grapheme_breaks import is_grapheme_break
 from gateway.delivery.markdown import parse
 from gateway.delivery.splitting import split
 from tests.fakes.markdown_source import to_markdown

@@ -13,8 +13,8 @@ from agent.core.ids import ConversationId, PersonId
 from agent.core.outbox import Answer, Audience, OutgoingMessage, Question
 from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
 from agent.storage.tables import outbox
+from agent.storage.timestamps import to_timestamp
 from gateway.channels.channel import Capabilities
 from gateway.channels.keys import ConversationKey
 from gateway.delivery import rows

@@ -14,8 +14,8 @@ from sqlalchemy import Connection
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
-from agent.storage.moments import to_timestamp
 from agent.storage.payloads import encode_incoming
+from agent.storage.timestamps import to_timestamp
 from gateway.access.pairing import WRONG_TRIES
 from gateway.access.policy import Role
 from gateway.router.incoming import incoming_from

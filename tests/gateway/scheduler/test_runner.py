@@ -12,12 +12,11 @@ from sqlalchemy import Connection, select, update
 from agent.core.ids import ConversationId, PersonId
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.moments import to_timestamp
 from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.tables import inbox, outbox
+from agent.storage.timestamps import to_timestamp
 from gateway.phrases.catalogue import read_catalogue
 from gateway.scheduler import ledger, store
-from gateway.scheduler.desk import ScheduleService
 from gateway.scheduler.firing import FiringDeps
 from gateway.scheduler.misfires import ONE_SHOT, RECURRING, Misfire
 from gateway.scheduler.mistakes import Mistake
@@ -25,6 +24,7 @@ from gateway.scheduler.quiet import Quiet
 from gateway.scheduler.rules import Calendar, Every, Line, On, Once, Rule, is_recurring
 from gateway.scheduler.runner import Runner
 from gateway.scheduler.schedule import Action, Creator, Plan, Schedule
+from gateway.scheduler.service import ScheduleService
 from gateway.scheduler.settings import SchedulerSettings
 from gateway.storage.tables import schedule as schedule_table
 from gateway.storage.tables import schedule_run

@@ -11,7 +11,7 @@ from agent.storage import inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.tables import conversation, inbox, outbox, turn
 from gateway.storage import inbox_view
-from gateway.storage.mending import ailments, mend
+from gateway.storage.repair import ailments, mend
 from tests.fakes.agents import admit
 
 CHAT = ConversationId("telegram:1")

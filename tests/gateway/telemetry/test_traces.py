@@ -8,8 +8,8 @@ import pytest
 
 from agent.core.events import EventBus, LoopEnded, LoopStarted, StreamDelta
 from agent.core.ids import ConversationId, RunId, SessionId
+from gateway.telemetry.event_log import KEPT_RUNS, WAITING, EventLog
 from gateway.telemetry.redaction import MASK, Redactor
-from gateway.telemetry.traces import KEPT_RUNS, WAITING, EventLog
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
 from tests.fakes.waiting import until

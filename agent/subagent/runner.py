@@ -1,0 +1,187 @@
+"""The sub-agents of one conversation: begun for a run, on its account and within its limits (SPEC §13.1).
+
+What crosses over is the task and the answer; memory, workspace, session and approvals are those of the conversation.
+"""
+
+from dataclasses import dataclass, replace
+from math import inf
+
+import anyio
+
+from agent.core.cancel import CancelToken
+from agent.core.errors import AgentInvalid, AgentMissing
+from agent.core.groups import first_error
+from agent.core.ids import RunId
+from agent.core.subagent_events import SubagentEnded, SubagentStarted
+from agent.core.subagents import Finding, SubagentTask
+from agent.core.time_limit import TimeLimit
+from agent.definitions import Definition, allows
+from agent.subagent.loop import work
+from agent.subagent.profiles import Profile, Profiles
+from agent.subagent.reach import tools_of
+from agent.subagent.registry import SubagentRegistry, Working
+from agent.subagent.tool import NESTED
+from agent.subagent.wording import NO_BUDGET, STOPPED, TOO_LONG, failed, identity_of, shortened, task_of
+from agent.turn.accounting import total_cost
+from agent.turn.guards import Progress
+from agent.turn.hooking import fire_soon
+from agent.turn.prompt import told_time
+from agent.turn.requests import scope_of
+from agent.turn.run import Interrupts, Run
+from agent.turn.settings import MOST_TOOL_ITERATIONS
+from agent.turn.speech import Speech
+from agent.turn.states import States, announce
+
+MOST_AT_ONCE = 3  # in one conversation; the others wait
+GRACE_S = 0.5  # from a stop to the hard cancel
+GENERAL = Profile(name="")
+
+
+class SubagentRunner:
+    """One agent's. Lives as long as the agent is awake."""
+
+    def __init__(self, states: States, profiles: Profiles, subagent_registry: SubagentRegistry) -> None:
+        self._states = states
+        self._profiles = profiles
+        self._subagent_registry = subagent_registry
+        self._room = anyio.Semaphore(MOST_AT_ONCE)
+
+    def of(self, run: Run, *, most: int | None = None) -> "SubagentRun":
+        """Those that work for that run; with `most` so many at once, apart from those of other runs."""
+        room = self._room if most is None else anyio.Semaphore(most)
+        return SubagentRun(run, self._states, self._profiles, self._subagent_registry, room)
+
+
+@dataclass(frozen=True, slots=True)
+class SubagentRun:
+    """Keeps the promise of `agent.core.subagents.Subagents` for one run."""
+
+    parent: Run
+    states: States
+    profiles: Profiles
+    subagent_registry: SubagentRegistry
+    room: anyio.Semaphore
+
+    async def run(self, subagent_task: SubagentTask, *, request: str, cancel: CancelToken) -> Finding:
+        """As promised. Several sub-agent tasks of one `request` are told apart by a number behind it."""
+        if self.parent.parent is not None:
+            return failed(NESTED)
+        try:
+            profile = self.profiles.load(subagent_task.agent) if subagent_task.agent else GENERAL
+        except (AgentMissing, AgentInvalid) as error:
+            return failed(str(error))
+        self.parent.subagent_tasks += 1
+        if self.parent.subagent_tasks > 1:
+            request = f"{request}-{self.parent.subagent_tasks}"
+        async with self.room:
+            steps = self._reserve(profile.steps if subagent_task.agent else subagent_task.steps)
+            if not steps:
+                return failed(NO_BUDGET)
+            run = self._begun(subagent_task, profile, request, steps)
+            try:
+                found = await self._watched(subagent_task, profile, run, cancel)
+            finally:
+                self.parent.progress.steps -= max(0, steps - run.progress.steps)
+        return replace(found, text=shortened(found.text))
+
+    def _reserve(self, wanted: int) -> int:
+        """Take the steps off the parent's budget before anything is asked; the unused come back (G-23)."""
+        left = self.parent.settings.agent.step_budget - self.parent.progress.steps
+        steps = max(0, min(wanted, left))
+        self.parent.progress.steps += steps
+        return steps
+
+    def _begun(self, subagent_task: SubagentTask, profile: Profile, request: str, steps: int) -> Run:
+        """A run of its own: empty history, own counters, everything else the parent's."""
+        parent, states = self.parent, self.states
+        scope = scope_of(parent, states)
+        tools = tools_of(scope, subagent_task.tools, profile.tools, without=profile.without)
+        lists = [asked for asked in (subagent_task.tools, profile.tools) if asked is not None]
+        named = frozenset(name for name in tools if any(allows(asked, name) for asked in lists))
+        token = CancelToken()
+        settings = parent.settings
+        agent = replace(
+            settings.agent, step_budget=steps, max_tool_iterations=min(steps, MOST_TOOL_ITERATIONS), max_turns=None
+        )
+        return Run(
+            id=RunId(request),
+            work=parent.work,
+            session=parent.session,
+            fresh=False,
+            settings=replace(settings, agent=agent),
+            definition=Definition(
+                name=profile.name or parent.definition.name,
+                description=profile.description,
+                identity=identity_of(profile, steps=steps),
+                tools=tools,
+                max_tokens=profile.max_tokens or parent.definition.max_tokens,
+            ),
+            token=token,
+            interrupts=Interrupts(token),
+            time=TimeLimit(inf),
+            execution=parent.execution,
+            environment=parent.environment,
+            audience=parent.audience,
+            began=states.runtime.clock.monotonic(),
+            reminder=told_time(states.runtime.clock.now(), parent.work.incoming.zone),
+            speech=Speech(states.runtime.outbox),
+            memory=parent.memory,
+            recall=parent.recall,
+            recalled_after=parent.recalled_after,
+            goal=parent.goal,
+            progress=Progress(),
+            parent=parent,
+            named=named,
+            within=parent.within,
+        )
+
+    async def _watched(self, subagent_task: SubagentTask, profile: Profile, run: Run, cancel: CancelToken) -> Finding:
+        """Run it, and end it when it is stopped or its time is up: its waits at once, itself soon after."""
+        states, conversation, steps = self.states, self.states.session.conversation, run.settings.agent.step_budget
+        limit_s = profile.timeout_s if subagent_task.agent else subagent_task.timeout_s
+        one = Working(
+            conversation=conversation,
+            request=run.id,
+            agent=profile.name,
+            task=subagent_task.text,
+            since=states.runtime.clock.now(),
+            step=1,
+            steps=steps,
+        )
+        started = SubagentStarted(
+            conversation=conversation, run=self.parent.id, request=run.id, agent=profile.name, steps=steps
+        )
+        announce(states, started)
+        fire_soon("subagent_start", run, states, {"agent": profile.name})
+        found: Finding | None = None
+        why = STOPPED
+
+        async def watch(scope: anyio.CancelScope) -> None:
+            nonlocal why
+            with anyio.move_on_after(limit_s):
+                await cancel.wait()
+            if not cancel.fired:
+                why = TOO_LONG.format(seconds=limit_s)
+            run.token.fire(why)
+            run.interrupts.fire()
+            await anyio.sleep(GRACE_S)
+            scope.cancel()
+
+        try:
+            with self.subagent_registry.joined(one, run), first_error():
+                async with anyio.create_task_group() as group:
+                    group.start_soon(watch, group.cancel_scope)
+                    found = await work(task_of(subagent_task), run, states)
+                    group.cancel_scope.cancel()
+        finally:
+            ended = SubagentEnded(
+                conversation=conversation,
+                run=self.parent.id,
+                request=run.id,
+                steps=run.progress.steps,
+                elapsed_ms=round((states.runtime.clock.monotonic() - run.began) * 1000),
+                is_error=found is None or found.is_error,
+            )
+            announce(states, ended)
+            fire_soon("subagent_stop", run, states, {"agent": profile.name})
+        return found or failed(why, steps=run.progress.steps, cost=total_cost(run.usage))

@@ -1,0 +1,180 @@
+"""Keeps a run's messages in the conversation's window and makes room before each call (step 11 of SPEC §2.4)."""
+
+from collections.abc import Collection
+
+from sqlalchemy import Connection
+
+from agent.compaction import integrity, writing
+from agent.compaction.state import ContextUsage, Options
+from agent.compaction.writing import Writing
+from agent.core.context_events import CompactComplete, CompactTriggered
+from agent.core.events import Event
+from agent.core.failpoints import failpoint
+from agent.core.ids import SessionId
+from agent.providers.provider import Provider
+from agent.sessions import windows
+from agent.sessions.windows import LoadedWindow
+from agent.storage.fence import check_epoch
+from agent.storage.timestamps import to_timestamp
+from agent.turn.context_limits import begins_exchange, ceiling
+from agent.turn.model_call import CallStopped
+from agent.turn.run import Notice, Run
+from agent.turn.settings import DEFAULT_WINDOW, Settings
+from agent.turn.states import States, announce
+
+
+def options_of(settings: Settings) -> Options:
+    """What compaction goes by in one turn."""
+    return Options(
+        level=settings.context.compaction,
+        memory=settings.memory,
+        microcompact=settings.context.microcompact,
+        subgoals=settings.agent.compression.subgoal_config,
+        reserve_floor=settings.context.reserve_floor,
+        flush_threshold=settings.context.flush_threshold,
+    )
+
+
+def load_of(fixed: int, provider: Provider, states: States, settings: Settings, *, first: bool) -> ContextUsage:
+    """How heavy a request is besides the window; `fixed` in raw tokens."""
+    return ContextUsage(
+        fixed=fixed,
+        scale=states.metrics.estimator.scale,
+        window=provider.context_window or DEFAULT_WINDOW,
+        room=ceiling(provider.context_window, settings.context),
+        first=first,
+    )
+
+
+async def load_window(session: SessionId, own: Collection[int | None], states: States) -> None:
+    """Read the session's window; messages of the ids `own` belong to the run that goes on."""
+    estimator = states.metrics.estimator
+
+    def load(conn: Connection) -> LoadedWindow:
+        loaded = windows.load(conn, session)
+        # Here, in the reader's thread: thousands of messages that were never counted take a while.
+        estimator.take((entry.message, entry.counted) for entry in loaded.entries)
+        return loaded
+
+    take_window(await states.runtime.database.read(load), own, states)
+
+
+def take_window(loaded: LoadedWindow, own_ids: Collection[int | None], states: States) -> None:
+    """Let the empty window hold what was read: in pairs, from the beginning of an exchange on."""
+    state = states.message.compaction
+    writing.fill(state, loaded)
+    window = state.window
+    start = next((i for i, entry in enumerate(window) if begins_exchange(entry.message)), len(window))
+    if start:
+        window.skip(start)
+        if state.summary is not None:
+            state.summary = None  # it covers messages that are not there
+    states.context.fixed = states.context.fixed or loaded.fixed
+    integrity.mend(window, state.change, aloud=state.aloud)
+    own = len(window)
+    while own > 0 and (id := window[own - 1].stored.id) is not None and id in own_ids:
+        own -= 1
+    state.own = integrity.answer(window, own)
+    states.message.loaded = True
+
+
+def sync_window(run: Run, states: States) -> None:
+    """The run's newest messages join the window."""
+    states.message.window.extend(run.messages[run.windowed :])
+    run.windowed = len(run.messages)
+
+
+async def make_room(load: ContextUsage, run: Run, states: States) -> None:
+    """Climb the ladder as far as the pressure calls for it. Raises CallStopped, Fenced or StorageTrouble."""
+    engine = states.context.engine
+    states.context.fixed = load.fixed
+    with run.interrupts.scope():
+        await engine.before_call(load, idle_minutes=run.idle_minutes)
+    await _write_now(run, states)
+    if run.token.fired:
+        raise CallStopped
+
+
+def notices_of(run: Run, states: States) -> tuple[Notice, ...]:
+    """What people are told of the window with the answer: a compaction is near (if they asked), or none helps."""
+    engine, notices = states.context.engine, []
+    if engine.take_exhaustion():
+        notices.append(Notice("context_exhausted"))
+    if run.settings.memory.warn and states.context.fixed:
+        load = load_of(states.context.fixed, states.provider.slot.current(), states, run.settings, first=False)
+        percent = engine.near_hard(load)
+        if percent is not None:
+            notices.append(Notice("context_nearly_full", {"percent": percent}))
+    return tuple(notices)
+
+
+def prepare_next(run: Run, states: States) -> None:
+    """The turn is over and stored: what the next ones may want is made ready in the background (Z-58)."""
+    if run.opened and states.message.loaded and states.context.fixed:
+        load = load_of(states.context.fixed, states.provider.slot.current(), states, run.settings, first=False)
+        states.context.engine.after_turn(load)
+
+
+async def make_room_after_refusal(load: ContextUsage, run: Run, states: States, *, below: int | None = None) -> bool:
+    """The provider found the request too long; False when nothing could be done about it (R-19, R-20).
+
+    `below`: see `Engine.after_overflow`.
+    """
+    preempted = False
+    with run.interrupts.scope():
+        preempted = await states.context.engine.after_overflow(load, below)
+    await _write_now(run, states)
+    if run.token.fired:
+        raise CallStopped
+    return preempted
+
+
+async def _write_now(run: Run, states: States) -> None:
+    """What was hidden and placed is on disk before anything goes on from it; the rest waits for the next commit."""
+    unwritten = states.message.window.unwritten
+    if unwritten.any:
+        states.provider.cache.forget()  # of our own doing the provider reads less from its cache
+    if not (unwritten.hidden or unwritten.placed) or not run.opened:
+        return
+    step = writing.writing_of(states.message.compaction)
+    if step is None:
+        return
+    conversation, epoch = states.session.conversation, run.work.epoch
+
+    def work(conn: Connection) -> list[int] | None:
+        check_epoch(conn, conversation, epoch)
+        written = write_window(conn, step, states)
+        failpoint("window.commit")
+        return written
+
+    ids = await states.runtime.database.write(work)
+    failpoint("window.after")
+    if ids is not None:  # else the window is read again before the next request
+        writing.settle(states.message.compaction, step, ids)
+
+
+def write_window(conn: Connection, step: Writing, states: States) -> list[int] | None:
+    """Write what compaction changed, in the caller's fenced transaction; for `settle`.
+
+    None and nothing written where words of the conversation were, or are being, forgotten since the window was read:
+    what compaction made of it may hold them.
+    """
+    session, conversation = states.session.id, states.session.conversation
+    assert session is not None
+    if not states.runtime.memory.forgotten.may_write(conversation, states.memory.forgotten):
+        return None
+    at = to_timestamp(states.runtime.clock.now())
+    return windows.write(conn, session, conversation, step.changes, at=at)
+
+
+def show_compaction(event: Event, states: States) -> None:
+    """Publish what compaction does; people see that it goes on and what it came to, and neither stays (Z-75)."""
+    announce(states, event)
+    phrases, language, outbox = states.runtime.phrases, states.lifecycle.language, states.runtime.outbox
+    match event:
+        case CompactTriggered():
+            outbox.status(phrases("compacting_now", language))
+        case CompactComplete(tokens_before=before, tokens_after=after) if after < before:
+            outbox.status(phrases("compacting", language, before=before, after=after))
+        case _:
+            pass

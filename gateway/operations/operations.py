@@ -1,0 +1,270 @@
+"""What an operator may do from a second shell: through the running gateway, or on the database when none runs.
+
+Each operation takes plain JSON and gives plain JSON; `gateway.web.control` serves them, `gateway.cli` calls them.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from sqlalchemy import Connection
+
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId, SessionId
+from agent.memory import misses
+from agent.sessions import export as session_export
+from agent.sessions import store
+from agent.storage import audit_rows, backup, conversation_rows
+from agent.storage.database import Database
+from agent.storage.errors import StorageError
+from agent.storage.timestamps import from_timestamp, to_timestamp
+from gateway.access.pairing import LENGTH, WRONG_TRIES, digest, normalised
+from gateway.channels.keys import ConversationKey
+from gateway.operations.callbacks import OperationCallbacks
+from gateway.operations.dead_letters import DeadLetters
+from gateway.operations.finding import Finding
+from gateway.operations.remarks import Remarks
+from gateway.operations.usage import Usage
+from gateway.phrases.catalogue import Catalogue
+from gateway.storage import grants, pairings
+from gateway.storage.grants import Grant
+from gateway.web.control import OperationError as Refusal
+
+SHOWN = 10  # conversations that an error names
+
+Json = Any
+Operation = Callable[[Mapping[str, Json]], Awaitable[Json]]
+
+
+class _Locked(Exception):
+    """Too many wrong codes of late."""
+
+
+class Operations:
+    """Over one open database."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Clock,
+        home: Path,
+        phrase: Catalogue,
+        callbacks: OperationCallbacks | None = None,
+        admins: Callable[[], Sequence[str]] = lambda: (),
+    ) -> None:
+        """`admins` are those that the configuration names."""
+        self._configured_admins = admins
+        self._database = database
+        self._clock = clock
+        self._home = home
+        self._phrase = phrase
+        self._callbacks = callbacks or OperationCallbacks()
+        self.usage = Usage(database, clock, self._callbacks.settle)
+
+    def table(self) -> Mapping[str, Operation]:
+        """By the names that `tieline` uses."""
+        return {
+            "pair.list": self.pair_list,
+            "pair.approve": self.pair_approve,
+            "pair.deny": self.pair_deny,
+            **DeadLetters(self._database, self._callbacks).table(),
+            **Finding(self._database).table(),
+            "export": self.export,
+            "usage": self.usage.sums,
+            "usage.export": self.usage.export,
+            "backup": self.backup,
+            "audit": self.audit,
+            "misses": self.misses,
+            "feedback": Remarks(self._database, self._clock).list,
+            "mcp.reconnect": self.reconnect,
+        }
+
+    async def reconnect(self, arguments: Mapping[str, Json]) -> Json:
+        name = str(arguments["name"])
+        if not self._callbacks.reconnect(name):
+            raise Refusal(f"it knows no MCP server called {name!r}")
+
+    async def pair_list(self, _: Mapping[str, Json]) -> Json:
+        now = to_timestamp(self._clock.now())
+        found = await self._database.read(lambda conn: pairings.open_requests(conn, now))
+        return [
+            {
+                "id": str(request.id),
+                "person": request.subject,
+                "display": request.display,
+                "channel": ConversationKey.parse(request.conversation).channel_type,
+                "asked_at": from_timestamp(request.created_at).isoformat(),
+                "seconds_left": int((from_timestamp(request.expires_at) - self._clock.now()).total_seconds()),
+            }
+            for request in found
+        ]
+
+    async def pair_approve(self, arguments: Mapping[str, Json]) -> Json:
+        return await self._decide(arguments, approve=True)
+
+    async def pair_deny(self, arguments: Mapping[str, Json]) -> Json:
+        return await self._decide(arguments, approve=False)
+
+    async def _decide(self, arguments: Mapping[str, Json], *, approve: bool) -> Json:
+        """By the code that the person was given, or by the number in the list. Guessing codes is counted."""
+        given, now = str(arguments.get("code", "")).strip(), self._clock.now()
+        role: Literal["admin", "member"] = "admin" if arguments.get("admin") else "member"
+        if approve and role == "admin" and ":" in given:
+            return await self._make_admin(given, to_timestamp(now))
+        code = normalised(given)
+        at, hour_ago = to_timestamp(now), to_timestamp(now - timedelta(hours=1))
+
+        def work(conn: Connection) -> pairings.Pairing | None:
+            """None: there is none. Raises _Locked."""
+            if _is_number(code):
+                hashed = pairings.hash_of(conn, int(code), at)
+            else:
+                if pairings.wrong_codes_since(conn, hour_ago) >= WRONG_TRIES:
+                    raise _Locked
+                hashed = digest(code)
+            ending: Literal["approved", "denied"] = "approved" if approve else "denied"
+            ended = pairings.end(conn, hashed, ending=ending, by="operator", now=at) if hashed else None
+            if ended is None:
+                if not _is_number(code):
+                    pairings.note_wrong_code(conn, by="operator", at=at)
+            elif approve:
+                grants.give(conn, self._grant(ended.subject, at, role))
+                text = self._phrase("paired_admin" if role == "admin" else "paired", ended.language)
+                pairings.tell(conn, ended, text, at=at)
+            return ended
+
+        try:
+            found = await self._database.write(work)
+        except _Locked:
+            raise Refusal(
+                "too many wrong codes were tried",
+                fix="wait an hour, or choose by number: `tieline pair list` shows who waits",
+            ) from None
+        if found is None:
+            raise Refusal(
+                f"there is no open pairing with the code {code}",
+                fix="codes are good for 10 minutes and for one use; `tieline pair list` shows who waits",
+            )
+        if approve:
+            self._callbacks.granted(self._grant(found.subject, at, role))
+            self._callbacks.deliver(ConversationKey.parse(found.conversation))
+        return {"person": found.subject, "display": found.display, "role": role, **await self._admins()}
+
+    async def _make_admin(self, person: str, at: int) -> Json:
+        """Somebody who was let in before. Raises Refusal for anybody else: a slip of the pen is no admin."""
+        grant = self._grant(person, at, "admin")
+
+        def work(conn: Connection) -> bool:
+            known = {one.subject for one in grants.all_grants(conn) if one.kind == "person" and not one.place}
+            if person in known:
+                grants.give(conn, grant)
+            return person in known
+
+        if not await self._database.write(work):
+            raise Refusal(
+                f"{person} has not been let in",
+                fix="give the code that they were told, or the number that `tieline pair list` shows",
+            )
+        self._callbacks.granted(grant)
+        return {"person": person, "display": "", "role": "admin", **await self._admins()}
+
+    async def _admins(self) -> dict[str, Json]:
+        """Whether any chat platform knows an admin of the whole bot."""
+        given = await self._database.read(grants.all_grants)
+        is_given = any(one.role in ("admin", "owner") and not one.place for one in given)
+        return {"has_admin": is_given or bool(self._configured_admins())}
+
+    def _grant(self, subject: str, at: int, role: Literal["admin", "member"]) -> Grant:
+        return Grant(subject=subject, kind="person", role=role, granted_by="operator", at=at)
+
+    async def export(self, arguments: Mapping[str, Json]) -> Json:
+        """A session's transcript as JSON lines; of the current session where none is named."""
+        conversation, wanted = ConversationId(str(arguments.get("conversation", ""))), arguments.get("session")
+
+        def read(conn: Connection) -> list[str]:
+            session = _named(conn, conversation, str(wanted)) if wanted else _latest(conn, conversation)
+            return list(session_export.exported(conn, session))
+
+        return {"lines": await self._database.read(read)}
+
+    async def audit(self, arguments: Mapping[str, Json]) -> Json:
+        """The last tool calls as JSON lines, oldest first; of one conversation where it is named."""
+        named, most = arguments.get("conversation"), int(arguments.get("most") or 100)
+        conversation = ConversationId(str(named)) if named else None
+
+        def read(conn: Connection) -> Sequence[audit_rows.Record]:
+            rows = audit_rows.newest(conn, conversation=conversation, most=most)
+            if not rows and conversation is not None:
+                _latest(conn, conversation)  # a name that nobody bears is told
+            return rows
+
+        found = await self._database.read(read)
+        lines = [
+            json.dumps({**asdict(record), "at": from_timestamp(record.at).isoformat()}, ensure_ascii=False) + "\n"
+            for record in reversed(found)
+        ]
+        return {"lines": lines}
+
+    async def misses(self, arguments: Mapping[str, Json]) -> Json:
+        """Searches of the memory that found nothing in the last `days`, newest first."""
+        days, most = int(arguments.get("days") or 7), int(arguments.get("most") or 100)
+        since = int((self._clock.now() - timedelta(days=days)).timestamp())
+        found = await self._database.read(lambda conn: misses.since(conn, since, most=most))
+        return [
+            {
+                "at": datetime.fromtimestamp(miss.ts, UTC).isoformat(),
+                "conversation": miss.conversation,
+                "query": miss.query,
+                "strategy": miss.strategy,
+                "error": miss.error,
+            }
+            for miss in found
+        ]
+
+    async def backup(self, arguments: Mapping[str, Json]) -> Json:
+        """A copy of the database as it is now, while it is in use."""
+        named = arguments.get("path")
+        if named:
+            path = Path(str(named))
+        else:
+            path = self._home / "backups" / f"tieline-{self._clock.now():%Y%m%d-%H%M%S}.db"
+            path.parent.mkdir(exist_ok=True, mode=0o700)
+        if not path.is_absolute():
+            raise Refusal(f"{path} is no full path", fix="name the file with its whole path")
+        try:
+            size = await backup.back_up(self._database, path)
+        except StorageError as error:
+            raise Refusal(str(error)) from error
+        return {"path": str(path), "bytes": size}
+
+
+def _is_number(code: str) -> bool:
+    """The number of a request; codes are longer."""
+    return code.isdecimal() and len(code) < LENGTH
+
+
+def _named(conn: Connection, conversation: ConversationId, prefix: str) -> SessionId:
+    """The one session whose id begins so. Raises Refusal."""
+    found = store.by_prefix(conn, conversation, prefix)
+    if len(found) == 1:
+        return found[0].id
+    if found:
+        raise Refusal(f"several sessions of {conversation} begin with {prefix!r}", fix="give more of the id")
+    newest = ", ".join(session.id[:8] for session in store.sessions_of(conn, conversation, most=10))
+    raise Refusal(f"{conversation} has no session {prefix!r}", fix=f"its newest sessions: {newest or 'none yet'}")
+
+
+def _latest(conn: Connection, conversation: ConversationId) -> SessionId:
+    """The current session, else the one used last. Raises Refusal."""
+    current = store.current(conn, conversation)
+    if current is not None:
+        return current
+    if found := store.sessions_of(conn, conversation, most=1):
+        return found[0].id
+    known = [str(key) for key in conversation_rows.all_keys(conn, most=SHOWN + 1)]
+    shown = ", ".join(known[:SHOWN]) + ("…" if len(known) > SHOWN else "")
+    raise Refusal(f"there is nothing of {conversation!r}", fix=f"conversations: {shown or 'none yet'}")

@@ -1,0 +1,193 @@
+"""Ports between packages: a few lines each, handed out as callables by `gateway.composition`."""
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from sqlalchemy import Connection
+
+from agent.between_turns import BetweenTurns
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId
+from agent.core.outbox import Answer, Question
+from agent.memory.audience import Places
+from agent.providers.calling import Models
+from agent.providers.known_models import USEFUL_WINDOW
+from agent.providers.registry import Registry as Providers
+from gateway.access.book import AccessBook
+from gateway.channels.adapter import Adapter
+from gateway.channels.keys import ConversationKey
+from gateway.config.live import Live
+from gateway.config.settings import Settings
+from gateway.conversations.audiences import places_of
+from gateway.conversations.choices import Configured, Held, configured_only
+from gateway.conversations.choices import held as held_by
+from gateway.conversations.registry import Registry as Conversations
+from gateway.delivery.delivery import Delivery
+from gateway.dispatch.local import LocalDispatcher
+from gateway.running.accounts import Accounts
+from gateway.running.agents import AgentFactory
+from gateway.running.alerts import DEAF_AFTER_S, Alerts
+from gateway.running.chosen import PARENT_SETTING, Chosen
+from gateway.running.model_health import ModelHealth
+from gateway.telemetry.trouble import Troubles
+
+_log = logging.getLogger("tieline.gateway")
+
+
+def held(live: Live, chosen: Chosen, conn: Connection, key: ConversationKey) -> Held:
+    """What holds for the place; without persistence only what the configuration says (Z-68)."""
+    channels = live.settings.channels
+    configured = next((Configured(provider=one.provider, locked=one.provider_locked) for one in channels
+                       if one.channel_type == key.channel_type), Configured())  # fmt: skip
+    if not live.settings.session.provider_persistence:
+        return configured_only(configured)
+    return held_by(conn, key, chosen.around(key), configured)
+
+
+def opened(mount: Callable[[Adapter], None], delivery: Delivery, adapter: Adapter) -> None:
+    """Its routes are served, and what waited for the account is sent."""
+    mount(adapter)
+    delivery.look_again()
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """What delivery tells the owner; the alerts are built after it."""
+
+    alerts: Callable[[], Alerts]
+    troubles: Troubles
+
+    def dead(self, key: ConversationKey, outbox_id: int, reason: str) -> None:
+        self.alerts().undeliverable(key, outbox_id, reason)
+
+    def gone(self, key: ConversationKey, reason: str) -> None:
+        self.alerts().gone(key, reason)
+
+    def login_refused(self, channel_type: str, reason: str) -> None:
+        fix = "look at its token and its rights; it is tried again each minute, and `tieline doctor` tells more"
+        self.troubles.report("delivery", channel_type, f"the login is refused: {reason}", fix=fix, blocking=True)
+        self.alerts().tell("owner_mute", {"channel": channel_type})
+
+    def login_accepted(self, channel_type: str) -> None:
+        self.troubles.over("delivery", channel_type)
+
+
+def places(live: Live, chosen: Chosen, conversation: ConversationId) -> Places:
+    """Who shares what is remembered there."""
+    key = ConversationKey.parse(conversation)
+    parts = next((one.place_parts for one in live.settings.channels if one.type == key.platform), None)
+    return places_of(key, chosen.of(PARENT_SETTING, conversation), parts)
+
+
+def reachable(accounts: Accounts, delivery: Delivery, conversation: ConversationId) -> bool:
+    """Whether what is said there can be sent, as far as the account's login goes."""
+    name = ConversationKey.parse(conversation).channel_type
+    return not (accounts.is_refused(name) or delivery.is_refused(name))
+
+
+def stop(
+    conversations: Conversations,
+    is_meant: Callable[[ConversationId, datetime], bool],
+    conversation: ConversationId,
+    reason: str,
+    said_at: datetime,
+) -> bool:
+    """End the run of that conversation, if it was meant when the word came."""
+    return is_meant(conversation, said_at) and conversations.stop(conversation, reason)
+
+
+def stop_within(
+    conversations: Conversations,
+    is_meant: Callable[[ConversationId, datetime], bool],
+    place: ConversationId,
+    reason: str,
+    said_at: datetime,
+) -> bool:
+    """The same in the topics and threads of a place: a Slack command cannot be given in one."""
+    return conversations.stop_within(place, reason, lambda key: is_meant(key, said_at))
+
+
+def wake_for_person(
+    agent_factory: AgentFactory, dispatcher: LocalDispatcher, conversation: ConversationId, row: int | None = None
+) -> None:
+    """Somebody has written there: what a goal does by itself gives way (SPEC §10.3)."""
+    agent_factory.give_way(conversation)
+    dispatcher.wake(conversation, row)
+
+
+async def ask(delivery: Delivery, key: ConversationKey, question: Question, language: str) -> Answer:
+    channel = await delivery.reachable(key, question.timeout_s)
+    return await delivery.questions.ask(channel, question, language) if channel is not None else Answer(None)
+
+
+def owners(live: Live, book: AccessBook) -> Sequence[str]:
+    return (*live.settings.access.admins, *book.owners)
+
+
+def providers_changed(live: Live, providers: Providers, health: ModelHealth, models: Models, fresh: Settings) -> None:
+    llm = fresh.llm
+    before = [providers.get(name) for name in providers.names]
+    routing = {str(tier): name for tier, name in llm.routing.items()}
+    providers.reload(live.provider_settings(), failover=llm.failover, aliases=llm.aliases, routing=routing)
+    health.reloaded(before, models)
+
+
+def switched_off(settings: Settings) -> Collection[str]:
+    """The features that commands belong to (`Command.feature`) and that the configuration switches off."""
+    memory = settings.memory
+    on = {
+        "memory.graph": memory.graph.enabled,
+        "memory.focus": memory.focus.enabled,
+        "memory.sidequest": memory.sidequest.enabled,
+        "memory.style": memory.style.enabled,
+        "skills": settings.skills.enabled,
+        "plans": settings.plans.enabled,
+        "agent.goal": settings.agent.goal.enabled,
+        "scheduler": settings.scheduler.enabled,
+    }
+    return {name for name, is_on in on.items() if not is_on}
+
+
+def model_window(troubles: Troubles, provider: str, model: str, tokens: int) -> None:
+    """A window became known: one that is too small to be of much use is worth a word."""
+    subject = f"{provider}/{model}"
+    if tokens >= USEFUL_WINDOW:
+        troubles.over("window", subject)
+        return
+    text = f"holds {tokens:,} tokens; below {USEFUL_WINDOW:,} little is left beside instructions and tools"
+    fix = "start its server with a larger context (-c, --max-model-len, num_ctx), or choose another model"
+    _log.warning("the window of %s %s; %s", subject, text, fix)
+    troubles.report("window", subject, text, fix=fix)
+
+
+def mcp_health(
+    troubles: Troubles, alerts: Alerts, clock: Clock, name: str, trouble: str | None, *, added: bool = False
+) -> None:
+    """`added`: in a chat, and left out or removed; else it is in the configuration.
+
+    The owners are told of one that stays away: one that is started anew is back within seconds.
+    """
+    subject = f"mcp:{name}"
+    if trouble is None:
+        troubles.over("mcp", name)
+        alerts.outage_over(subject, None if added else "owner_mcp_back", {"server": name})
+        return
+    fix = f"look at its [[mcp.servers]] entry and at logs/mcp-{name}.log in the data directory; it is tried again"
+    if added:
+        fix = f"in a chat: `/mcp remove {name}`, then `/mcp add {name}` with its address anew"
+    troubles.report("mcp", name, trouble, fix=fix)
+    since = next(one.since for one in troubles.open if (one.kind, one.subject) == ("mcp", name))
+    if (clock.now() - since).total_seconds() >= DEAF_AFTER_S:
+        alerts.outage(subject, "owner_mcp_lost", {"server": name, "detail": trouble.rstrip(".")})
+
+
+def forgotten(background: BetweenTurns, conversations: Conversations, conversation: ConversationId) -> None:
+    """Words are gone from the store: who is awake there is put to sleep when it is free, with all that it had read.
+
+    Nobody waits for that, least of all the command that forgets: two of them would wait for each other.
+    """
+    if conversation in conversations.awake:
+        background.start(partial(conversations.forget, conversation))

@@ -1,0 +1,275 @@
+"""What people and agents may do with schedules: set, look, change, remove. All is checked before it is stored."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId
+from agent.storage.database import Database
+from agent.storage.timestamps import to_timestamp
+from gateway.scheduler import ledger, people, store
+from gateway.scheduler.checking import check_right, check_room, checked_first, first_moment
+from gateway.scheduler.firing import Done, FiringDeps, advance, start
+from gateway.scheduler.ledger import Cost, Entry
+from gateway.scheduler.misfires import Misfire
+from gateway.scheduler.mistakes import Mistake
+from gateway.scheduler.occurrences import Occurrence
+from gateway.scheduler.people import Zone
+from gateway.scheduler.rezoning import move
+from gateway.scheduler.schedule import Creator, Plan, Schedule
+from gateway.scheduler.settings import SchedulerSettings
+from gateway.scheduler.zones import zone_named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """One schedule, what it did last (newest first), and what that cost."""
+
+    schedule: Schedule
+    runs: tuple[Entry, ...]
+    cost: Cost
+
+
+class ScheduleService:
+    """`changed` wakes the runner; `deliver` and `work` tell of committed rows; `serves` knows the accounts."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        deps: Callable[[], FiringDeps],
+        changed: Callable[[], None],
+        deliver: Callable[[ConversationId], None],
+        work: Callable[[ConversationId], None],
+        serves: Callable[[ConversationId], bool],
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._deps = deps
+        self._changed = changed
+        self._deliver = deliver
+        self._work = work
+        self._serves = serves
+
+    @property
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    @property
+    def settings(self) -> SchedulerSettings:
+        return self._deps().settings
+
+    # -- zones
+
+    async def zone_of(self, person: str | None, told: str | None) -> Zone:
+        """Where the person lives: by their own word, else the platform's (`told`), else as configured."""
+        assumed = self.settings.zone
+        return await self._database.read(lambda conn: people.zone_of(conn, person, told, assumed=assumed))
+
+    async def asks_for_zone(self, person: str) -> bool:
+        """Whether to ask them now: once, as long as they do not tell."""
+        at = to_timestamp(self.now)
+        return await self._database.write(lambda conn: people.note_asked(conn, person, at=at))
+
+    async def set_zone(self, person: str, zone: str) -> tuple[Schedule, ...]:
+        """They live there now; what they asked for by their own wall clock follows. Gives what was moved."""
+        zone_named(zone)
+        now = self.now
+        moved = await self._database.write(lambda conn: move(conn, person, zone, now))
+        self._changed()
+        return moved
+
+    async def forget_zone(self, person: str) -> None:
+        """They no longer say; schedules stay where they are."""
+        await self._database.write(lambda conn: people.forget_zone(conn, person))
+
+    # -- setting
+
+    async def add(
+        self,
+        conversation: ConversationId,
+        creator: Creator,
+        plan: Plan,
+        *,
+        name: str | None = None,
+        origin: str | None = None,
+    ) -> Schedule:
+        """Set it; one of the same name in that conversation is replaced, and is the creator's from then on.
+
+        Raises Mistake, also where the creator may not change the one that is there.
+        `origin` names the message that asks: when it comes a second time, what it set the first time is given.
+        """
+        now = self.now
+        first = self._checked(conversation, plan, name, creator, now)
+
+        def work(conn: Connection) -> Schedule:
+            if origin is not None and (known := store.by_origin(conn, origin)) is not None:
+                return known
+            if name is not None and (known := store.by_name(conn, conversation, name)) is not None:
+                check_right(known, creator)
+                store.rewrite(conn, known.id, plan, first, at=to_timestamp(now), creator=creator)
+                return _again(conn, known.id)
+            check_room(store.counts(conn, conversation, creator.person), self.settings)
+            added = store.add(
+                conn,
+                conversation=conversation,
+                name=name,
+                origin=origin,
+                creator=creator,
+                plan=plan,
+                due=first,
+                at=to_timestamp(now),
+            )
+            if added is None:  # another process was quicker
+                raise Mistake("schedule_taken", name=name or "")
+            return added
+
+        added = await self._database.write(work)
+        self._changed()
+        return added
+
+    async def edit(self, conversation: ConversationId, id: int, plan: Plan, *, by: Creator) -> Schedule:
+        """Give it another plan; it starts afresh and active. Raises Mistake."""
+        now = self.now
+        first = self._checked(conversation, plan, None, by, now)
+
+        def work(conn: Connection) -> Schedule:
+            store.rewrite(conn, _there(conn, conversation, id).id, plan, first, at=to_timestamp(now))
+            return _again(conn, id)
+
+        edited = await self._database.write(work)
+        self._changed()
+        return edited
+
+    # -- looking
+
+    async def all_of(self, conversation: ConversationId) -> tuple[Schedule, ...]:
+        return await self._database.read(lambda conn: store.of_conversation(conn, conversation))
+
+    async def find(self, conversation: ConversationId, wanted: str) -> Schedule:
+        """By its number, with or without #, or by its name. Raises Mistake."""
+
+        def work(conn: Connection) -> Schedule | None:
+            number = wanted.strip().removeprefix("#")
+            found = store.by_id(conn, int(number)) if number.isdecimal() and len(number) < 18 else None
+            return found or store.by_name(conn, conversation, wanted.strip())
+
+        found = await self._database.read(work)
+        if found is None or found.conversation != conversation or found.state == "ended":
+            raise Mistake("schedule_unknown", wanted=wanted[:40])
+        return found
+
+    async def detail(self, schedule: Schedule) -> Detail:
+        runs, cost = await self._database.read(
+            lambda conn: (ledger.recent(conn, schedule.id), ledger.cost(conn, schedule.id))
+        )
+        return Detail(schedule=schedule, runs=runs, cost=cost)
+
+    # -- changing
+
+    async def pause(self, conversation: ConversationId, id: int) -> Schedule:
+        """It does not happen until it is resumed."""
+
+        def work(conn: Connection, now: datetime) -> None:
+            store.turn_off(conn, _there(conn, conversation, id).id, "paused", None, at=to_timestamp(now))
+
+        return await self._change(id, work)
+
+    async def resume(self, conversation: ConversationId, id: int) -> Schedule:
+        """It goes on with its next moment; what passed meanwhile is not made up for. Raises Mistake if none is left."""
+
+        def work(conn: Connection, now: datetime) -> None:
+            schedule = _there(conn, conversation, id)
+            store.rewrite(conn, id, schedule.plan, first_moment(schedule.plan, now), at=to_timestamp(now))
+
+        return await self._change(id, work)
+
+    async def set_misfire(self, conversation: ConversationId, id: int, misfire: Misfire) -> Schedule:
+        """What becomes of its missed moments; it stays as it is otherwise, on or off."""
+
+        def work(conn: Connection, now: datetime) -> None:
+            store.set_misfire(conn, _there(conn, conversation, id).id, misfire, at=to_timestamp(now))
+
+        return await self._change(id, work)
+
+    async def skip(self, conversation: ConversationId, id: int) -> Schedule:
+        """Leave out its next moment. Raises Mistake where there is none after it."""
+
+        def work(conn: Connection, now: datetime) -> None:
+            schedule = _there(conn, conversation, id)
+            if not schedule.recurs or schedule.due is None:
+                raise Mistake("schedule_no_skip", id=id)
+            due = schedule.due
+            ledger.note(
+                conn, schedule, key=due.key, due_at=to_timestamp(due.at), outcome="skipped", at=to_timestamp(now)
+            )
+            advance(conn, schedule, after=max(now, due.at), now=now)
+
+        return await self._change(id, work)
+
+    async def run_now(self, conversation: ConversationId, id: int, origin: str) -> Schedule:
+        """One run at once, besides those that are planned; one for each `origin`."""
+        done = Done()
+
+        def work(conn: Connection, now: datetime) -> None:
+            done.clear()
+            schedule = _there(conn, conversation, id)
+            start(conn, schedule, key=f"now:{origin}", at=now, now=now, around=self._deps(), done=done)
+
+        schedule = await self._change(id, work)
+        for key in done.deliver:
+            self._deliver(key)
+        for key in done.work:
+            self._work(key)
+        return schedule
+
+    async def remove(self, conversation: ConversationId, id: int, *, by: Creator) -> Schedule:
+        """Gone for good; its ledger stays. Raises Mistake where it is not theirs to remove."""
+
+        def work(conn: Connection) -> Schedule:
+            schedule = _there(conn, conversation, id)
+            check_right(schedule, by)
+            store.remove(conn, id)
+            return schedule
+
+        return await self._database.write(work)
+
+    async def _change(self, id: int, work: Callable[[Connection, datetime], None]) -> Schedule:
+        now = self.now
+
+        def change(conn: Connection) -> Schedule:
+            work(conn, now)
+            return _again(conn, id)
+
+        changed = await self._database.write(change)
+        self._changed()
+        return changed
+
+    # -- checks
+
+    def _checked(
+        self, conversation: ConversationId, plan: Plan, name: str | None, by: Creator, now: datetime
+    ) -> Occurrence:
+        """Its first moment. Raises Mistake."""
+        if not self.settings.enabled:
+            raise Mistake("scheduler_off")
+        if not self._serves(conversation):
+            raise Mistake("schedule_no_place")
+        return checked_first(plan, name, by, now, self.settings)
+
+
+def _there(conn: Connection, conversation: ConversationId, id: int) -> Schedule:
+    schedule = store.by_id(conn, id)
+    if schedule is None or schedule.conversation != conversation or schedule.state == "ended":
+        raise Mistake("schedule_unknown", wanted=f"#{id}")
+    return schedule
+
+
+def _again(conn: Connection, id: int) -> Schedule:
+    schedule = store.by_id(conn, id)
+    assert schedule is not None
+    return schedule

@@ -1,0 +1,159 @@
+"""Everything that runs once the database is open; `gateway.composition` makes it, `gateway.app` keeps it alive."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import anyio
+from anyio.abc import TaskGroup
+
+from agent.between_turns import BetweenTurns
+from agent.goals.service import GoalService
+from agent.ledger.ledger import Ledger
+from agent.memory.eviction import Sweep
+from agent.memory.memory import Memory
+from agent.plans import stranded
+from agent.plans.service import PlanService
+from agent.providers.known_models import KnownModels
+from agent.providers.registry import Registry as Providers
+from agent.skills.learning import Learning
+from agent.skills.reloading import Skills
+from agent.storage.database import Database
+from agent.storage.errors import StorageError
+from agent.tools.approvals import REAP_EVERY_S, Approvals
+from agent.tools.mcp.servers import Servers
+from agent.turn.backlog import Backlog
+from agent.turn.tokenizer import Tokenizer
+from gateway.commands.plan_buttons import plan_buttons
+from gateway.conversations.registry import Registry as Conversations
+from gateway.delivery.delivery import Delivery
+from gateway.dispatch.local import LocalDispatcher
+from gateway.operations.operations import Operations
+from gateway.phrases.catalogue import Catalogue
+from gateway.router.router import Router
+from gateway.running.accounts import Accounts, Gateway
+from gateway.running.alerts import Alerts
+from gateway.running.goals import goal_buttons
+from gateway.running.loops import Loops
+from gateway.running.overview import OverviewService
+from gateway.running.upkeep import Upkeep
+from gateway.scheduler.runner import Runner
+from gateway.storage import preferences
+
+_log = logging.getLogger("tieline.gateway")
+
+DELIVER_WITHIN_S = 5.0  # at the end, for what was committed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The parts that the process speaks to."""
+
+    database: Database
+    keep_owning: Callable[[], Awaitable[None]]  # raises DatabaseHeld when another process owns the database
+    accounts: Accounts
+    gateway: Gateway  # what the accounts are given
+    router: Router
+    delivery: Delivery
+    dispatcher: LocalDispatcher
+    conversations: Conversations
+    ledger: Ledger
+    memory: Memory
+    learning: Learning
+    skills: Skills
+    backlog: Backlog
+    approvals: Approvals
+    providers: Providers
+    known_models: KnownModels
+    operations: Operations
+    overview: OverviewService
+    schedules: Runner
+    goals: GoalService
+    plans: PlanService
+    upkeep: Upkeep
+    sweep: Sweep
+    alerts: Alerts
+    phrase: Catalogue
+    tokenizer: Tokenizer
+    background: BetweenTurns
+    servers: Servers
+    loops: Loops
+
+    async def run(self, tasks: TaskGroup) -> None:
+        """Start everything but the accounts."""
+        await self.goals.reconcile_orphans(self.phrase, goal_buttons(self.phrase))  # before anything could wake them
+        await stranded.reconcile(self.plans, self.phrase, plan_buttons(self.phrase))
+        tasks.start_soon(self.delivery.run)
+        tasks.start_soon(self.dispatcher.run)
+        for name, loop in (
+            ("conversations", self.conversations.run),
+            ("schedules", self.schedules.run),
+            ("upkeep", self.upkeep.run),
+            ("memory sweep", self.sweep.run),
+            ("alerts", self.alerts.run),
+            ("ledger", self.ledger.run),
+            ("approvals", self._reap),
+            ("work between turns", self.background.run),
+            ("memory misses", self.memory.misses.run),
+            ("skill learning", self.learning.run),
+            ("skills", self.skills.run),
+            ("older messages", self.backlog.run),
+            ("mcp", self.servers.run),
+        ):
+            tasks.start_soon(self.loops.keep, name, loop)
+
+    async def ingest(self, tasks: TaskGroup) -> None:
+        """Take in what the accounts hear; open those that are not open yet."""
+        await self.approvals.recover()
+        await self.accounts.serve(self.gateway, tasks)
+
+    async def warm_up(self) -> None:
+        """Libraries that turns need, in the background: the providers' when expected, the tokenizer's 40 MB by need."""
+        await self.accounts.wait_open()
+        await self._expect_chosen()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.loops.keep, "providers", self.providers.run)
+            tasks.start_soon(self.loops.keep, "known models", self.known_models.run)
+            await self.tokenizer.wait_needed()
+            await self.tokenizer.warm_up()
+
+    async def _expect_chosen(self) -> None:
+        """Providers that chats chose before the start are loaded before anybody there writes."""
+        try:
+            chosen = await self.database.read(preferences.providers)
+        except StorageError as error:
+            _log.warning("which providers were chosen cannot be read, they are loaded when called: %s", error)
+            return
+        for name in chosen:
+            if name in self.providers:
+                self.providers.expect(self.providers.get(name))
+
+    async def _reap(self) -> None:
+        """End what nobody answered in time."""
+        while True:
+            try:
+                await self.approvals.reap()
+            except StorageError as error:
+                _log.warning("what waits for approval cannot be looked at: %s", error)
+            await anyio.sleep(REAP_EVERY_S)
+
+    async def drain(self, within_s: float) -> None:
+        """Take nothing in, let running turns end, send what they said; the rest waits for the next start (G-27)."""
+        self.accounts.stop_taking_in()
+        self.approvals.close()
+        self.plans.close()
+        await self.dispatcher.drain(within_s)
+        await self.delivery.drain(DELIVER_WITHIN_S)
+
+    async def aclose(self) -> None:
+        with anyio.CancelScope(shield=True):
+            await self.accounts.aclose()
+            await self.conversations.aclose()
+            await self.providers.aclose()
+            await self.known_models.flush()
+            await self.ledger.aclose()
+            await self.memory.misses.flush()
+            await self.memory.uses.flush()
+            await self.learning.flush()
+            await self.database.aclose()
+            self.delivery.close()

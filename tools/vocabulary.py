@@ -1,0 +1,83 @@
+"""Holds the names of the code to the field's words: `docs/glossary.md` has the terms that take their place.
+
+`python -m tools.vocabulary` fails when a name of the private vocabulary comes back, and when the prose of code, phrases
+and documentation holds more of its words than `IN_PROSE_AT_MOST`, which may only fall.
+"""
+
+import io
+import re
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+LAYERS = ("agent", "gateway", "adapters", "tools")
+TEXTS = ("docs/*.md", "gateway/phrases/*.toml", "config/*.toml", "README.md", "CONTRIBUTING.md", "SECURITY.md")
+IN_PROSE_AT_MOST = 31  # what platforms, stored kinds and one version of hooks still say is most of it
+
+# Names that stood for something else, and are not used for it again.
+NAMES = frozenset(
+    {
+        "house", "House", "HouseTrouble", "Surroundings", "desk", "Desk", "MemoryDesk", "Waking", "Awake",
+        "take_in", "take_up", "put_off", "put_down", "call_off", "Said", "Pressed", "Say", "whisper", "Hands",
+        "Bell", "Rest", "Lane", "Lanes", "Hot", "Hearing", "to_us", "from_us", "SteadyDatabase", "last_joint",
+        "Pulse", "Vitals", "Patience", "Traces", "rung", "Rung", "Standing", "Freed", "Load", "Fold", "Folded",
+        "splice", "Trimmer", "Compactor", "through_the_gate", "gave_way", "gives_way", "unheard", "set_aside",
+        "Errand", "errand", "errands", "Crew", "Fleet", "Purse", "Purses", "Bill", "standing_in", "stood_in",
+        "ProviderStoodIn", "SealedHistories", "carrier", "Misfits", "Strangers", "Bystanders", "Letters",
+        "Letter", "Shelf", "Talk", "Rooms", "passing", "Pen", "TellOwner", "tell_owner",
+    }
+)  # fmt: skip
+# A file and a name that it has for a reason.
+HONEST: frozenset[tuple[str, str]] = frozenset()
+PROSE = re.compile(
+    r"\b(?:(?:the|this|our) houses?|of a house|house's|house rules?|storeys?|desks?|errands?|purses?|whisper(?:s|ed)?"
+    r"|misfits?|bystanders?|rungs?|bells? (?:rings|rang)|crews?|fleets?)\b",
+    re.IGNORECASE,
+)
+
+
+def names(source: str) -> Iterator[tuple[int, str]]:
+    """The line and text of each name in Python code."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.NAME:
+            yield token.start[0], token.string
+
+
+def prose(source: str) -> Iterator[str]:
+    """The comments and strings of Python code."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type in (tokenize.STRING, tokenize.COMMENT):
+            yield token.string
+
+
+def private_names(path: Path, root: Path = ROOT) -> list[str]:
+    """One line for each name of the private vocabulary in a file."""
+    where = path.relative_to(root).as_posix()
+    found = ((line, name) for line, name in names(path.read_text()) if name in NAMES)
+    return [f"{where}:{line}: {name}" for line, name in found if (where, name) not in HONEST]
+
+
+def private_words(texts: Iterable[str]) -> Counter[str]:
+    """How often each word of the private vocabulary stands in these texts."""
+    return Counter(match.lower() for text in texts for match in PROSE.findall(text))
+
+
+def main() -> int:
+    """Print what is left of the private vocabulary; 1 if a name is, or more words than allowed."""
+    files = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py")) if path != Path(__file__)]
+    mistakes = [line for path in files for line in private_names(path)]
+    texts = [text for path in files for text in prose(path.read_text())]
+    texts += [path.read_text() for pattern in TEXTS for path in sorted(ROOT.glob(pattern))]
+    words = private_words(texts)
+    for line in mistakes:
+        print(f"{line}: see docs/glossary.md for the word to use")
+    if words.total() > IN_PROSE_AT_MOST:
+        print(f"{words.total()} private words in prose, {IN_PROSE_AT_MOST} at most: {dict(words.most_common(8))}")
+    return 1 if mistakes or words.total() > IN_PROSE_AT_MOST else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
