@@ -131,7 +131,7 @@ async def test_a_hook_at_the_start_of_an_iteration_ends_the_turn(sqlite_database
     count = 'echo x >> count; [ "$(wc -l < count)" -lt 2 ]'  # the first is fine, the second is not
     world = working(sqlite_database, tmp_path, hook("on_turn_start", count))
     (said,) = await world.say("hi")
-    assert said == "A rule of this house stopped me here."
+    assert said == "A rule of the gateway stopped me here."
     provider = world.slot.current()
     assert isinstance(provider, ScriptedProvider)
     assert len(provider.requests) == 1, "it is asked before each request"

@@ -147,7 +147,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "adapters/web/chat_sessions.py Rooms._entry": (".read", NO_BODY),
     "adapters/web/routes.py Routes._upload": (".stream", DOORWAY),
     "adapters/web/routes.py _body": (".body", DOORWAY),
-    "adapters/web/attachment_store.py Shelf._note": (".read", NO_BODY),
+    "adapters/web/attachment_store.py AttachmentStore._note": (".read", NO_BODY),
 }  # fmt: skip
 
 

@@ -224,12 +224,12 @@ REGISTER: dict[str, tuple[str, str]] = {
     "adapters/web/names.py write_name": (".mkdir .replace os.fdopen os.open", WEB),
     "adapters/web/journal.py _rewrite": (".replace os.fdopen os.open", WEB),
     "adapters/web/chat_sessions.py Rooms._names": (".glob", WEB),
-    "adapters/web/attachment_store.py Shelf.take": (f".open {WHOLE_OR_NOTHING}", WEB),
-    "adapters/web/attachment_store.py Shelf.keep.copy": ("shutil.copyfile", WEB),
-    "adapters/web/attachment_store.py Shelf.find.look": (".read_bytes", WEB),
-    "adapters/web/attachment_store.py Shelf._new": (".mkdir os.open", WEB),
-    "adapters/web/attachment_store.py Shelf._note": (".open .touch .write_text", WEB),
-    "adapters/web/attachment_store.py Shelf._make_room": (".iterdir .unlink .unlink", WEB),
+    "adapters/web/attachment_store.py AttachmentStore.take": (f".open {WHOLE_OR_NOTHING}", WEB),
+    "adapters/web/attachment_store.py AttachmentStore.keep.copy": ("shutil.copyfile", WEB),
+    "adapters/web/attachment_store.py AttachmentStore.find.look": (".read_bytes", WEB),
+    "adapters/web/attachment_store.py AttachmentStore._new": (".mkdir os.open", WEB),
+    "adapters/web/attachment_store.py AttachmentStore._note": (".open .touch .write_text", WEB),
+    "adapters/web/attachment_store.py AttachmentStore._make_room": (".iterdir .unlink .unlink", WEB),
 }
 
 

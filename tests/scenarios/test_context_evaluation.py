@@ -97,7 +97,7 @@ async def test_at_shipped_defaults_the_rungs_are_climbed_in_a_large_window_too()
 
 @pytest.mark.requirement("Z-29", "Z-50")
 @pytest.mark.parametrize(
-    ("name", "window", "rungs"),
+    ("name", "window", "stages"),
     [
         ("correspondence-1", 32_000, {"microcompact_ran", "high", "hard", "digest"}),
         ("correspondence-2", 128_000, {"microcompact_ran", "high", "hard", "digest"}),
