@@ -103,7 +103,7 @@ def _slash_commands(commands: Sequence[CommandSpec], slash_command: str) -> Iter
     if len(shown) >= _MOST_COMMANDS:
         raise ValueError(f"Slack takes {_MOST_COMMANDS} commands of an app, and these are {len(shown) + 1}")
     hint = " | ".join(["help", "help all", "a command such as status", "or what you want to say"])
-    yield _slash_command(slash_command, "ChatHandlers to the assistant, or give it a command", hint)
+    yield _slash_command(slash_command, "Talk to the assistant, or give it a command", hint)
     for command in shown:
         yield _slash_command(native_name(command.name, slash_command), command.description, command.options)
 

@@ -196,7 +196,7 @@ def skill_text(name: str, trigger: DraftTrigger) -> str:
         "## Approach",
         "",
         *approach,
-        "3. OutgoingMessage what was done and what is left open.",
+        "3. Say what was done and what is left open.",
         "",
     ]
     return "\n".join(lines)

@@ -31,7 +31,7 @@ PSEUDO_TOOLS: Mapping[str, ToolSpec] = {
     spec.name: spec
     for spec in (
         _spec(FINAL_ANSWER, "Give the final answer and end the task.", "message", "The answer, in Markdown."),
-        _spec(FAIL, "OutgoingMessage that the task cannot be done and end it.", "reason", "Why, in one sentence."),
+        _spec(FAIL, "Say that the task cannot be done and end it.", "reason", "Why, in one sentence."),
         _spec(ASK_USER, "Ask the person a question and wait for the reply.", "question", "One clear question."),
     )
 }

@@ -48,7 +48,7 @@ MISSES_OF = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewService:
-    """Implements `gateway.web.overview.Desk`."""
+    """Implements `gateway.web.overview.OverviewSource`."""
 
     database: Database
     clock: Clock

@@ -63,7 +63,7 @@ async def test_dumps_are_for_admins_and_hold_the_requests(world: World) -> None:
     await world.shows("fine")
     (folder,) = (world.home / "dumps").glob("*/*")
     assert any("a secret bird" in path.read_text() for path in folder.glob("*-request.json"))
-    assert "OutgoingMessage what they shall keep" in await world.asks("/dump-format", "json keeps")
+    assert "Say what they shall keep" in await world.asks("/dump-format", "json keeps")
     assert "“?” is no form" in await world.asks("/dump-format ?", "no form")
     for form, kept in (("raw", "*-request.txt"), ("trace", "trace.jsonl")):
         await world.asks(f"/dump-format {form}", f"as {form}")

@@ -136,7 +136,7 @@ async def test_it_lists_shows_and_changes_by_buttons(world: World) -> None:
     assert "Write the new time" in await world.asks("/schedules edit 1", "Write the new")
     assert "every weekday 7:30" in await world.asks("/schedules edit 1 every weekday 7:30 vitamins", "vitamins")
     assert "Noted for missed times" in await world.asks("/schedules late 1 all", "Noted")
-    assert "OutgoingMessage what becomes of missed times" in await world.asks("/schedules late 1", "missed times")
+    assert "Say what becomes of missed times" in await world.asks("/schedules late 1", "missed times")
     assert "no way to treat" in await world.asks("/schedules late 1 maybe")
     shown = await world.asks("/schedules 1", "Last times:")
     assert "missed times: all" in shown
