@@ -155,7 +155,7 @@ def built_in_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tupl
 
 
 def built_in_tool_names() -> frozenset[str]:
-    """What `house_tools` are called, for who has no house to build them in."""
+    """Names of `built_in_tools`, for callers without the services that build them."""
     tools = (
         CurrentTime,
         Calculate,
