@@ -47,6 +47,8 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "hook_blocked": "A rule of the gateway stopped me here.",
         "approval_asked": "May I do this? ({tool})",
         "approval_terms": "Press a button, or write yes or no (or /approve, /deny). Expires in {minutes} min.",
+        "approval_terms_group": "Press a button, or reply to this message with yes or no (or /approve, /deny). "
+        "Expires in {minutes} min.",
         "approval_covers": "“Always” allows from then on: {tool} for {covers}.",
         "approval_who": "{who} or an approver decides.",
         "approval_by_text": "Answer with /approve {id} or /deny {id}.",

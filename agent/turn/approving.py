@@ -168,7 +168,7 @@ def _prompt(one: Approval, run: Run, states: States) -> OutgoingMessage:
         shown,
         fence,
         "",
-        phrase("approval_terms", language, minutes=minutes),
+        phrase("approval_terms_group" if _is_shared(run) else "approval_terms", language, minutes=minutes),
         *([phrase("approval_covers", language, tool=one.tool, covers=plain(extent))] if extent else []),
         *(
             [phrase("approval_who", language, who=plain(str(incoming.display or incoming.person)))]

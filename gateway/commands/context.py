@@ -3,6 +3,7 @@
 from agent.compaction.dumps import FORMS, dump_folder
 from agent.compaction.guidelines import Guideline
 from agent.storage.timestamps import from_timestamp
+from agent.turn.approving import plain
 from agent.turn.look import ContextView
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
@@ -28,7 +29,9 @@ async def recap(call: Call) -> Reply:
     if told is None:
         return Reply(text=phrase("recap_none", language))
     title = phrase("recap_title" if told.by_model else "recap_stored", language)
-    return Reply(text=f"{title}\n\n{told.text}", verbatim=True)
+    # The model's words are Markdown, as its answers are; the stored summary is notes for the model, of others' words.
+    shown = told.text if told.by_model else "\n".join(plain(line) for line in told.text.splitlines())
+    return Reply(text=f"{title}\n\n{shown}")
 
 
 async def context(call: Call) -> Reply:

@@ -10,6 +10,7 @@ from agent.sessions import runs
 from agent.storage import audit_rows
 from agent.storage.audit_rows import Record
 from agent.storage.timestamps import from_timestamp, to_timestamp
+from agent.turn.approving import plain
 from gateway.access.policy import Role, role_everywhere
 from gateway.commands.command import Call, Command, Reply
 
@@ -51,12 +52,13 @@ async def trace(call: Call) -> Reply:
     shown = steps[-MOST_STEPS:]
     lines = [title, ""]
     if len(shown) < len(steps):
-        lines.append(phrase("trace_left_out", language, count=len(steps) - len(shown)))
+        lines += [phrase("trace_left_out", language, count=len(steps) - len(shown)), ""]
     first = len(steps) - len(shown) + 1
-    lines += [f"{number}. +{(at - last.began) / 1e6:.1f} s {step}" for number, (at, step) in enumerate(shown, first)]
+    for number, (at, step) in enumerate(shown, first):
+        lines.append(f"{number}. +{(at - last.began) / 1e6:.1f} s {plain(step)}")
     if not steps:
         lines.append(phrase("trace_empty", language))
-    return Reply(text="\n".join(lines), private=True, verbatim=True)
+    return Reply(text="\n".join(lines), private=True)
 
 
 def _model_step(call: Call, entry: Entry) -> str:
@@ -131,7 +133,7 @@ async def log(call: Call) -> Reply:
     if not lines:
         return Reply(text=phrase("log_none", language), private=True)
     shown = "\n".join(line.replace("`", "'") for line in lines)
-    return Reply(text=f"{phrase('log_title', language)}\n\n```\n{shown}\n```", private=True, verbatim=True)
+    return Reply(text=f"{phrase('log_title', language)}\n\n```\n{shown}\n```", private=True)
 
 
 async def notify_test(call: Call) -> Reply:

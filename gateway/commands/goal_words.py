@@ -63,7 +63,9 @@ def _number(name: str, value: str) -> float:
     try:
         number = float(cleaned.removeprefix("$"))
     except ValueError:
-        number = 0.0
+        raise GoalRefused("goal_option", option=f"{name} {value}".strip()) from None
+    if number <= 0 and name != "--usd":
+        raise GoalRefused("goal_option_least", option=name)
     if not 0 < number < 1e12 or (name != "--usd" and number != int(number)):
         raise GoalRefused("goal_option", option=f"{name} {value}".strip())
     return number

@@ -161,6 +161,8 @@ async def test_done_and_the_other_words(world: World) -> None:
         await world.asks("/goal clear 1", "Goal 1 is gone")
         await world.asks("/goal resume 1", "it is gone")
         await world.asks("/goal create x --speed 9", "I do not understand “--speed”")
+        await world.asks("/goal create x --turns 0", "--turns takes a whole number of at least 1")
+        await world.asks("/goal create x --turns many", "I do not understand “--turns many”")
         await world.asks("/goal pause 77", "There is no goal 77 here")
         assert "Goal" not in await world.asks("/status", "Status")
 

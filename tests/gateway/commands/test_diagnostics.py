@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import text as sql
 
 from agent.providers.provider import Prices
+from gateway.channels.document import CodeBlock, List
 from gateway.storage.grants import Grant
 from tests.gateway.world import BOB, GROUP, World, calling
 
@@ -19,6 +20,9 @@ async def test_trace_tells_the_steps_of_the_last_turn(world: World) -> None:
     steps = [line for line in told.splitlines() if line[:1].isdigit()]
     assert ["a/model-a" in steps[0], "tool calculate: ran" in steps[1], "a/model-a" in steps[2]] == [True] * 3
     assert "tokens in" in steps[0]
+    shown = next(shown for shown in world.screen().shown if "Last turn" in shown.text)
+    assert isinstance(shown.message.document[1], List), "it is formatted"
+    assert "**" not in told
     assert "6 * 7" not in told, "what was said stands in the record of calls"
     assert "done" in told.splitlines()[0]
     assert "for admins of this bot" in await world.asks("/trace", chat=GROUP, person=BOB)
@@ -48,15 +52,20 @@ async def test_log_shows_the_warnings_of_this_chat_alone_and_no_secret(world: Wo
     log = logging.getLogger("tieline.test")
     for number in range(12):
         log.warning("trouble %d with sk-double", number, extra={"conversation": "telegram:77"})
+    log.warning("others wrote\n```\n*of* __these__ https://example.org", extra={"conversation": "telegram:77"})
     log.warning("of another chat", extra={"conversation": "telegram:78"})
     log.info("no trouble", extra={"conversation": "telegram:77"})
     told = await world.asks("/log", "Warnings and errors")
-    assert "trouble 2 with [redacted]" in told
-    assert "trouble 1 with" not in told
+    assert "trouble 3 with [redacted]" in told
+    assert "trouble 2 with" not in told
     assert "sk-double" not in told
+    shown = next(shown for shown in world.screen().shown if "trouble 3 with" in shown.text)
+    assert isinstance(shown.message.document[1], CodeBlock), "what others wrote stands in code"
+    assert "**" not in told
+    assert "*of* __these__" in told
     assert "of another chat" not in told
     assert "no trouble" not in told
-    assert "trouble 10" not in await world.asks("/log 1", "trouble 11 with")
+    assert "trouble 10" not in await world.asks("/log 2", "trouble 11 with")
     assert "from 1 to 50" in await world.asks("/log 51")
     assert "from 1 to 50" in await world.asks("/log many")
     assert "for admins of this bot" in await world.asks("/log", person=BOB)

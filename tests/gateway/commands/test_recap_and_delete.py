@@ -5,6 +5,7 @@ from functools import partial
 from sqlalchemy import Connection
 from sqlalchemy import text as sql
 
+from gateway.channels.document import List
 from tests.fakes.waiting import until
 from tests.gateway.world import BOB, GROUP, World, calling
 
@@ -33,7 +34,10 @@ async def test_the_model_tells_what_the_conversation_has_come_to(world: World) -
     world.script(recapped())
     await world.answered("we counted forty plovers")
     told = await world.asks("/recap", "come to")
-    assert "- plovers were counted" in told
+    shown = next(shown for shown in world.screen().shown if "come to" in shown.text)
+    assert isinstance(shown.message.document[1], List), "it is formatted"
+    assert "**" not in told
+    assert "plovers were counted" in told
     asked = str(world.llm.bodies[-1]["messages"])
     assert "forty plovers" in asked
     assert "tools" not in world.llm.bodies[-1], "a question of its own"
@@ -48,10 +52,13 @@ async def test_the_model_tells_what_the_conversation_has_come_to(world: World) -
 
 async def test_without_a_model_the_stored_summary_is_told(world: World) -> None:
     await world.answered("we counted forty plovers")
-    await world.database.write(lambda conn: conn.execute(sql("UPDATE session SET summary = 'Goal: count plovers'")))
+    await world.database.write(
+        lambda conn: conn.execute(sql("UPDATE session SET summary = 'Goal: *count* [plovers](https://x.example)'"))
+    )
     world.script({"match": RECAPS, "reply": {"text": ""}})
     told = await world.asks("/recap", "No model answers now")
-    assert "Goal: count plovers" in told
+    assert "Goal: *count* [plovers](https://x.example)" in told, "words of others, as they are"
+    assert "**" not in told
     await world.database.write(lambda conn: conn.execute(sql("UPDATE session SET summary = NULL")))
     assert "no summary is stored" in await world.asks("/recap")
 

@@ -1,5 +1,6 @@
 """Every language says everything, with the same values in it."""
 
+import ast
 import string
 import tomllib
 
@@ -34,3 +35,31 @@ def test_the_language_is_the_person_s_and_english_where_there_is_none() -> None:
     assert phrase("queued", "fr", count=2) == "Waiting: 2"
     with pytest.raises(KeyError):
         phrase("no such key", "en")
+
+
+def sent_verbatim() -> set[str]:
+    """The keys named in functions of the product that send something as plain text, and all that owners are told."""
+    found = {key for key in ALL if key.startswith("owner_")}
+    gateway = FOLDER.parent
+    for path in (*gateway.rglob("*.py"), *(gateway.parent / "agent").rglob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            nodes = list(ast.walk(function))
+            if any(
+                isinstance(node, ast.keyword)
+                and node.arg == "verbatim"
+                and isinstance(node.value, ast.Constant)
+                and node.value.value
+                for node in nodes
+            ):
+                found |= {node.value for node in nodes if isinstance(node, ast.Constant) and node.value in ALL}
+    return found
+
+
+@pytest.mark.parametrize("language", ["en", *OTHERS])
+def test_what_is_sent_as_plain_text_holds_no_markdown(language: str) -> None:
+    sentences = {**ENGLISH, **tomllib.loads((FOLDER / f"{language}.toml").read_text())}
+    keys = sent_verbatim()
+    assert {"approvals_waiting", "goal_limits", "owner_pairing"} <= keys
+    assert [key for key in sorted(keys) if "**" in sentences[key] or "`" in sentences[key]] == []

@@ -42,7 +42,7 @@ async def test_the_owner_and_the_log_learn_who_asks(world: World, caplog: pytest
         await code_of(world, person)
     for person in (ZOE, "98", "97"):
         await world.shows(f"Person {person} (telegram:{person}) asks to be let in on telegram", ANN)
-    await world.shows("lets them in with `/allow telegram:98`", ANN)
+    await world.shows("lets them in with “/allow telegram:98”", ANN)
     await world.settled()
     assert not any("telegram:96" in text for text in world.texts(ANN)), "a crowd is three messages"
     assert not any(CODE.search(text) for text in world.texts(ANN)), "the code is the stranger's own"
