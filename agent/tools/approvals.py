@@ -137,6 +137,16 @@ class Approvals:
         here = [one for one in self._asked.values() if one.conversation == conversation]
         return (here[0].id, word in YES) if len(here) == 1 and _may_allow(here[0], person, settings) else None
 
+    def expects(self, conversation: ConversationId, person: PersonId, text: str) -> bool:
+        """Are these words one of the answers offered for what is open there on behalf of exactly this person?
+
+        Narrower than `asks` and `ruled`: free words and words of other approvers are none.
+        """
+        if (ruled := self.ruled(conversation, person, text)) is not None:
+            return self._asked[ruled[0]].requester == person
+        found = self.asks(conversation, person, text)
+        return found is not None and found[1] is not None and self._questions[found[0]].requester == person
+
     async def answer(self, id: str, conversation: ConversationId, word: Word) -> Ruling:
         """Somebody gives their word, in that conversation. What it changes is committed when this returns."""
         settings = self.settings()

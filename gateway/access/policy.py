@@ -30,6 +30,8 @@ Why = Literal[
     "no mention of the bot",
 ]
 
+NO_MENTION: Why = "no mention of the bot"
+
 # People who proved to the machine itself that they run it.
 OPERATOR_PLATFORMS = frozenset({"web", "console"})
 
@@ -147,7 +149,7 @@ def _decide_group(
     inbound: Received, role: Role, settings: AccessSettings, grants: Grants, *, addressed: bool
 ) -> Decision:
     if settings.require_mention and not addressed:
-        return Ignored("no mention of the bot")
+        return Ignored(NO_MENTION)
     # An admin may speak (and say /allow) in any group; everybody else only where the group was let in.
     if role >= Role.ADMIN:
         return Allowed(role)

@@ -114,15 +114,22 @@ class Questions:
 
     def text(self, conversation: ConversationKey, person: PersonId, text: str) -> bool:
         """Somebody wrote: does it answer a question? "yes" and the like, by the person asked; else it is a message."""
-        word = text.strip().casefold()
         for entry in self._open.values():
             if entry.conversation != conversation or entry.question.asked_of not in (None, person):
                 continue
-            for choice in entry.question.choices:
-                if word == choice.casefold():
-                    self._answer(entry, Answer(choice, person))
-                    return True
+            if (choice := _choice_of(entry.question, text)) is not None:
+                self._answer(entry, Answer(choice, person))
+                return True
         return False
+
+    def expects(self, conversation: ConversationKey, person: PersonId, text: str) -> bool:
+        """Do these words answer a question there that was put to exactly this person?"""
+        return any(
+            entry.conversation == conversation
+            and entry.question.asked_of == person
+            and _choice_of(entry.question, text) is not None
+            for entry in self._open.values()
+        )
 
     async def _show_soon(
         self, channel: Channel, question: Question, parts: tuple[Document, ...], buttons: tuple[tuple[Button, ...], ...]
@@ -204,3 +211,9 @@ class Questions:
         )
         whole = (*asked, Plain(outcome))
         return whole if channel.capabilities.measure(whole) <= channel.capabilities.text_limit else (Plain(outcome),)
+
+
+def _choice_of(question: Question, text: str) -> str | None:
+    """The choice that somebody has written."""
+    word = text.strip().casefold()
+    return next((choice for choice in question.choices if word == choice.casefold()), None)

@@ -10,6 +10,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from agent.core.failpoints import failpoint
+from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming
 from agent.storage import conversation_rows, inbox_rows, waiting_rows
@@ -17,7 +18,7 @@ from agent.storage.errors import StorageTrouble
 from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import to_timestamp
 from gateway.access.limits import Flood, Take
-from gateway.access.policy import Role, person_name
+from gateway.access.policy import NO_MENTION, Role, person_name
 from gateway.access.settings import AccessSettings
 from gateway.channels.inbound import ButtonClicked, MessageReceived, Outcome, Receipt
 from gateway.commands.approvals import answered_by_text
@@ -43,8 +44,27 @@ class Admission:
         self._albums = gathering
         self._refused = albums.Refused()
 
-    async def take(self, said: MessageReceived, role: Role, origin: ButtonClicked | None = None) -> Receipt:
-        """Store it, once. `origin` is the button whose command this is; its identity counts."""
+    def expects(self, said: MessageReceived) -> bool:
+        """Does a group message, though it does not mention the bot, answer what its sender was asked there?"""
+        deps, person = self._deps, person_of(said)
+        if said.sender.is_bot or said.attachments:
+            return False
+        return deps.questions.expects(said.key, person, said.text) or deps.approvals.expects(
+            ConversationId(str(said.key)), person, said.text
+        )
+
+    async def take(
+        self,
+        said: MessageReceived,
+        role: Role,
+        origin: ButtonClicked | None = None,
+        *,
+        only_as_answer: bool = False,
+    ) -> Receipt:
+        """Store it, once. `origin` is the button whose command this is; its identity counts.
+
+        `only_as_answer`: it did not mention the bot, so if its question has ended by now it is ignored.
+        """
         deps = self._deps
         failpoint("admit.before")
         if said.parent is not None and not deps.knows_parent(said.key, said.parent):
@@ -63,6 +83,8 @@ class Admission:
                 return Receipt(Outcome.DUPLICATE)
             if await self._answers_a_tool(arrival):
                 return await self._end(arrival, "done", "answered a question", Outcome.ACCEPTED)
+        if only_as_answer:
+            return Receipt(Outcome.IGNORED, NO_MENTION)
         found = deps.handler.find(said.text)
         if said.from_history and await self._is_known(arrival):  # histories are read more than once: that costs nobody
             return Receipt(Outcome.DUPLICATE)

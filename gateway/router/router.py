@@ -92,9 +92,22 @@ class Router:
         mention = said.mention
         if mention is Mention.NONE and await self._albums.waits_for(said):
             mention = Mention.DIRECT  # the caption, which names the bot, stands below one picture of an album only
+        # A bare "yes" of the person who was asked is their answer, also where others' words need a mention.
+        only_as_answer = (
+            mention is Mention.NONE
+            and not is_command
+            and said.chat_type is not ChatType.DIRECT
+            and self._deps.rules().access.require_mention
+            and self._admission.expects(said)
+        )
+        if only_as_answer:
+            mention = Mention.DIRECT
         role = await self._role(said, mention=mention, is_command=is_command)
         if isinstance(role, Receipt):
             return role
+        if only_as_answer:
+            receipt = await self._admission.take(said, role, only_as_answer=True)
+            return self._ignored(said, receipt.reason) if receipt.outcome is Outcome.IGNORED else receipt
         if role >= Role.ADMIN and said.chat_type is ChatType.DIRECT:
             self._deps.met(person_name(said), said.key, language_of(said))
         return await self._admission.take(said, role)

@@ -12,7 +12,7 @@ from agent.core.gate_events import ApprovalRequired, ApprovalResumed, Suspended
 from agent.core.ids import ConversationId, PersonId
 from agent.storage.tables import approval, tool_call
 from gateway.channels.document import CodeBlock
-from gateway.channels.inbound import ButtonClicked, Receipt
+from gateway.channels.inbound import ButtonClicked, Mention, Receipt
 from gateway.channels.outbound import SentRef
 from tests.fakes.channel import Shown
 from tests.fakes.waiting import until
@@ -361,3 +361,42 @@ async def test_the_list_of_what_waits_tells_the_fingerprint(asking: World) -> No
         await asked(world)
         listed = await world.asks("/approvals", "Waiting for")
         assert re.search(r"\w{10} \([0-9a-f]{8}\): ", listed), listed
+
+
+@pytest.mark.requirement("G-03")
+@pytest.mark.parametrize(("word", "what"), [("yes", "It is 42."), ("Nein", "Then not.")])
+async def test_in_a_group_the_one_who_asked_for_it_needs_no_mention(asking: World, word: str, what: str) -> None:
+    async with asking.process() as world:
+        await world.say("work it out", chat=GROUP)
+        prompt = await asked(world, GROUP)
+        assert "reply to this message with yes or no" in prompt.text
+        quiet = {"chat": GROUP, "mention": Mention.NONE}
+        assert (await world.say(word, person=BOB, **quiet)).outcome == "ignored", "of somebody else"
+        assert (await world.say("well, yes", **quiet)).outcome == "ignored", "no word that was offered"
+        assert (await world.say(word, **quiet)).reason == "answered a question"
+        await world.shows(what, GROUP)
+        await world.settled()
+        assert (await world.say(word, **quiet)).reason == "no mention of the bot"
+        assert len(world.llm.bodies) == 2
+
+
+async def test_in_a_group_an_approver_s_word_needs_a_mention(world_of: "Callable[..., World]") -> None:
+    unstarted = world_of(config=f'{ASK}approvers = ["telegram:78"]\n')
+    unstarted.script(*RULES)
+    async with unstarted.process() as world:
+        await world.say("work it out", chat=GROUP)
+        await asked(world, GROUP)
+        assert (await world.say("yes", person=BOB, chat=GROUP, mention=Mention.NONE)).outcome == "ignored"
+        assert (await world.say("yes", person=BOB, chat=GROUP)).reason == "answered a question"
+        await world.shows("It is 42.", GROUP)
+
+
+async def test_in_a_group_a_word_that_comes_too_late_is_no_message(asking: World) -> None:
+    async with asking.process() as world:
+        await world.say("work it out", chat=GROUP)
+        await asked(world, GROUP)
+        world.clock.ahead_s += 301  # it has expired, and who waits for it has not looked yet
+        assert (await world.say("yes", chat=GROUP, mention=Mention.NONE)).reason == "no mention of the bot"
+        await world.shows("Then not.", GROUP)
+        await world.settled()
+        assert len(world.llm.bodies) == 2

@@ -8,6 +8,7 @@ from agent.core.ids import PersonId
 from agent.core.outbox import Question
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelRejected
+from gateway.channels.inbound import Mention
 from gateway.channels.outbound import Button, Outbound
 from tests.fakes.channel import Shown
 from tests.fakes.running import running
@@ -95,3 +96,22 @@ async def test_a_press_that_cannot_be_acknowledged_counts_all_the_same(world: Wo
     world.screen().fail("acknowledge", ChannelRejected("too late"))
     assert (await world.press("c:/provider b")).outcome == "accepted"
     await world.shows("now uses")
+
+
+@pytest.mark.requirement("G-35")
+async def test_in_a_group_the_asked_person_answers_without_a_mention(world: World) -> None:
+    quiet = {"chat": GROUP, "mention": Mention.NONE}
+    assert (await world.say("yes", **quiet)).reason == "no mention of the bot", "nothing is asked"
+    async with running(lambda: asking(world)):
+        await until(lambda: bool(buttons(world)))
+        for words, person in (("yes", BOB), ("yes please", ANN), ("so what", ANN)):
+            assert (await world.say(words, person=person, **quiet)).outcome == "ignored"
+        assert (await world.say("yes", chat="-1006", mention=Mention.NONE)).outcome == "ignored", "asked elsewhere"
+        assert ANSWERS == []
+        yes = world.said("Yes", chat=GROUP, mention=Mention.NONE)
+        assert (await world.hears(yes)).reason == "answered a question"
+        await until(lambda: ANSWERS == ["yes"])
+        assert (await world.hears(yes)).outcome in ("duplicate", "ignored")
+    assert (await world.say("yes", **quiet)).reason == "no mention of the bot", "it was answered"
+    await world.settled()
+    assert world.llm.bodies == [], "no word became a message to the model"
