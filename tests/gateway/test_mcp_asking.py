@@ -130,3 +130,44 @@ async def test_a_server_that_cannot_be_had_holds_up_no_turn(world_of: Callable[.
         began = world.clock.monotonic()
         await world.answered("hello", "hello")
         assert world.clock.monotonic() - began < 30
+
+
+@pytest.mark.slow  # a server is started
+@pytest.mark.requirement("G-18")
+async def test_two_people_are_asked_at_once_each_about_their_own_call(world_of: Callable[..., World]) -> None:
+    async with world_of(config=server()).process() as world:
+        await connected(world)
+        called = "mcp__fake__introduce"
+        world.script(*calling("introduce me", called), *calling("me too", called))
+        await world.say("introduce me")
+        await world.shows("1 of 3: Your name")
+        await world.say("me too", person=BOB, chat=GROUP)
+        await world.shows("1 of 3: Your name", chat=GROUP)
+        await world.say("Your name: Ann\nYour age: 7\nYour colour: red")
+        await world.shows("Done: introduce me")
+        assert "accept: name='Ann' age=7 colour='red'" in told(world)
+        assert "Done: me too" not in " ".join(world.texts(GROUP)), "Bob's form is still open"
+
+
+@pytest.mark.slow  # a server is started
+@pytest.mark.requirement("G-18")
+async def test_a_question_that_could_be_anybodys_is_no_refusal_by_a_person(
+    world_of: Callable[..., World], caplog: pytest.LogCaptureFixture
+) -> None:
+    older = server().replace("mcp_server.py", "mcp_older_server.py")
+    async with world_of(config=older).process() as world:
+        await until(lambda: world.services.servers.all[0].is_connected, longest_s=120)
+        called = "mcp__fake__order"
+        world.script(*calling("order one", called), *calling("order for me", called), *calling("again", called))
+        await world.say("order one")
+        await world.shows("Which size?")
+        await world.say("order for me", person=BOB, chat=GROUP)
+        await world.shows("Done: order for me", chat=GROUP)
+        assert "decline: None" in told(world)
+        assert "the person was not asked and has refused nothing; try again later" in told(world)
+        assert "a question was declined unasked" in caplog.text
+        await world.say("large")
+        await world.shows("Done: order one")
+        assert "accept: large" in told(world)
+        await world.say("again", person=BOB, chat=GROUP)
+        await world.shows("Which size?", chat=GROUP)

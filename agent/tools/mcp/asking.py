@@ -57,7 +57,8 @@ class _Controls:
 async def ask_person(server: str, wanted: Wanted, context: ToolContext) -> Given:
     """Ask the person whose call it is."""
     if context.elicit is None:
-        return Given(action="decline")
+        note = f"The MCP server {server} wanted to ask the person something, and nobody can be asked in this call."
+        return Given(action="decline", note=note)
     try:
         if wanted.url:
             return await _address(server, wanted, context)

@@ -1,7 +1,9 @@
 """One MCP server through its life: connected, listed, called, lost, connected again."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,9 +24,17 @@ from agent.tools.mcp.tool import McpTool
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 PROBE_EVERY_S = 60.0
 LOST = "the connection was lost"
+ANYBODYS = "calls of several people are running, and it does not say whose it is"
+NOT_ASKED = (
+    "The MCP server {server} wanted to ask something, and it was declined unasked: {why}. "
+    "If it was about this call, the person was not asked and has refused nothing; try again later."
+)
 WIRE = "agent.tools.mcp.wire"
 
 T = TypeVar("T")
+
+# The call for which something is sent. What the SDK starts for a call inherits it, also a question inside its answer.
+_CALL: ContextVar[ToolContext | None] = ContextVar("mcp_call", default=None)
 
 log = logging.getLogger("tieline.mcp")
 
@@ -143,30 +153,36 @@ class Server:
 
     async def call(self, foreign: str, arguments: Mapping[str, Any], context: ToolContext) -> str:
         """Call one of its tools. Raises ToolError, also when it goes away meanwhile."""
-        self._calls.append(context)
-        try:
+        with self._calling(context) as notes:
             result = await self._asked(lambda one: one.call(foreign, arguments, context.progress), context)
-            told = "\n".join([text_of(result, await _kept(result, context)), *self._notes.get(id(context), ())])
-        finally:
-            self._calls.remove(context)
-            self._notes.pop(id(context), None)
+            told = "\n".join([text_of(result, await _kept(result, context)), *notes])
         if result.is_error:
             raise ToolError(told)
         return told
 
     async def read(self, address: str, context: ToolContext) -> str:
         """What one of its resources holds, for the model. Raises ToolError."""
-        self._calls.append(context)
-        try:
+        with self._calling(context) as notes:
             result = await self._asked(lambda one: one.read(address), context)
-        finally:
-            self._calls.remove(context)
-            self._notes.pop(id(context), None)
-        return f"From the MCP server {self.settings.name}:\n{text_of(result, await _kept(result, context))}"
+            told = "\n".join([text_of(result, await _kept(result, context)), *notes])
+        return f"From the MCP server {self.settings.name}:\n{told}"
 
     async def prompt(self, prompt: Prompt, arguments: Mapping[str, str]) -> str:
         """What one of its prompts says. Raises ToolError."""
         return prompt_text(await self._asked(lambda one: one.prompt(prompt.name, arguments), None))
+
+    @contextmanager
+    def _calling(self, context: ToolContext) -> Iterator[list[str]]:
+        """The call runs; what the model must know beside its result is added to the list."""
+        self._calls.append(context)
+        notes = self._notes.setdefault(id(context), [])
+        before = _CALL.set(context)
+        try:
+            yield notes
+        finally:
+            _CALL.reset(before)
+            self._calls.remove(context)
+            self._notes.pop(id(context), None)
 
     async def _asked(self, do: Callable[[Any], Awaitable[T]], context: ToolContext | None) -> T:
         """What it answers; once more after the person has been where it wants them to go first. Raises ToolError."""
@@ -274,15 +290,32 @@ class Server:
             self._connected = anyio.Event()
 
     async def _elicit(self, wanted: Wanted) -> Given:
-        """Ask the person whose call is running; with those of several people nobody knows whose it is: a decline."""
-        if len({(one.conversation, one.person) for one in self._calls}) != 1:
-            return Given(action="decline")
-        context = self._calls[0]
+        """Ask the person whose call it is about. Where that could be several people's, nobody is asked: a decline."""
+        context = self._asking()
+        if context is None:
+            log.warning("MCP server %s: a question was declined unasked: %s", self.settings.name, ANYBODYS)
+            note = NOT_ASKED.format(server=self.settings.name, why=ANYBODYS)
+            for one in self._calls:
+                self._note(one, note)
+            return Given(action="decline", note=note)
         given = await ask_person(self.settings.name, wanted, context)
         if given.note:
             log.info("MCP server %s: %s", self.settings.name, given.note, extra={"run": context.run})
-            self._notes.setdefault(id(context), []).append(f"[{given.note}]")
+            self._note(context, given.note)
         return given
+
+    def _asking(self) -> ToolContext | None:
+        """The call that a question belongs to; a question over stdio in the older protocol does not say."""
+        context = _CALL.get()
+        if context is not None and any(one is context for one in self._calls):
+            return context
+        if len({(one.conversation, one.person) for one in self._calls}) != 1:
+            return None
+        return self._calls[0]
+
+    def _note(self, context: ToolContext, note: str) -> None:
+        if f"[{note}]" not in (notes := self._notes.setdefault(id(context), [])):
+            notes.append(f"[{note}]")
 
 
 async def _kept(result: Result, context: ToolContext) -> Mapping[int, str]:

@@ -141,7 +141,9 @@ async def test_nobody_is_asked_for_secrets_nor_for_words_where_it_is_nobodys_cal
     assert "asks for a secret" in given.note
     given, questions = await asked(tmp_path, form(x=NAME), "Ann", person=None)
     assert (given.action, questions) == ("decline", [])
-    assert (await asked(tmp_path, form(x=NAME), elicit=None))[0].action == "decline"
+    unasked = (await asked(tmp_path, form(x=NAME), elicit=None))[0]
+    assert unasked.action == "decline"
+    assert "nobody can be asked" in unasked.note
 
 
 async def test_an_address_is_shown_with_its_host_and_asked_about(tmp_path: Path) -> None:
