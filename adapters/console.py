@@ -3,12 +3,12 @@
 Below `/channels/console`: `GET /events` streams JSON lines, first what was sent while nobody looked, then what comes:
 `{"type": "message" | "edit" | "whisper", "id", "text", "markdown", "buttons": [[{"label", "action"}]], "files":
 [{"name", "path"}], "reply_to", "answers", "tone", "silent"}` (`answers` is the id of its post; a message may have
-`"replaces"`: the draft it takes the place of; a silent whisper is a status line, which does not stay), `{"type":
-"draft", "id", "text", "markdown"}` (the whole text so far), `{"type": "gone", "id"}`, `{"type": "typing", "status"}`,
-`{"type": "toast", "text"}`, `{"type": "commands", "commands"}`, `{"type": "demo"}` while no model is connected,
-`{"type": "caught_up"}` after what was sent while nobody looked, `{"type": "alive"}`. `POST /say {"id", "text"}` and
-`POST /press {"id", "message", "action"}` answer `{"outcome", "reason"}`; `id` is the client's own, so that posting
-twice is posting once.
+`"replaces"`: the draft it takes the place of; a silent whisper is a status line, which does not stay; with the `tone`
+"behind" it tells that what was posted waits behind an open question), `{"type": "draft", "id", "text", "markdown"}`
+(the whole text so far), `{"type": "gone", "id"}`, `{"type": "typing", "status"}`, `{"type": "toast", "text"}`,
+`{"type": "commands", "commands"}`, `{"type": "demo"}` while no model is connected, `{"type": "caught_up"}` after what
+was sent while nobody looked, `{"type": "alive"}`. `POST /say {"id", "text"}` and `POST /press {"id", "message",
+"action"}` answer `{"outcome", "reason"}`; `id` is the client's own, so that posting twice is posting once.
 """
 
 from collections.abc import Iterator, Sequence

@@ -35,7 +35,9 @@ class FileRef:
     mime_type: str
 
 
-Tone = Literal["", "stopped", "problem"]  # what a notice tells of an answer: it was stopped, or there is none
+# What a notice tells of an answer: it was stopped, or there is none. "behind": a status line tells that a message waits
+# behind a question.
+Tone = Literal["", "stopped", "problem", "behind"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,8 @@ class Outbound:
     A channel renders `document` as richly as it can and falls back to plain text by itself when the platform refuses
     the rendering. `reply_to` is the message that it is shown below, `answers` the one whose answer it is, also where
     nothing shows that. `interaction` answers a slash command or a button where the platform still allows it. `tone`:
-    that an answer was stopped, or is none because of a problem; a channel that has no sign for it leaves it out.
+    that an answer was stopped, is none because of a problem, or waits behind a question; a channel that has no sign for
+    it leaves it out.
     """
 
     document: Document

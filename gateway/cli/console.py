@@ -1,6 +1,7 @@
 """`tieline console`: through the running gateway, else with one of its own in this process."""
 
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,15 +55,15 @@ def command(
             call(folder, "heard", channel="console")
         except (NoGateway, Refused) as error:
             fail(str(error))
-        Terminal(folder).talk(first)
-        return
+        sys.exit(Terminal(folder).talk(first))
     os.environ.update(flags)
     settings = settings_from(config_path, home)
     if auto_approve or yolo:
         refuse_to_open_gates(settings, "--yolo" if yolo else "--auto-approve")
     click.echo("No gateway runs here; starting one for this terminal…", err=True)
     with _gateway(settings):
-        Terminal(settings.home).talk(first)
+        code = Terminal(settings.home).talk(first)
+    sys.exit(code)
 
 
 @contextmanager

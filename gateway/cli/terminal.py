@@ -27,6 +27,8 @@ MORE_WITHIN_S = 3.0  # signs of life come every two seconds while a turn runs
 ANOTHER_WITHIN_S = 10.0  # the same for a message that answers something else, on a slow machine
 STOP = "/stop"
 STOPS = frozenset({STOP, "/cancel"})
+BEHIND_QUESTION = 75  # EX_TEMPFAIL of sysexits.h: a question is open, nothing that came after it was answered
+QUESTIONS = ("a:", "q:")  # begin the actions of buttons that answer an open question
 BUTTON = re.compile(r"!\d+")  # not "#1": so schedules and facts are numbered
 
 
@@ -50,6 +52,8 @@ class Screen:
         self.messages = 0
         self.answered = set[str]()  # what was said and has its answer, by its id
         self.stops = 0  # answers that were stopped: /stop has no other answer
+        self.questions = set[str]()  # messages with a question that is open
+        self.behind = ""  # the line that tells that what was said last waits behind a question
         self.hints = 0  # what answers a press, unless a message follows: toasts and edits
 
     @property
@@ -59,6 +63,8 @@ class Screen:
 
     def show(self, event: dict[str, Any]) -> None:
         event = _without_steering(event)
+        if event.get("tone") == "behind":
+            self.behind = event["text"]
         match event["type"]:
             case "draft":
                 if self._renderer is not None:  # a pipe gets the final text only
@@ -69,6 +75,8 @@ class Screen:
                 self._pass(event["text"])
             case "message" | "whisper":
                 self._say(event)
+            case "gone" if event["id"] in self.questions:
+                self.questions.discard(event["id"])
             case "gone" if self._renderer is not None and self._renderer.is_drawing and event["id"] == self._drawn:
                 self._renderer.finish("")
             case "demo":
@@ -103,6 +111,10 @@ class Screen:
     def _offer(self, event: dict[str, Any]) -> None:
         """Its buttons; without any those of other messages can still be pressed, its own no more."""
         labels = [button for row in event.get("buttons", ()) for button in row]
+        if any(button["action"].startswith(QUESTIONS) for button in labels):
+            self.questions.add(event["id"])
+        else:
+            self.questions.discard(event["id"])
         if labels:
             self.buttons = {f"!{number}": (event["id"], button["action"]) for number, button in enumerate(labels, 1)}
             self._echo("  ".join(f"[!{number} {button['label']}]" for number, button in enumerate(labels, 1)) + "\n")
@@ -156,32 +168,52 @@ class Terminal:
     def __init__(self, home: Path) -> None:
         self._home = home
         fancy = sys.stdout.isatty()
+        self._is_piped = not sys.stdin.isatty()  # nobody is there to answer a question
         self._prompt = Prompt(interactive=fancy and sys.stdin.isatty(), echo=self._print)
         self._screen = Screen(fancy=fancy, prompt=self._prompt, echo=self._print)
         self._lost = threading.Event()
         self._caught_up = threading.Event()  # what came while nobody looked is shown: the next message is an answer
         self._heard = threading.Condition()
 
-    def talk(self, first: str = "") -> None:
-        """Until the end of input, /exit, a second Ctrl-C, or the end of the gateway; `first` is said first."""
+    def talk(self, first: str = "") -> int:
+        """Until the end of input, /exit, a second Ctrl-C, or the end of the gateway; `first` is said first.
+
+        Gives the exit code: BEHIND_QUESTION when a pipe ends while a question is open.
+        """
         threading.Thread(target=self._listen, daemon=True).start()
         self._caught_up.wait(CAUGHT_UP_WITHIN_S)
         if sys.stdin.isatty() and sys.stdout.isatty():
             self._print((DEMO if self._screen.only_demo else "") + WELCOME)
         try:
-            if not first or self._answered(first):
+            if not first or (self._answered(first) and not self._waits_behind()):
                 self._until_the_end()
         except (EOFError, KeyboardInterrupt):
             if sys.stdin.isatty():
                 self._print("\n")  # the shell's own prompt gets a line of its own
         if self._lost.is_set():
             click.echo("The gateway has ended.", err=True)
+            return 0
+        return self._left_open() if self._is_piped else 0
+
+    def _left_open(self) -> int:
+        """Tell of a question that nobody has answered; the exit code."""
+        if self._screen.behind:
+            click.echo(self._screen.behind, err=True)
+            return BEHIND_QUESTION
+        with self._heard:  # the answer to it may just be on its way to the screen
+            self._heard.wait_for(lambda: not self._screen.questions or self._lost.is_set(), MORE_WITHIN_S)
+        if not self._screen.questions:
+            return 0
+        click.echo("The question above is open still: answer it in `tieline console`, or /stop.", err=True)
+        return BEHIND_QUESTION
 
     def _until_the_end(self) -> None:
         with no_control_characters():
             while not self._lost.is_set():
                 line = self._prompt.read().strip()
                 if line and (not self._answered(line) or line in ("/exit", "/quit")):
+                    break
+                if self._waits_behind():
                     break
 
     def _answered(self, line: str) -> bool:
@@ -194,7 +226,12 @@ class Terminal:
         except KeyboardInterrupt:
             return self._send_and_wait(STOP)
 
+    def _waits_behind(self) -> bool:
+        """What a pipe said last waits behind a question: what follows would wait there as well."""
+        return self._is_piped and bool(self._screen.behind)
+
     def _send_and_wait(self, line: str) -> bool:
+        self._screen.behind = ""
         id, before = uuid4().hex, Seen.of(self._screen)
         is_press = line in self._screen.buttons
         if not self._send(line, id):
@@ -226,7 +263,7 @@ class Terminal:
                 now = Seen.of(self._screen)
                 is_stopped = stops and now.stops > before.stops
                 is_answered = is_stopped or (id in self._screen.answered if id else now.messages > before.messages)
-                if is_answered and not self._screen.is_drawing:
+                if (is_answered and not self._screen.is_drawing) or self._waits_behind():
                     return
                 patience_s = (
                     MORE_WITHIN_S

@@ -1,7 +1,7 @@
 """A conversation's voice: the port through which its agent speaks. Everything here is best effort and never waits."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -9,7 +9,7 @@ from typing import Protocol
 
 from agent.core.clock import Clock
 from agent.core.events import Event
-from agent.core.outbox import Audience
+from agent.core.outbox import Audience, Tone
 from agent.core.outbox import Button as AgentButton
 from agent.core.phrases import Phrases
 from gateway.channels.channel import Channel
@@ -32,6 +32,8 @@ log = logging.getLogger("tieline.delivery")
 
 STOP_BUTTON_AFTER_S = 5.0  # of work; most answers are there by then
 STOP_ACTION = "c:/stop pressed"  # the command of the running turn's end, given by a button
+# What is said of a message that waits, by whether a question is open.
+_WAITING: Mapping[bool, tuple[str, Tone]] = {False: ("queued", ""), True: ("queued_behind", "behind")}
 STAYS_S = 86_400.0  # longer than any turn: it goes with it
 
 
@@ -180,9 +182,9 @@ class ConversationOutbox:
             self._stage.drafts.end(self._key, self._draft)
             self._draft = None
 
-    def status(self, text: str) -> None:
+    def status(self, text: str, tone: Tone = "") -> None:
         if self._stop is not None and self._stop.is_shown and self._status is None:
-            self._stop.show(text or self._phrase("working"))  # one message that does not stay is enough
+            self._stop.show(text or self._phrase("working"), tone)  # one message that does not stay is enough
         elif self._status is None or self._status.over:
             channel = self._open()
             if channel is None or not text:
@@ -196,10 +198,10 @@ class ConversationOutbox:
                 self._budget_of(channel),
                 self._stage.clock,
             )
-            self._status.show(text)
+            self._status.show(text, tone)
             self._stage.spawn(self._status.run)
         else:
-            self._status.show(text)
+            self._status.show(text, tone)
 
     def live(self, text: str, buttons: tuple[tuple[AgentButton, ...], ...] = ()) -> None:
         self._stage.show_live(self._key, text, buttons_of(buttons))
@@ -215,8 +217,8 @@ class ConversationOutbox:
     def queued(self, count: int) -> None:
         """How many messages wait behind the running turn; 0 says nothing."""
         if count and self._stage.settings.verbosity_of(self._key) != "quiet":
-            key = "queued_behind" if self._asks else "queued"
-            self.status(self._stage.phrase(key, self._audience.language, count=count))
+            key, tone = _WAITING[bool(self._asks)]
+            self.status(self._stage.phrase(key, self._audience.language, count=count), tone)
 
     def committing(self) -> AbstractContextManager[Settle]:
         return self._stage.committing(self._key)

@@ -5,6 +5,7 @@ import logging
 import anyio
 
 from agent.core.clock import Clock
+from agent.core.outbox import Tone
 from gateway.channels.channel import Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelRejected
@@ -57,15 +58,17 @@ class StatusLine:
         self._budget = budget
         self._clock = clock
         self._wanted = ""
+        self._tone: Tone = ""
         self._visible = ""
         self._updated_at = clock.monotonic()
         self._not_before = 0.0
         self._shown: Shown | None = None
         self._rest = InterruptibleSleep(clock)
 
-    def show(self, text: str) -> None:
+    def show(self, text: str, tone: Tone = "") -> None:
         """The last text wins; "" ends it."""
         self._wanted = text
+        self._tone = tone
         self._updated_at = self._clock.monotonic()
         self._rest.end()
 
@@ -97,7 +100,13 @@ class StatusLine:
                 await self._remove()
 
     async def _put(self, text: str) -> None:
-        message = Outbound(document=(Plain(text),), silent=True, interaction=self._interaction, buttons=self._buttons)
+        message = Outbound(
+            document=(Plain(text),),
+            silent=True,
+            interaction=self._interaction,
+            buttons=self._buttons,
+            tone=self._tone,
+        )
         before, self._visible = self._visible, text  # also when it fails: this text is not tried again
         throttle = THROTTLE_S
         try:

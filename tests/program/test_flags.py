@@ -87,3 +87,18 @@ async def test_gates_are_opened_to_nobody_else(program: Start, llm: LlmServer) -
         refused = await alone.cli("console", "--max-turns", "2", stdin="")
         assert refused.returncode == 1
         assert "a gateway runs already" in refused.stderr
+
+
+@pytest.mark.slow  # three processes, one after the other
+@pytest.mark.requirement("Z-67")
+async def test_a_pipe_does_not_hang_behind_an_open_question(program: Start, llm: LlmServer) -> None:
+    tieline = program(model(llm, window=128_000))
+    llm.double.script = [dict(one) for one in calling("keep it", "write", path="a.txt", content="x")]
+    async with tieline:
+        left = await tieline.cli("console", stdin="keep it\n", timeout=40)
+        assert left.returncode == 75, left
+        assert "The question above is open still" in left.stderr
+        behind = await tieline.cli("console", stdin="hello\n", timeout=40)
+        assert behind.returncode == 75, behind
+        assert "My question above comes first: answer it, or /stop." in behind.stderr
+        assert behind.stdout == ""

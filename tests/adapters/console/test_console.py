@@ -321,16 +321,26 @@ async def test_a_press_carries_the_buttons_own_words_and_files_their_path(home: 
 
 
 async def piped(home: Path, said: str) -> str:
-    """What `tieline console` prints for these lines, its process ended."""
+    """What `tieline console` prints for these lines, its process ended well."""
+    printed, errors, code = await piped_with_errors(home, said)
+    assert (errors, code) == ("", 0)
+    return printed
+
+
+async def piped_with_errors(home: Path, said: str) -> tuple[str, str, int]:
+    """The same, with what is on stderr and the exit code."""
     environ = {**os.environ, "TIELINE_HOME": str(home)}
     done = await anyio.run_process(
-        [sys.executable, "-c", PIPED, str(home)], input=said.encode(), env=environ, stderr=None
+        [sys.executable, "-c", PIPED, str(home)], input=said.encode(), env=environ, check=False
     )
-    return done.stdout.decode()
+    return done.stdout.decode(), done.stderr.decode(), done.returncode
 
 
 # The command itself asks for a whole gateway first; this is what it runs then.
-PIPED = "import pathlib, sys; from gateway.cli.terminal import Terminal; Terminal(pathlib.Path(sys.argv[1])).talk()"
+PIPED = (
+    "import pathlib, sys; from gateway.cli.terminal import Terminal; "
+    "sys.exit(Terminal(pathlib.Path(sys.argv[1])).talk())"
+)
 
 
 @pytest.mark.requirement("Z-67")
@@ -371,3 +381,52 @@ async def test_a_stop_in_a_pipe_ends_with_the_answer_that_it_stopped(home: Path)
             printed = await piped(home, "/stop\n")
             assert time.monotonic() - sent_at[0] < ANOTHER_WITHIN_S, "it took that for its answer"
     assert printed == "Stopped.\n"
+
+
+APPROVE = ((Button(label="Approve", action="a:1:y"),),)
+
+
+def post_of(admitted: list[Inbound], text: str) -> str | None:
+    """The id under which that was said."""
+    return next((one.message_id for one in admitted if isinstance(one, MessageReceived) and one.text == text), None)
+
+
+async def test_a_pipe_that_leaves_a_question_open_says_so_and_ends_with_75(home: Path) -> None:
+    admitted: list[Inbound] = []
+    async with served(home, admitted, []) as console:
+        channel = console.channel("")
+
+        async def ask(answered: bool) -> None:
+            await until(lambda: post_of(admitted, "run it") is not None)
+            id = post_of(admitted, "run it")
+            sent = await channel.send(Outbound(document=(Plain("May I?"),), buttons=APPROVE, answers=id))
+            if answered:
+                await until(lambda: post_of(admitted, "yes") is not None)
+                await channel.edit(sent, plain("May I? Approved."))
+                await channel.send(Outbound(document=(Plain("Done."),), answers=post_of(admitted, "yes")))
+
+        async with running(lambda: ask(False)):
+            printed, errors, code = await piped_with_errors(home, "run it\n")
+        assert (printed, code) == ("May I?\n[!1 Approve]\n", 75)
+        assert errors == "The question above is open still: answer it in `tieline console`, or /stop.\n"
+        admitted.clear()
+        async with running(lambda: ask(True)):
+            assert (await piped(home, "run it\nyes\n")).endswith("Done.\n")
+
+
+async def test_a_pipe_whose_words_wait_behind_a_question_ends_with_75_and_sends_no_more(home: Path) -> None:
+    admitted: list[Inbound] = []
+    waiting = "Waiting: 1. My question above comes first: answer it, or /stop."
+    async with served(home, admitted, []) as console:
+        channel = console.channel("")
+
+        async def queue() -> None:
+            await until(lambda: bool(admitted))
+            behind = Outbound(document=(Plain(waiting),), silent=True, tone="behind")
+            await channel.send_ephemeral(behind, None)
+
+        async with running(queue):
+            with anyio.fail_after(60):
+                printed, errors, code = await piped_with_errors(home, "hello\nagain\n")
+        assert (printed, errors, code) == ("", waiting + "\n", 75)
+        assert post_of(admitted, "again") is None
