@@ -1,7 +1,7 @@
 """Builds one agent from what all agents share and what belongs to its conversation."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,11 +49,14 @@ from agent.tools.current_time import CurrentTime
 from agent.tools.executor import Executor
 from agent.tools.focus import CompleteFocus, StartFocus
 from agent.tools.hooks import Hooks
+from agent.tools.mcp.resources import RESOURCE_TOOLS
 from agent.tools.overflow import Outputs
 from agent.tools.plan_mode import EnterPlanMode, ExitPlanMode
 from agent.tools.read_output import ReadOutput
 from agent.tools.recall_transcript import RecallTranscript
+from agent.tools.rule_names import without_effect
 from agent.tools.schedules import CancelTask, ListSchedules, ScheduleDeferred, SchedulePeriodic, Schedules
+from agent.tools.settings import ApprovalSettings
 from agent.tools.tasks import TASK_TOOLS, task_tools
 from agent.tools.toolbox import Toolbox
 from agent.tools.working import WORKING
@@ -170,6 +173,11 @@ def built_in_tool_names() -> frozenset[str]:
     )
     later = (SchedulePeriodic, ScheduleDeferred, ListSchedules, CancelTask)
     return frozenset(tool.spec.name for tool in (*tools, *later)) | MEMORY_TOOLS | TASK_TOOLS | WORKING
+
+
+def rules_without_effect(approvals: ApprovalSettings, servers: Collection[str]) -> list[str]:
+    """Rules of `[approvals]` that stand for no tool of ours and none of these MCP servers."""
+    return list(without_effect(approvals, known_tools(built_in_tool_names() | RESOURCE_TOOLS), servers))
 
 
 def shared_executor(

@@ -1,6 +1,7 @@
 """`tieline config check | show | schema`."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,10 @@ def check(config_path: Path | None, home: Path | None) -> None:
     providers = ", ".join(provider.name for provider in settings.llm.providers)
     channels = ", ".join(channel.channel_type for channel in settings.channels)
     click.echo(f"{settings.source or 'no file, defaults'}: fine")
+    # Loaded only here: the other commands of the group need no tools.
+    rules = import_module("agent.assembly").rules_without_effect
+    for warning in rules(settings.approvals, [one.name for one in settings.mcp.servers]):
+        click.secho(f"warning: {warning}", fg="yellow")
     there = "" if settings.home.exists() else " (not there yet)"
     click.echo(f"providers: {providers}\nchannels:  {channels}\ndata:      {settings.home}{there}")
 

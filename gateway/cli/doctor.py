@@ -79,6 +79,7 @@ async def _everything(settings: Settings, offline: bool) -> AsyncIterator[Diagno
         partial(_providers, settings, offline),
         partial(_mcp, settings, offline, running),
         partial(_in_thread, _shell, settings),
+        partial(_in_thread, _rules, settings),
         partial(_in_thread, _memory, settings),
     ):
         for found in await part():
@@ -180,6 +181,15 @@ def _shell(settings: Settings) -> Sequence[Diagnosis]:
         return [_line("shell", "commands run in bubblewrap")]
     fix = 'install bubblewrap, or set [tools.shell] mode = "off"; there is no shell tool until then'
     return [Diagnosis(subject="shell", level="warning", finding=trouble, fix=fix)]
+
+
+def _rules(settings: Settings) -> Sequence[Diagnosis]:
+    """Rules about tools that there are not."""
+    found = import_module("agent.assembly").rules_without_effect(
+        settings.approvals, [one.name for one in settings.mcp.servers]
+    )
+    fix = "correct the name, unless it is of an MCP server that an admin adds in a chat"
+    return [Diagnosis(subject="approvals", level="warning", finding=finding, fix=fix) for finding in found]
 
 
 def _memory(settings: Settings) -> Sequence[Diagnosis]:

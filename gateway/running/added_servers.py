@@ -31,6 +31,11 @@ class AddedServers:
         self._names: set[str] = set()
         self.left_out: set[str] = set()
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Those that are used, and those that are left out."""
+        return frozenset(self._names | self.left_out)
+
     async def recover(self) -> None:
         """Those that were added before; the configuration's own of the same name goes first.
 

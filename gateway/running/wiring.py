@@ -8,6 +8,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
+from agent.assembly import rules_without_effect
 from agent.between_turns import BetweenTurns
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
@@ -133,6 +134,12 @@ def providers_changed(live: Live, providers: Providers, health: ModelHealth, mod
     routing = {str(tier): name for tier, name in llm.routing.items()}
     providers.reload(live.provider_settings(), failover=llm.failover, aliases=llm.aliases, routing=routing)
     health.reloaded(before, models)
+
+
+def warn_of_rules(added: Callable[[], Collection[str]], settings: Settings) -> None:
+    """A rule that stands for no tool keeps nothing from running. `added` are the MCP servers that chats have added."""
+    for warning in rules_without_effect(settings.approvals, {one.name for one in settings.mcp.servers} | set(added())):
+        _log.warning("%s", warning)
 
 
 def switched_off(settings: Settings) -> Collection[str]:

@@ -102,3 +102,22 @@ class TestSchema:
     def test_it_finds_what_the_check_finds(self, schema: dict[str, Any], wrong: dict[str, Any]) -> None:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, schema, jsonschema.Draft202012Validator)
+
+
+def test_rules_about_tools_that_there_are_not_are_told(tieline: Tieline) -> None:
+    config = """
+[approvals]
+ask = ["mcp__time__*", "web_*"]
+deny = ["shel", "shell", "mcp__tme__now", "mcp__*"]
+[[mcp.servers]]
+name = "time"
+command = "true"
+"""
+    ran = tieline("config", "check", config=config)
+    assert ran.exit_code == 0, ran.output
+    assert [line for line in ran.stdout.splitlines() if line.startswith("warning")] == [
+        "warning: approvals.deny: there is no tool 'shel', so the rule has no effect; did you mean shell?",
+        "warning: approvals.deny: 'mcp__tme__now' is of the MCP server 'tme', which is not configured, "
+        "so the rule has no effect; did you mean mcp__time__…?",
+    ]
+    assert "! approvals: approvals.deny: there is no tool 'shel'" in tieline("doctor", "--offline").stdout
