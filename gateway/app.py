@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -19,11 +20,11 @@ from anyio.abc import TaskGroup
 
 from agent.core.clock import Clock, SystemClock
 from agent.core.events import EventBus
-from agent.core.program import as_typed, home_as_typed, program_as_typed, with_program
+from agent.core.program import as_typed, home_as_typed, program_as_typed, with_home, with_program
 from gateway.channels.adapter import Adapter
 from gateway.config.live import Live
 from gateway.config.settings import Settings
-from gateway.phrases.catalogue import marked, read_catalogue
+from gateway.phrases.catalogue import Catalogue, marked, read_catalogue
 from gateway.telemetry.event_log import EventLog
 from gateway.telemetry.logging import FOLLOWED, LogFile, follow_runs, set_up
 from gateway.telemetry.loop_lag import LoopLag
@@ -71,10 +72,11 @@ class App:
         self._metrics = Metrics()
         self._bus = EventBus(self._metrics.listener_failed)
         self.live.listen(lambda fresh: self._redactor.add(*fresh.secrets))
-        self._troubles = Troubles(self._clock, redact=self._redactor)
+        self._troubles = Troubles(
+            self._clock, redact=self._redactor, spell=lambda text: with_home(text, self.live.settings.home)
+        )
         self._lag = LoopLag(self._clock)
-        program = program_as_typed(to_unpaired=True)
-        self._phrase = read_catalogue(spell=lambda sentence: marked(with_program(program, sentence)))
+        self._phrase = phrases_at(settings.home)
         self._web = WebServer(settings.web, home=settings.home, clock=self._clock)
         early = {"sign-in-link": self._link, "version": _version, "heard": self._heard}
         self._control = Control(settings.home, early, is_starting=True)
@@ -242,6 +244,9 @@ class App:
     async def _link(self, _: Mapping[str, Any]) -> str:
         return self._new_link()
 
+    def _as_logged(self, text: str) -> str:
+        return with_home(self._redactor(text), self.live.settings.home)
+
     def _log_from_now_on(self) -> None:
         logging_settings = self.live.settings.logging
         path = self.live.settings.home / logging_settings.file
@@ -250,7 +255,7 @@ class App:
             set_up(
                 level=logging_settings.level.upper(),
                 format=logging_settings.format,
-                redact=self._redactor,
+                redact=self._as_logged,
                 file=file if logging_settings.file else None,
             )
         except OSError as error:
@@ -268,6 +273,17 @@ def _about_the_demo(default: Any, others: Sequence[str]) -> str:
 
 async def _version(_: Mapping[str, Any]) -> str:
     return version("tieline")
+
+
+def phrases_at(home: Path) -> Catalogue:
+    """The sentences of the gateway with that data directory: its owners are told where it is, nobody else is."""
+    program = program_as_typed(to_unpaired=True)
+    where = home_as_typed(home).replace("{", "{{").replace("}", "}}")  # values are put into the sentences later
+    return read_catalogue(
+        # Marked first: what a path begins with is no command of a chat.
+        spell=lambda sentence: with_program(program, marked(sentence)),
+        spell_owners=lambda sentence: with_program(program, marked(sentence), where),
+    )
 
 
 async def stop_on_signal(stop: anyio.Event, force: Callable[[], None]) -> None:

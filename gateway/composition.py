@@ -408,6 +408,7 @@ async def build(
         known_models=known_models,
         operations=operations,
         overview=OverviewService(
+            home=settings.home,
             database=database,
             clock=clock,
             version=version,

@@ -10,7 +10,12 @@ from pathlib import Path
 NAME = "tieline"
 DEFAULT_HOME = "~/.tieline"
 
-_COMMAND = re.compile(r"(?m)(^|`)tieline ((?:run|console|sign-in|init|doctor|restore|pair|inbox|outbox|dead)\b[^`\n]*)")
+# In backticks any command of ours, at the beginning of a line those that are told so.
+_COMMAND = re.compile(
+    r"(?m)(?:(?P<quote>`)tieline (?=[a-z])"
+    r"|^tieline (?=(?:run|console|sign-in|init|doctor|restore|pair|inbox|outbox|dead)\b))"
+    r"(?P<rest>[^`\n]*)"
+)
 
 
 def program_as_typed(*, to_unpaired: bool = False) -> str:
@@ -39,5 +44,15 @@ def as_typed(text: str, options: str = "", *, to_unpaired: bool = False) -> str:
 
 
 def with_program(program: str, text: str, options: str = "") -> str:
-    """`text`, its commands beginning with `program` and ending with `options`."""
-    return _COMMAND.sub(lambda found: f"{found[1]}{program} {found[2]}{options}", text)
+    """`text`, its commands beginning with `program` and ending with `options`; one with a data directory keeps it."""
+
+    def typed(found: re.Match[str]) -> str:
+        rest = found["rest"]
+        return f"{found['quote'] or ''}{program} {rest}{'' if ' --home ' in f'{rest} ' else options}"
+
+    return _COMMAND.sub(typed, text)
+
+
+def with_home(text: str, home: Path) -> str:
+    """`text`, its commands naming that data directory: for whoever reads it in another place than it was written."""
+    return with_program(NAME, text, home_as_typed(home))

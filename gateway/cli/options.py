@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import click
 
-from agent.core.program import as_typed
+from agent.core.program import as_typed, home_as_typed
 from gateway.config.mistakes import ConfigError
 from gateway.config.reading import home_directory, load
 from gateway.config.settings import Settings
@@ -93,8 +93,16 @@ def home_from(home: Path | None) -> Path:
     return home.absolute() if home is not None else home_directory(os.environ)
 
 
+def typed(text: str) -> str:
+    """`text`, its commands as they can be typed here for the data directory that this call is about."""
+    context, home = click.get_current_context(silent=True), None
+    while home is None and context is not None:
+        home, context = context.params.get("home"), context.parent
+    return as_typed(text, home_as_typed(home_from(home)))
+
+
 def fail(message: str, code: int = 1) -> NoReturn:
     """Say what is wrong, to the error output, and end."""
-    for line in as_typed(message).splitlines():
+    for line in typed(message).splitlines():
         click.secho(line, err=True, fg="red" if sys.stderr.isatty() else None)
     raise SystemExit(code)

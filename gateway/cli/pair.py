@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from agent.core.program import program_as_typed
-from gateway.cli.options import config_option
+from agent.core.program import home_as_typed, program_as_typed
+from gateway.cli.options import config_option, home_from
 from gateway.cli.through import operate, shown
 
 
@@ -38,7 +38,7 @@ def approve(code: str, admin: bool, config_path: Path | None, home: Path | None)
     if not answer["has_admin"]:
         click.echo(
             "Nobody is an admin of the bot yet. If this person runs it: "
-            f"{program_as_typed()} pair approve {answer['person']} --admin"
+            f"{program_as_typed()} pair approve {answer['person']} --admin{home_as_typed(home_from(home))}"
         )
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.options import config_option, fail, home_from
+from gateway.cli.options import config_option, fail, home_from, typed
 from gateway.web.control_client import RESTART, NoGateway, Refused, call, differing
 
 COLOURS = {"All is well": "green", "Needs attention": "yellow"}
@@ -20,12 +20,12 @@ def command(config_path: Path | None, home: Path | None) -> None:
         fail(f"{error}{'; ' + error.fix if isinstance(error, Refused) and error.fix else ''}")
     click.secho(found["headline"], fg=COLOURS.get(found["headline"], "red"), bold=True)
     for reason in (*found["reasons"], *found["attention"]):
-        click.echo(f"  {reason['subject']}: {reason['text']}")
+        click.echo(typed(f"  {reason['subject']}: {reason['text']}"))
         if reason.get("fix"):
-            click.echo(f"    → {reason['fix']}")
+            click.echo(typed(f"    → {reason['fix']}"))
     if versions := differing(found["version"]):
         click.secho(f"  version: {versions}", fg="yellow")
-        click.echo(f"    → {RESTART}")
+        click.echo(typed(f"    → {RESTART}"))
     click.echo(f"Tieline {found['version']}, default provider {found['provider']}")
     for name, state in found["accounts"].items():
         click.echo(f"  {name}: {state}")

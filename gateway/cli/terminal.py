@@ -15,6 +15,7 @@ import click
 
 from agent.core.whole_text import without_steering
 from gateway.cli.markdown_renderer import MarkdownRenderer
+from gateway.cli.options import typed
 from gateway.cli.prompt import CLEAR_LINE, Prompt, no_control_characters
 from gateway.web.control_client import NoGateway, Refused, channel_call, channel_lines
 
@@ -183,7 +184,7 @@ class Terminal:
         threading.Thread(target=self._listen, daemon=True).start()
         self._caught_up.wait(CAUGHT_UP_WITHIN_S)
         if sys.stdin.isatty() and sys.stdout.isatty():
-            self._print((DEMO if self._screen.only_demo else "") + WELCOME)
+            self._print((typed(DEMO) if self._screen.only_demo else "") + WELCOME)
         try:
             if not first or (self._answered(first) and not self._waits_behind()):
                 self._until_the_end()

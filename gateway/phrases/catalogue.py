@@ -13,6 +13,8 @@ from agent.core.phrases import ENGLISH
 
 FOLDER = Path(__file__).parent
 
+OWNERS = "owner_"  # how the keys of sentences begin that only owners are told: these may tell where our files lie
+
 # Before a command in a sentence of ours, until it leaves: how it is written differs between platforms. Invisible, and
 # only put where we wrote the words: what a person, a model or a tool said stays as it is.
 MARK = "\u2063"
@@ -42,10 +44,14 @@ class Catalogue:
     A language is read when it is first spoken: 25 ms, that most processes need for English alone.
     """
 
-    def __init__(self, files: Mapping[str, Path], spell: Callable[[str], str]) -> None:
-        """`files` by language, `en` among them. `spell` writes the commands in a sentence."""
+    def __init__(
+        self, files: Mapping[str, Path], spell: Callable[[str], str], spell_owners: Callable[[str], str]
+    ) -> None:
+        """`files` by language, `en` among them. `spell` writes the commands in a sentence, `spell_owners` those in
+        the alerts."""
         self._files = files
         self._spell = spell
+        self._spell_owners = spell_owners
         self._read: dict[str, Mapping[str, str]] = {}
 
     def __call__(self, key: str, language: str, **values: object) -> str:
@@ -63,7 +69,10 @@ class Catalogue:
         if language not in self._read:
             said = tomllib.loads(self._files[language].read_text("utf-8"))
             told = {**ENGLISH, **said} if language == "en" else said
-            self._read[language] = {key: self._spell(sentence) for key, sentence in told.items()}
+            self._read[language] = {
+                key: (self._spell_owners if key.startswith(OWNERS) else self._spell)(sentence)
+                for key, sentence in told.items()
+            }
         return self._read[language]
 
 
@@ -72,6 +81,8 @@ def spoken(folder: Path = FOLDER) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in folder.glob("*.toml")))
 
 
-def read_catalogue(folder: Path = FOLDER, *, spell: Callable[[str], str] = str) -> Catalogue:
-    """Every language file of the folder, commands in it as `spell` writes them."""
-    return Catalogue({path.stem: path for path in folder.glob("*.toml")}, spell)
+def read_catalogue(
+    folder: Path = FOLDER, *, spell: Callable[[str], str] = str, spell_owners: Callable[[str], str] | None = None
+) -> Catalogue:
+    """Every language file of the folder, commands in it as `spell` writes them, in alerts as `spell_owners`."""
+    return Catalogue({path.stem: path for path in folder.glob("*.toml")}, spell, spell_owners or spell)

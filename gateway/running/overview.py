@@ -1,8 +1,9 @@
 """The facts behind the operator's page, `/metrics` and `/readyz`."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
@@ -10,6 +11,7 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
+from agent.core.program import home_as_typed, with_home
 from agent.goals import store as goals
 from agent.goals.stored import Goal
 from agent.goals.ticks import short
@@ -50,6 +52,7 @@ MISSES_OF = timedelta(days=7)
 class OverviewService:
     """Implements `gateway.web.overview.OverviewSource`."""
 
+    home: Path
     database: Database
     clock: Clock
     version: str
@@ -104,6 +107,7 @@ class OverviewService:
             budgets=tuple(_budget(standing) for standing in self.ledger.budgets.all_standings()[:SHOWN_BUDGETS]),
             pending=tuple(self._pending(one, names[ConversationId(one.conversation)]) for one in asked),
             loop_lag_s=self.lag.last_s,
+            where=home_as_typed(self.home),
         )
 
     async def status(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -166,7 +170,8 @@ class OverviewService:
 
     def reasons(self) -> Sequence[Reason]:
         """Why the process is not ready; nothing when it is."""
-        return (*not_ready(self.accounts.health(), self.troubles.blocking), *self.models.reasons())
+        reasons = (*not_ready(self.accounts.health(), self.troubles.blocking), *self.models.reasons())
+        return [replace(one, text=with_home(one.text, self.home), fix=with_home(one.fix, self.home)) for one in reasons]
 
     def _pending(self, one: Approval, name: str) -> Pending:
         return Pending(

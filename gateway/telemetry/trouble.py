@@ -31,11 +31,12 @@ class Trouble:
 
 
 class Troubles:
-    """Keeps them; tells listeners when one begins and when it is over."""
+    """Keeps them; tells listeners when one begins and when it is over. `spell` writes the commands that are told."""
 
-    def __init__(self, clock: Clock, *, redact: Callable[[str], str] = str) -> None:
+    def __init__(self, clock: Clock, *, redact: Callable[[str], str] = str, spell: Callable[[str], str] = str) -> None:
         self._clock = clock
         self._redact = redact
+        self._spell = spell
         self._open: dict[tuple[Kind, str], Trouble] = {}
         self._over: list[Trouble] = []
         self._listeners: list[Callable[[Trouble], None]] = []
@@ -47,16 +48,14 @@ class Troubles:
 
     def report(self, kind: Kind, subject: str, text: str, *, fix: str = "", blocking: bool = False) -> None:
         """Something is wrong, or still is."""
-        now = self._clock.now()
+        now, text, fix = self._clock.now(), self._spell(self._redact(text)), self._spell(fix)
         known = self._open.get((kind, subject))
         if known is not None:
             self._open[kind, subject] = replace(
-                known, text=self._redact(text), fix=fix, blocking=blocking, last_at=now, times=known.times + 1
+                known, text=text, fix=fix, blocking=blocking, last_at=now, times=known.times + 1
             )
             return
-        trouble = Trouble(
-            kind=kind, subject=subject, text=self._redact(text), fix=fix, blocking=blocking, since=now, last_at=now
-        )
+        trouble = Trouble(kind=kind, subject=subject, text=text, fix=fix, blocking=blocking, since=now, last_at=now)
         self._open[kind, subject] = trouble
         self._tell(trouble)
 
@@ -71,10 +70,8 @@ class Troubles:
 
     def note(self, kind: Kind, subject: str, text: str, *, fix: str = "") -> None:
         """Something went wrong once and does not last (a dead letter): listed, never blocking."""
-        now = self._clock.now()
-        trouble = Trouble(
-            kind=kind, subject=subject, text=self._redact(text), fix=fix, since=now, last_at=now, over_at=now
-        )
+        now, text, fix = self._clock.now(), self._spell(self._redact(text)), self._spell(fix)
+        trouble = Trouble(kind=kind, subject=subject, text=text, fix=fix, since=now, last_at=now, over_at=now)
         self._over = [*self._over, trouble][-KEPT:]
         self._tell(trouble)
 

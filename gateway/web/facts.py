@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from agent.core.program import NAME, with_program
 from gateway.web.health import Reason
 from gateway.web.overview import Overview
 
@@ -23,10 +24,10 @@ def attention(overview: Overview, reasons: Sequence[Reason]) -> Sequence[Reason]
     ]
     if overview.unanswered:
         text = f"{_counted(overview.unanswered, 'message')} could not be answered"
-        found.append(Reason("inbox", text, DEAD_FIX))
+        found.append(Reason("inbox", text, with_program(NAME, DEAD_FIX, overview.where)))
     if overview.undelivered:
         text = f"{_counted(overview.undelivered, 'answer')} could not be delivered"
-        found.append(Reason("outbox", text, DEAD_FIX))
+        found.append(Reason("outbox", text, with_program(NAME, DEAD_FIX, overview.where)))
     return found
 
 

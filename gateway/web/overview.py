@@ -111,6 +111,7 @@ class Overview:
     budgets: tuple[Budget, ...] = ()
     pending: tuple[Pending, ...] = ()
     loop_lag_s: float = 0.0
+    where: str = ""  # the option that names the data directory in commands
 
 
 class OverviewSource(Protocol):

@@ -234,3 +234,18 @@ async def test_a_changed_file_counts_without_a_restart(home: Path) -> None:
         settings_of(home, '[queue]\nmode = "drop"')
         await until(lambda: gateway.app.live.settings.queue.mode == "drop")
         gateway.stop.set()
+
+
+async def test_the_log_names_the_data_directory_in_commands_and_rules_about_no_tool(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway = Running(settings_of(home, '[approvals]\ndeny = ["shel", "shell"]'))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(gateway.run)
+        await gateway.app.ready.wait()
+        logging.getLogger("tieline.storage").error("put a backup in its place with `tieline restore FILE`")
+        gateway.stop.set()
+    logged = capsys.readouterr().err
+    assert f"with `tieline restore FILE --home {home}`" in logged
+    assert logged.count("approvals.deny: there is no tool 'shel'") == 1
+    assert "'shell'" not in logged

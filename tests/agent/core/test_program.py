@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.program import as_typed, home_as_typed, program_as_typed, spelled, with_program
+from agent.core.program import as_typed, home_as_typed, program_as_typed, spelled, with_home, with_program
 
 
 @pytest.fixture
@@ -72,3 +72,10 @@ def test_the_data_directory_is_named_where_it_is_not_the_usual_one() -> None:
         f"see `{program_as_typed()} doctor --home '/srv/a b'`"
     )
     assert home_as_typed(Path("~/.tieline").expanduser()) == ""
+
+
+def test_a_command_that_names_a_data_directory_keeps_it() -> None:
+    once = with_home("see `tieline status` and `tieline restore FILE`", Path("/srv/a"))
+    assert once == "see `tieline status --home /srv/a` and `tieline restore FILE --home /srv/a`"
+    assert with_home(once, Path("/srv/b")) == once
+    assert with_home("tieline has ended: no", Path("/srv/a")) == "tieline has ended: no"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from tests.fakes.damage import damage
@@ -45,7 +46,7 @@ def test_a_command_that_meets_damage_says_so_in_one_line(
     assert (ran.exit_code, ran.stdout) == (1, "")
     (line,) = ran.stderr.splitlines()
     assert line.startswith(f"{home / FILE} is damaged")
-    assert "restore FILE`" in line
+    assert f"restore FILE --home {home}`" in line
 
 
 @pytest.mark.usefixtures("made")
@@ -82,6 +83,44 @@ def test_a_backup_takes_the_place_of_a_damaged_database(tieline: Tieline, home: 
     assert tieline("inbox").stdout == "No message waits.\n"
 
 
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("args", [["status"], ["sign-in"]])
+def test_where_no_gateway_runs_the_command_that_starts_this_one_is_told(
+    tieline: Tieline, home: Path, args: list[str]
+) -> None:
+    ran = tieline(*args)
+    assert ran.exit_code == 1
+    assert f" run --home {home}`" in ran.stderr
+
+
+@pytest.mark.usefixtures("made")
+def test_a_backup_of_another_data_directory_is_not_restored_unasked(
+    tieline: Tieline, home: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    assert tieline("doctor", "--fix", "--offline", "--home", str(other)).exit_code == 0
+    copy = other / "backups" / "copy.db"
+    copy.parent.mkdir(exist_ok=True)
+    assert tieline("backup", str(copy), "--home", str(other)).exit_code == 0
+    before = (home / FILE).read_bytes()
+    ran = tieline("restore", str(copy))
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert f"{copy} is a backup of the data directory {other}" in ran.stderr
+    assert f"give --home {other}" in ran.stderr
+    assert "--yes" in ran.stderr
+    assert (home / FILE).read_bytes() == before
+    assert tieline("restore", str(copy), "--home", str(other)).exit_code == 0, "its own"
+    assert tieline("restore", str(copy), "--yes").exit_code == 0
+
+
+@pytest.mark.usefixtures("made")
+def test_a_folder_called_backups_is_no_data_directory(tieline: Tieline, tmp_path: Path) -> None:
+    copy = tmp_path / "backups" / "copy.db"
+    copy.parent.mkdir()
+    assert tieline("backup", str(copy)).exit_code == 0
+    assert tieline("restore", str(copy)).exit_code == 0
+
+
 @pytest.mark.parametrize("table", ["goal", "inbox"])
 async def test_a_start_on_a_damaged_database_ends_with_one_line(home: Path, table: str) -> None:
     tieline = Program(home, "")
@@ -92,7 +131,7 @@ async def test_a_start_on_a_damaged_database_ends_with_one_line(home: Path, tabl
     (line,) = [line for line in ran.stderr.splitlines() if not line.startswith("{")]
     assert line.startswith("tieline has ended: ")
     assert f"{home / FILE} is damaged" in line
-    assert "restore FILE`" in line
+    assert f"restore FILE --home {home}`" in line
     assert "Traceback" not in ran.stdout + ran.stderr
 
 
@@ -110,4 +149,7 @@ async def test_beside_a_gateway_that_met_damage_every_command_tells_of_it(home: 
         status = await tieline.cli("status")
         assert status.returncode == 1
         assert f"{home / FILE} is damaged" in status.stdout
-        assert "restore FILE" in status.stdout
+        assert status.stdout.count(f"restore FILE --home {home}`") == status.stdout.count("restore FILE") > 0
+        async with aiohttp.ClientSession() as client, client.get(f"{tieline.url}/readyz") as answer:
+            told = await answer.text()
+        assert told.count(f"restore FILE --home {home}`") == told.count("restore FILE") > 0

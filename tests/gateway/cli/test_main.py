@@ -78,16 +78,16 @@ def test_every_command_tells_a_broken_configuration_the_same_way(tieline: Tielin
     assert ran.stdout == ""
 
 
-def test_a_configuration_that_is_named_must_be_there(tieline: Tieline) -> None:
+def test_a_configuration_that_is_named_must_be_there(tieline: Tieline, home: Path) -> None:
     ran = tieline("config", "check", "--config", "/nowhere/at/all.toml")
     assert ran.exit_code == 78
-    assert "tieline init` writes one" in ran.stderr
+    assert f"tieline init --home {home}` writes one" in ran.stderr
 
 
-def test_the_sign_in_link_needs_a_gateway(tieline: Tieline) -> None:
+def test_the_sign_in_link_needs_a_gateway(tieline: Tieline, home: Path) -> None:
     ran = tieline("sign-in")
     assert ran.exit_code == 1
-    assert "tieline run`" in ran.stderr
+    assert f"tieline run --home {home}`" in ran.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """Every language says everything, with the same values in it."""
 
 import ast
+import shlex
 import string
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from agent.core.phrases import ENGLISH
-from gateway.phrases.catalogue import FOLDER, read_catalogue
+from gateway.app import phrases_at
+from gateway.phrases.catalogue import FOLDER, read_catalogue, spelled
 
 ENGLISH_HERE = tomllib.loads((FOLDER / "en.toml").read_text())
 ALL = {**ENGLISH, **ENGLISH_HERE}
@@ -63,3 +66,13 @@ def test_what_is_sent_as_plain_text_holds_no_markdown(language: str) -> None:
     keys = sent_verbatim()
     assert {"approvals_waiting", "goal_limits", "owner_pairing"} <= keys
     assert [key for key in sorted(keys) if "**" in sentences[key] or "`" in sentences[key]] == []
+@pytest.mark.parametrize("language", ["en", "de"])
+@pytest.mark.parametrize("home", ["/data", "/srv/{own} bot"])
+def test_owners_are_told_the_data_directory_in_commands_and_nobody_else(language: str, home: str) -> None:
+    phrase = phrases_at(Path(home))
+    said = spelled(phrase("owner_pairing", language, who="Ann", channel="telegram", person="telegram:7"), "/tieline ")
+    where = f" --home {shlex.quote(home)}`"
+    assert f"tieline pair approve{where}" in said
+    assert f"tieline pair list{where}" in said
+    assert "`/tieline allow telegram:7`" in said
+    assert "--home" not in phrase("plan_demo", language), "a member reads this one"
