@@ -1,20 +1,26 @@
 """`tieline restore`."""
 
+import shlex
+import sys
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 import click
 
-from gateway.cli.options import config_option, fail, settings_from
+from gateway.cli.options import config_option, fail, settings_from, typed
+from gateway.config.settings import Settings
 from gateway.web.control_client import is_running
+
+OF_A_HOME = ("tieline.db", "tieline.db.lock", "gateway.toml")  # what a data directory holds beside its backups
 
 
 @click.command("restore")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--keep-open", is_flag=True, help="Answer and send what was open when the copy was made.")
+@click.option("--yes", is_flag=True, help="Also a copy out of the backups of another data directory.")
 @config_option
-def command(file: Path, keep_open: bool, config_path: Path | None, home: Path | None) -> None:
+def command(file: Path, keep_open: bool, yes: bool, config_path: Path | None, home: Path | None) -> None:
     """Put the copy FILE, made by `tieline backup`, in the place of the database. The gateway must be stopped.
 
     The former database is kept in TIELINE_HOME/backups. What was open when the copy was made (messages without an
@@ -22,6 +28,8 @@ def command(file: Path, keep_open: bool, config_path: Path | None, home: Path | 
     since are not made up for.
     """
     settings = settings_from(config_path, home)
+    if not yes:
+        _ask_about_another(file, settings)
     if is_running(settings.home):
         fail("the gateway runs with this database; stop it first")
     restoring = import_module("agent.storage.restoring")
@@ -45,10 +53,25 @@ def command(file: Path, keep_open: bool, config_path: Path | None, home: Path | 
     if done.messages or done.answers:
         click.echo(
             f"Open when the copy was made, and put aside: {done.messages} messages, {done.answers} answers. "
-            "`tieline dead` lists them."
+            + typed("`tieline dead` lists them.")
         )
     if done.others:
         click.echo(
             f"Schedules due since the copy, or under way then, and not made up for: {done.others}. "
             "What recurs goes on; what was for one moment is switched off, and /schedules shows it."
         )
+
+
+def _ask_about_another(file: Path, settings: Settings) -> None:
+    """Ends the program where FILE is of another installation, unless a person at the terminal wants it."""
+    folder = file.absolute().parent.resolve()
+    if folder.name != "backups" or not any((folder.parent / name).exists() for name in OF_A_HOME):
+        return
+    target = import_module("agent.storage.opening").target_of(settings.database.url, settings.home)
+    own = {settings.home.resolve()} | ({target.parent.resolve()} if isinstance(target, Path) else set())
+    if folder.parent in own:
+        return
+    said = f"{file} is a backup of the data directory {folder.parent}, not of {settings.home}, which it would replace"
+    if not sys.stdin.isatty():
+        fail(f"{said}; if you mean the other one, give --home {shlex.quote(str(folder.parent))}, else add --yes")
+    click.confirm(f"{said}. Go on?", abort=True, err=True)
