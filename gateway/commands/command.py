@@ -77,7 +77,7 @@ class Command:
     `admin_in_groups` asks for the role where several people share the chat, `admin` asks for it everywhere. An
     `unlimited` command is taken even of somebody who writes too much. `platform` is the only one where it does
     anything; "": all of them. `examples` is the phrase that shows how it is written; "": its usage says it all.
-    An `everyday` one stands in menus and in the short /help. `feature` is what it belongs to (`CommandDeps.switched_off`):
+    An `everyday` one stands in menus and in the short /help. `feature` is what it belongs to:
     where that is switched off, nobody is shown the command. `choices` are all the words it takes, `suggest` gives those
     that are only known at run time.
     """

@@ -66,6 +66,8 @@ def test_what_is_sent_as_plain_text_holds_no_markdown(language: str) -> None:
     keys = sent_verbatim()
     assert {"approvals_waiting", "goal_limits", "owner_pairing"} <= keys
     assert [key for key in sorted(keys) if "**" in sentences[key] or "`" in sentences[key]] == []
+
+
 @pytest.mark.parametrize("language", ["en", "de"])
 @pytest.mark.parametrize("home", ["/data", "/srv/{own} bot"])
 def test_owners_are_told_the_data_directory_in_commands_and_nobody_else(language: str, home: str) -> None:
