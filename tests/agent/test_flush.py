@@ -126,7 +126,7 @@ async def test_where_nothing_may_be_stored_nobody_looks_back(sqlite_database: Da
 @pytest.mark.parametrize(
     ("approvals", "hooks", "why"),
     [
-        pytest.param({"deny": ("write_notes",)}, (), "the rules of this house", id="denied"),
+        pytest.param({"deny": ("write_notes",)}, (), "the rules of the gateway", id="denied"),
         pytest.param({"ask": ("write_notes",)}, (), "nobody can be asked now", id="asked about"),
         pytest.param({}, ("echo not today >&2; exit 1",), "not today", id="kept back by a hook"),
     ],

@@ -36,6 +36,7 @@ import adapters.telegram.rich
 import adapters.telegram.tables
 import adapters.web.attachment_store
 import adapters.web.chat_sessions
+import adapters.web.code_colours
 import adapters.web.names
 import adapters.web.parse
 import adapters.web.render
@@ -86,6 +87,7 @@ import agent.tools.files.listing
 import agent.tools.files.paths
 import agent.tools.gate
 import agent.tools.mcp.curation
+import agent.tools.mcp.forms
 import agent.tools.mcp.offers
 import agent.tools.mcp.results
 import agent.tools.mcp.wire
@@ -343,6 +345,12 @@ def _rendered(render: Callable[[Document], object], text: str) -> object:
     return render((*gateway.delivery.markdown.parse(text[:200]), *_document(text)))
 
 
+def _filled_in(text: str) -> object:
+    properties = {name: {"type": "string", "title": name} for name in ("a", "b", "c")}
+    fields = agent.tools.mcp.forms.fields_of(text[:1_000], {"type": "object", "properties": properties})
+    return agent.tools.mcp.forms.in_one_message(fields, text)
+
+
 def _of(render: Callable[[Document], object], longest: int) -> Case:
     """A renderer, which gets documents of at most so many characters: a fifth of them in each block."""
     return Case(partial(_rendered, render), longest // 5)
@@ -415,6 +423,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
         Case(_web_said, WEB_MESSAGE),
         Case(adapters.web.parse.first_language, 8_000),
     ),
+    "adapters.web.code_colours": (Case(lambda text: adapters.web.code_colours.coloured(text, "python"), 20_000),),
     "adapters.web.render": (_of(adapters.web.render.blocks_as_html, WEB_ANSWER),),
     "adapters.web.chat_sessions": (Case(adapters.web.chat_sessions.split, 8_000),),
     "adapters.web.attachment_store": (Case(adapters.web.attachment_store.safe_name, 8_000),),
@@ -509,6 +518,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     "agent.tools.files.paths": (Case(lambda text: agent.tools.files.paths.grounded(text, (), ROOT), MCP_RESULT),),
     "agent.tools.gate": (Case(lambda text: agent.tools.gate.canonical({"a": text}), MCP_RESULT),),
     "agent.tools.mcp.curation": (Case(agent.tools.mcp.curation.words_of, WEB_MESSAGE),),
+    "agent.tools.mcp.forms": (Case(_filled_in, WEB_MESSAGE),),
     "agent.tools.mcp.offers": (
         Case(lambda text: agent.tools.mcp.offers.clean(text, 1_000), ANSWER),
         Case(_mcp_schema, 6_000),
@@ -597,6 +607,10 @@ _OPERATOR = "reads what the operator has written"
 _TURN = "works on whole messages of a turn; the turns with every tool go through it"
 
 ELSEWHERE: Mapping[str, str] = {
+    "agent.tools.approvals": "compares a word with the few that a question offers",
+    "agent.tools.mcp.asking": "asks with words that agent.tools.mcp.forms has read",
+    "agent.tools.rule_names": _OPERATOR,
+    "gateway.delivery.markdown_notes": "rules of the parser of gateway.delivery.markdown, which is tried with them",
     "adapters.console_screen": "the operator's own terminal",
     "adapters.discord.commands": _OURS,
     "adapters.discord.endpoint": _ANSWERS,

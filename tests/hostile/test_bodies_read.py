@@ -65,7 +65,7 @@ NOT_OURS = "frames of the platform's gateway, read by its library, which sets th
 NO_BODY = "no network: a file, a database, a text or a queue of the house"
 
 REGISTER: dict[str, tuple[str, str]] = {
-    "adapters/web/chat_sessions.py Rooms.find": (".read", NO_BODY),
+    "adapters/web/chat_sessions.py ChatSessions.find": (".read", NO_BODY),
     "gateway/cli/mcp.py _visited": (".receive", COUNTED),
     "agent/memory/erasing.py _searched": (".read", NO_BODY),
     "agent/memory/notes.py read": (".read", NO_BODY),
@@ -95,6 +95,8 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/tools/mcp/complaints.py last_line": (".read", NO_BODY),
     "agent/tools/mcp/login.py Login._renewed": (".aread", BY_LIBRARY),
     "agent/tools/mcp/login.py _first_word": (".stream .stream", OPENS),
+    "agent/tools/mcp/resources.py ReadResource.run": (".read", BY_LIBRARY),
+    "agent/tools/mcp/server.py Server.read": (".read", BY_LIBRARY),
     "agent/tools/mcp/wire.py logged_in": (LIMITED, BY_LIBRARY),
     "agent/tools/mcp/wire.py _transport": (
         "mcp.client.stdio.stdio_client mcp.client.streamable_http.streamable_http_client", BY_LIBRARY,
@@ -143,8 +145,8 @@ REGISTER: dict[str, tuple[str, str]] = {
     "adapters/telegram/request.py Connections.session": ("aiohttp.ClientSession", OPENS),
     "adapters/telegram/request.py Connections.post": (f".iter_any {WHOLE}", BY_HELPER),
     "adapters/telegram/webhook.py _update_in": (f".stream {WHOLE}", BY_HELPER),
-    "adapters/web/chat_sessions.py Rooms.open": (".read", NO_BODY),
-    "adapters/web/chat_sessions.py Rooms._entry": (".read", NO_BODY),
+    "adapters/web/chat_sessions.py ChatSessions.open": (".read", NO_BODY),
+    "adapters/web/chat_sessions.py ChatSessions._entry": (".read", NO_BODY),
     "adapters/web/routes.py Routes._upload": (".stream", DOORWAY),
     "adapters/web/routes.py _body": (".body", DOORWAY),
     "adapters/web/attachment_store.py AttachmentStore._note": (".read", NO_BODY),

@@ -223,7 +223,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "adapters/web/names.py read_names": (".read_bytes", WEB),
     "adapters/web/names.py write_name": (".mkdir .replace os.fdopen os.open", WEB),
     "adapters/web/journal.py _rewrite": (".replace os.fdopen os.open", WEB),
-    "adapters/web/chat_sessions.py Rooms._names": (".glob", WEB),
+    "adapters/web/chat_sessions.py ChatSessions._names": (".glob", WEB),
     "adapters/web/attachment_store.py AttachmentStore.take": (f".open {WHOLE_OR_NOTHING}", WEB),
     "adapters/web/attachment_store.py AttachmentStore.keep.copy": ("shutil.copyfile", WEB),
     "adapters/web/attachment_store.py AttachmentStore.find.look": (".read_bytes", WEB),

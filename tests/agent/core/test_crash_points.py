@@ -63,6 +63,6 @@ def test_every_point_is_passed_somewhere() -> None:
         name
         for room in ("agent", "gateway", "adapters")
         for file in (ROOT / room).rglob("*.py")
-        for name in re.findall(r'passing\("([^"]+)"\)', file.read_text())
+        for name in re.findall(r'failpoint\("([^"]+)"\)', file.read_text())
     }
     assert passed == set(get_args(Point))

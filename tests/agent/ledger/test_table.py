@@ -15,7 +15,7 @@ def read(**more: Any) -> dict[str, str]:
     values: dict[str, Any] = {
         "call": "c1",
         "at": 1_700_000_000_123_456,
-        "bill": attribution(),
+        "attribution": attribution(),
         "provider": "main",
         "model": "m",
     }

@@ -62,11 +62,11 @@ def watch(event, args):
         reached.append(args)
 sys.addaudithook(watch)
 from agent.core.clock import SystemClock
-from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 async def main():
     settings = ProviderSettings(name="main", type="litellm", model="gemini/gemini-2.5-pro")
-    provider = LazyProvider(settings, Surroundings(home=Path("."), clock=SystemClock()))
+    provider = LazyProvider(settings, ProviderDeps(home=Path("."), clock=SystemClock()))
     await provider.warm_up()
     await provider.aclose()
     assert provider.context_window == 1_048_576, provider.context_window

@@ -61,7 +61,7 @@ def test_names_stay_apart() -> None:
         pytest.param("cancelled", {}, "neutral", id="it waits for an approval"),
         pytest.param("refused", {}, "neutral", id="the model was never asked"),
         pytest.param("suspended", {"stopped": True}, "neutral", id="it goes on after the restart"),
-        pytest.param("answered", {"gave_way": True}, "neutral", id="it made room for a person"),
+        pytest.param("answered", {"preempted": True}, "neutral", id="it made room for a person"),
         pytest.param("answered", {"declined": True}, "neutral", id="the model did not want to"),
     ],
 )

@@ -32,7 +32,7 @@ async def test_a_draft_is_used_when_somebody_who_may_has_read_and_approved_it(wo
     async with world.process():
         listed = await world.asks("/skills", "Waiting for approval")
         assert "travel-plan (shipped): Plans a trip" in listed
-        assert "digits (of this house): Counts digits" in listed
+        assert "digits (of the gateway): Counts digits" in listed
         assert "bill-month-sort (drafted by me): I drafted it" in listed
         bobs = await world.asks("/skills", "Waiting for an admin", person=BOB)
         assert "bill-month-sort" not in bobs, "a draft may hold words of others"
