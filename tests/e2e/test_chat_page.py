@@ -661,6 +661,7 @@ async def test_the_page_looks_as_it_should(browser: Browser, site: Site, errors:
     files = [FilePayload(name=name, mimeType=kind, buffer=b"x") for name, kind in (("a.txt", "text/plain"),)]
     await page.locator("#picker").set_input_files(files)
     chip = page.locator("#chips li")
+    await expect(chip).to_be_visible()
     inset = await chip.evaluate(
         """(chip) => { const box = document.querySelector('.composer').getBoundingClientRect();
                        const it = chip.getBoundingClientRect(); return [it.left - box.left, it.top - box.top]; }"""
