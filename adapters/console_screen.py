@@ -22,7 +22,7 @@ log = logging.getLogger("tieline.console")
 
 
 class Screen:
-    """Who looks, and what waits for somebody to look; the latter survives a restart, in one small file."""
+    """The open terminals, and the messages that wait for one; these survive a restart in one small file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -86,7 +86,7 @@ class Screen:
             self.show({"type": "gone", "id": id})
 
     async def lines(self, *, only_demo: bool = False) -> AsyncIterator[str]:
-        """What waits, then what comes, for ever; `only_demo` is told before."""
+        """Yield the waiting messages, then each new one, without end; `only_demo` comes first."""
         events: MemoryObjectReceiveStream[Event]
         reader, events = anyio.create_memory_object_stream[Event](BEHIND)
         async with self._writing:

@@ -1,4 +1,4 @@
-"""What all channels of one bot share: its calls, its open interactions, its own messages, its limits."""
+"""State that all channels of one bot share: its calls, its open interactions, its own messages, its limits."""
 
 from collections import OrderedDict
 from typing import Any

@@ -21,7 +21,7 @@ Command = dict[str, Any]
 
 
 def payload_of(commands: Sequence[CommandSpec]) -> list[Command]:
-    """What is registered: the everyday commands, and one that takes every other as its first word.
+    """The commands to register: the everyday commands, and one that takes every other as its first word.
 
     Names that Discord does not take work as text.
 
@@ -80,7 +80,7 @@ def suggested(lines: Sequence[str], name: str) -> list[Command]:
 
 
 def _essence(command: Mapping[str, Any]) -> str:
-    """What we set, in one form: Discord fills in defaults of its own."""
+    """The fields that we set, in one form: Discord fills in defaults of its own."""
     options = [
         (
             option.get("type"),

@@ -1,4 +1,4 @@
-"""What `tieline doctor` asks Discord: the token, the intents, the way to the gateway, the servers."""
+"""The questions of `tieline doctor` to Discord: the token, the intents, the way to the gateway, the servers."""
 
 import aiohttp
 import anyio
