@@ -10,11 +10,12 @@ from pathlib import Path
 NAME = "tieline"
 DEFAULT_HOME = "~/.tieline"
 
-# In backticks any command of ours, at the beginning of a line those that are told so.
+# In backticks or, where Markdown is not read, in quotation marks any command of ours; at the beginning of a line those
+# that are told so.
 _COMMAND = re.compile(
-    r"(?m)(?:(?P<quote>`)tieline (?=[a-z])"
+    r"(?m)(?:(?P<quote>[`“„])tieline (?=[a-z])"
     r"|^tieline (?=(?:run|console|sign-in|init|doctor|restore|pair|inbox|outbox|dead)\b))"
-    r"(?P<rest>[^`\n]*)"
+    r"(?P<rest>[^`“”\n]*)"
 )
 
 

@@ -19,7 +19,7 @@ async def test_a_loop_that_breaks_ends_no_chat_and_goes_on_when_it_can(world: Wo
     await world.database.write(lambda conn: conn.execute(beyond))
     await until(lambda: bool(world.troubles.open))
     assert [(one.kind, one.subject) for one in world.troubles.open] == [("loop", "schedules")]
-    assert world.services.overview.reasons() == (), "it stays ready"
+    assert list(world.services.overview.reasons()) == [], "it stays ready"
     overview = await world.services.overview.overview()
     assert [trouble.subject for trouble in overview.troubles] == ["schedules"], "once, though it is open"
     assert "schedules (OverflowError)" in await world.shows("A part of me broke")
