@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from adapters.console_screen import Event, Screen
-from agent.core.bodies import BodyTooLarge, whole_body
+from agent.core.bounded_body import BodyTooLarge, whole_body
 from gateway.channels.adapter import (
     AdapterContext,
     Admit,

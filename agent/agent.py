@@ -5,35 +5,35 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
-from agent.autonomy import Autonomy
 from agent.built_ins import BuiltIns, CommandResult
-from agent.compaction.writing import settle, writing_of
+from agent.compaction.state import settle, writing_of
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.failpoints import failpoint
 from agent.core.outbox import OutgoingMessage
 from agent.definitions import Definition
-from agent.goals.stored import Reason
+from agent.goal_work import Autonomy
+from agent.goals.goal import Reason
 from agent.inbox import Source, Work
 from agent.operations import Operations
-from agent.planning import Planning
+from agent.plan_work import Planning
 from agent.sessions import runs
 from agent.storage import inbox_rows, outbox_rows
+from agent.storage.database import check_epoch
 from agent.storage.errors import StorageTrouble
-from agent.storage.fence import check_epoch
 from agent.storage.inbox_rows import InboxStatus
 from agent.storage.timestamps import to_timestamp
+from agent.turn.commit import settle_staged, write_staged
 from agent.turn.context_budget import write_window
-from agent.turn.hooking import session_ends
+from agent.turn.hooks import session_ends
 from agent.turn.intake import open_early
-from agent.turn.lifecycle import LifecycleState
 from agent.turn.pipeline import turn
 from agent.turn.run import StagedChanges
-from agent.turn.saving import settle_staged, write_staged
 from agent.turn.skills import take_skills
 from agent.turn.states import (
     ContextState,
     GoalState,
     InstructionState,
+    LifecycleState,
     MemoryState,
     MessageState,
     MetricsState,
@@ -41,8 +41,8 @@ from agent.turn.states import (
     RuntimeState,
     SessionState,
     SkillState,
+    ToolState,
 )
-from agent.turn.tool_state import ToolState
 
 log = logging.getLogger("tieline.agent")
 

@@ -14,14 +14,12 @@ from agent.compaction.state import CompactionState
 from agent.core.clock import Clock
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.events import EventBus
-from agent.core.ids import ConversationId
-from agent.core.ids_source import NewId
+from agent.core.ids import ConversationId, NewId
 from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.core.tools import Tool
 from agent.definitions import Definitions
-from agent.goals.roles import Reachable, RoleOf, always_reachable, role_then
-from agent.goals.telling import Buttoned, no_buttons
+from agent.goals.service import Buttoned, Reachable, RoleOf, always_reachable, no_buttons, role_then
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
@@ -29,10 +27,10 @@ from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
 from agent.operations import follow_definition
+from agent.plans.messages import Buttoned as PlanButtons
+from agent.plans.messages import no_buttons as no_plan_buttons
 from agent.plans.service import PlanService
-from agent.plans.telling import Buttoned as PlanButtons
-from agent.plans.telling import no_buttons as no_plan_buttons
-from agent.providers.calling import Models
+from agent.providers.routing import Models
 from agent.skills.catalogue import NOTHING as NO_SKILLS
 from agent.skills.catalogue import Catalogue
 from agent.skills.learning import Learning
@@ -40,38 +38,32 @@ from agent.skills.tools import LoadSkill
 from agent.storage.database import Database
 from agent.style.user_model import UserModel
 from agent.subagent.profiles import Profiles
-from agent.subagent.registry import SubagentRegistry
-from agent.subagent.runner import SubagentRunner
+from agent.subagent.runner import SubagentRegistry, SubagentRunner
 from agent.subagent.tool import Agent as AgentTool
 from agent.tools.approvals import Approvals
-from agent.tools.calculate import Calculate
-from agent.tools.current_time import CurrentTime
+from agent.tools.calculate import Calculate, CurrentTime
 from agent.tools.executor import Executor
-from agent.tools.focus import CompleteFocus, StartFocus
+from agent.tools.files.paths import workspace_of
 from agent.tools.hooks import Hooks
 from agent.tools.mcp.resources import RESOURCE_TOOLS
-from agent.tools.overflow import Outputs
-from agent.tools.plan_mode import EnterPlanMode, ExitPlanMode
-from agent.tools.read_output import ReadOutput
-from agent.tools.recall_transcript import RecallTranscript
+from agent.tools.output_files import Outputs, ReadOutput
 from agent.tools.rule_names import without_effect
 from agent.tools.schedules import CancelTask, ListSchedules, ScheduleDeferred, SchedulePeriodic, Schedules
+from agent.tools.session_tools import CompleteFocus, EnterPlanMode, ExitPlanMode, RecallTranscript, StartFocus
 from agent.tools.settings import ApprovalSettings
 from agent.tools.tasks import TASK_TOOLS, task_tools
-from agent.tools.toolbox import Toolbox
-from agent.tools.working import WORKING
-from agent.tools.workspace import workspace_of
+from agent.tools.toolbox import WORKING, Toolbox
 from agent.turn.context_budget import show_compaction
 from agent.turn.decision import PSEUDO_TOOLS
-from agent.turn.flushing import Flushing
-from agent.turn.hooking import compaction_begins
-from agent.turn.lifecycle import LifecycleState
+from agent.turn.hooks import compaction_begins
+from agent.turn.memory_flush import Flushing
+from agent.turn.model_call import SideCalls
 from agent.turn.settings import Settings
-from agent.turn.side_calls import SideCalls
 from agent.turn.states import (
     ContextState,
     GoalState,
     InstructionState,
+    LifecycleState,
     MemoryState,
     MessageState,
     MetricsState,
@@ -80,10 +72,10 @@ from agent.turn.states import (
     SessionState,
     SkillState,
     Slot,
+    ToolState,
 )
 from agent.turn.tokens import CountText, Estimator, count_by_bytes
-from agent.turn.tool_state import ToolState
-from agent.voice_transcription import VoiceTranscription
+from agent.voice_messages import VoiceTranscription
 
 log = logging.getLogger("tieline.agent")
 

@@ -11,19 +11,18 @@ from typing import Protocol
 import anyio.to_thread
 
 from agent.core.errors import AgentError, ProviderBusy
-from agent.ledger.attributions import Entry
 from agent.ledger.ledger import Ledger, Reserved
+from agent.ledger.spending import Entry
 from agent.memory.local_vectors import LocalEmbedder, is_installed
 from agent.memory.settings import SemanticSettings
 from agent.memory.vectors import Embedder, NoVectors, unit
-from agent.providers.costs import cost_of
-from agent.providers.metering import CostAttribution
-from agent.providers.prices import Card, lookup
+from agent.providers.models import Card, lookup
 from agent.providers.provider import Usage
 from agent.providers.registry import Registry
+from agent.providers.usage import CostAttribution, cost_of
 
 PURPOSE = "embeddings"
-MODULE = "agent.providers.openai_embeddings"
+MODULE = "agent.providers.openai.embeddings"
 LEAST, SURE = 0.35, 0.4  # SPEC §16.1
 HOW_TO_INSTALL = "install it in the folder of Tieline: .venv/bin/pip install '.[semantic]'"
 
@@ -77,7 +76,7 @@ class Embedded(Protocol):
 
 
 class Endpoint(Protocol):
-    """`agent.providers.openai_embeddings.OpenAIEmbeddings`, which is loaded by name."""
+    """`agent.providers.openai.embeddings.OpenAIEmbeddings`, which is loaded by name."""
 
     name: str
     model: str

@@ -7,17 +7,17 @@ import logging
 from dataclasses import dataclass
 
 from agent.core.errors import Permanent
+from agent.core.events import ProviderSwitched
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import FilePart
-from agent.core.provider_events import ProviderSwitched
-from agent.core.tasks import Task
+from agent.core.tools import Task
 from agent.definitions import Definition
 from agent.goals import store as goals
-from agent.goals.lifecycle import IDLE, SessionGoal
+from agent.goals.goal import IDLE, SessionGoal
 from agent.providers.registry import UnknownProvider
-from agent.providers.slot import Choice, Chooser
+from agent.providers.routing import Choice, Chooser
 from agent.sessions import export, store
-from agent.sessions.records import Session
+from agent.sessions.store import Session
 from agent.status import Status, Usage, status_of, usage_of
 from agent.storage import feedback_rows, task_rows
 from agent.turn.prompt import quoted_in, words_of
@@ -130,7 +130,7 @@ class Operations:
     async def delete_session(self) -> Session | None:
         """Close the current session for good and leave it: the next message begins another. None: there is none.
 
-        What was said in it is erased by `agent.memory.erasing`.
+        What was said in it is erased by `agent.memory.erasure`.
         """
         found = await self.close_session()
         if found is not None:

@@ -5,15 +5,15 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from agent.compaction import writing
+from agent.compaction import state
 from agent.compaction.state import CompactionState
 from agent.core.ids import RunId, SessionId
 from agent.ledger import rows
-from agent.ledger.attributions import UsageTotals
-from agent.providers.slot import Choice
-from agent.sessions import store, windows
-from agent.sessions.windows import LoadedWindow
-from agent.storage import waiting_rows
+from agent.ledger.spending import UsageTotals
+from agent.providers.routing import Choice
+from agent.sessions import store, window_store
+from agent.sessions.window_store import LoadedWindow
+from agent.storage import inbox_rows
 from agent.storage.timestamps import to_timestamp
 from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import States
@@ -64,9 +64,11 @@ async def status_of(states: States, session: SessionId | None) -> Status:
         count = found.message_count if found is not None else 0
         # The agent has just woken, or is lent for this look alone: what it would send stands in the store.
         stored = (
-            windows.load(conn, session) if session is not None and count and not states.metrics.context_raw else None
+            window_store.load(conn, session)
+            if session is not None and count and not states.metrics.context_raw
+            else None
         )
-        return count, len(waiting_rows.waiting(conn, conversation)), stored
+        return count, len(inbox_rows.waiting(conn, conversation)), stored
 
     message_count, waiting, stored = await states.runtime.database.read(read)
     provider = states.provider.slot.current()
@@ -105,7 +107,7 @@ def _as_stored(stored: LoadedWindow, states: States) -> tuple[int, tuple[int, in
     """
     apart = CompactionState(count=states.message.compaction.count)
     states.metrics.estimator.take((entry.message, entry.counted) for entry in stored.entries)
-    writing.fill(apart, stored)
+    state.fill(apart, stored)
     return round((stored.fixed + apart.window.tokens) * stored.scale), apart.tally.last
 
 

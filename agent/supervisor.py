@@ -4,17 +4,27 @@ import anyio
 
 from agent.core.errors import AgentError, ProviderBusy, Refused
 from agent.core.messages import Message, text_message
-from agent.goals.driver import Barred, Busy, Failed, Found
-from agent.goals.stored import Goal, Reason
-from agent.goals.verdicts import ANSWER_TOKENS, MOST_MESSAGES, REPAIR, SYSTEM, NoVerdict, question, read_verdict
-from agent.ledger.spending_caps import CapReached
-from agent.providers.calling import Attempt, Call
-from agent.providers.metering import CostAttribution
+from agent.goals.driver import (
+    ANSWER_TOKENS,
+    MOST_MESSAGES,
+    REPAIR,
+    SYSTEM,
+    Barred,
+    Busy,
+    Failed,
+    Found,
+    NoVerdict,
+    question,
+    read_verdict,
+)
+from agent.goals.goal import Goal, Reason
+from agent.ledger.spending import CapReached
 from agent.providers.provider import Provider, Request, SystemPrompt
-from agent.providers.watching import Unwatched
+from agent.providers.routing import Attempt, Call
+from agent.providers.usage import CostAttribution, Unwatched
 from agent.sessions import store
 from agent.turn.goals import sentence_of
-from agent.turn.side_calls import ByBytes
+from agent.turn.model_call import ByBytes
 from agent.turn.states import States
 from agent.turn.tokens import count_by_bytes
 

@@ -4,25 +4,25 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from agent.compaction.dumps import Form
-from agent.compaction.gauge import badge_of
 from agent.compaction.guidelines import Guideline
-from agent.core.context_events import CompactComplete
+from agent.compaction.ladder import badge_of
+from agent.core.events import CompactComplete
 from agent.core.ids import SessionId
 from agent.inbox import Work
-from agent.providers.opening import LazyProvider
-from agent.sessions import windows
+from agent.providers.registry import LazyProvider
+from agent.sessions import window_store
 from agent.storage.timestamps import to_timestamp
+from agent.turn.commit import save_spent
+from agent.turn.context import read_notes
 from agent.turn.context_budget import load_of, load_window, options_of
-from agent.turn.flushing import may_look_back
 from agent.turn.look import ContextView, FocusView, SidequestView, fillings_of, focus_of, sidequest_of
-from agent.turn.notes import read_notes
+from agent.turn.memory import open_memory
+from agent.turn.memory_flush import may_look_back
+from agent.turn.model_call import SideCalls
 from agent.turn.pipeline import begin
-from agent.turn.recalling import open_memory
-from agent.turn.recapping import Recap, recap_of
+from agent.turn.recap import Recap, recap_of
 from agent.turn.run import Run, StagedChanges
-from agent.turn.saving import save_spent
 from agent.turn.settings import DEFAULT_WINDOW
-from agent.turn.side_calls import SideCalls
 from agent.turn.states import States
 
 
@@ -79,7 +79,7 @@ class WindowOperations:
         messages = states.message.window.messages
         if not messages:
             return None
-        stored = await states.runtime.database.read(lambda conn: windows.summary_of(conn, session))
+        stored = await states.runtime.database.read(lambda conn: window_store.summary_of(conn, session))
         person = self.work.incoming.person if self.work is not None else None
         return await recap_of(messages, stored, SideCalls(states, person=person))
 

@@ -20,15 +20,14 @@ from anyio.abc import TaskGroup
 
 from agent.core.clock import Clock, SystemClock
 from agent.core.events import EventBus
-from agent.core.program import as_typed, home_as_typed, program_as_typed, with_home, with_program
+from agent.core.phrases import as_typed, home_as_typed, program_as_typed, with_home, with_program
 from gateway.channels.adapter import Adapter
 from gateway.config.live import Live
 from gateway.config.settings import Settings
 from gateway.phrases.catalogue import Catalogue, marked, read_catalogue
 from gateway.telemetry.event_log import EventLog
 from gateway.telemetry.logging import FOLLOWED, LogFile, follow_runs, set_up
-from gateway.telemetry.loop_lag import LoopLag
-from gateway.telemetry.metrics import COUNTED, Metrics
+from gateway.telemetry.metrics import COUNTED, LoopLag, Metrics
 from gateway.telemetry.redaction import Redactor
 from gateway.telemetry.trouble import Troubles
 from gateway.web.control import Control, ControlError, OperationError
@@ -144,7 +143,7 @@ class App:
 
     async def _open(self) -> Any:
         """The database and the accounts. Raises StartError."""
-        module = await anyio.to_thread.run_sync(import_module, "gateway.running.opening")
+        module = await anyio.to_thread.run_sync(import_module, "gateway.running.foundation")
         errors = import_module("agent.storage.errors")
         try:
             return await module.open_all(

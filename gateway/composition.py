@@ -12,7 +12,7 @@ from agent.assembly import Shared, built_in_tools, known_tools, shared_executor
 from agent.between_turns import BetweenTurns, Jobs
 from agent.core.clock import Clock
 from agent.core.events import ContextBuilt, EventBus
-from agent.core.ids_source import random_uuid
+from agent.core.ids import random_uuid
 from agent.definitions import Definitions
 from agent.embedding import Embedders
 from agent.goals.service import GoalService
@@ -20,67 +20,60 @@ from agent.memory.eviction import Sweep
 from agent.memory.memory import Memory
 from agent.memory.vectors import Vectors
 from agent.plans.service import PlanService
-from agent.providers.calling import Models
-from agent.providers.known_models import KnownModels
-from agent.providers.opening import ProviderDeps as ProviderSurroundings
+from agent.providers.models import KnownModels
+from agent.providers.registry import ProviderDeps as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
+from agent.providers.routing import Models
 from agent.providers.transcription import Transcribers
-from agent.skills.loading import roots_of
-from agent.skills.reloading import Skills
+from agent.skills.folders import Skills, roots_of
 from agent.storage.model_rows import ModelStore
 from agent.subagent.profiles import Profiles
-from agent.subagent.registry import SubagentRegistry
+from agent.subagent.runner import SubagentRegistry
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
 from agent.tools.mcp.resources import RESOURCE_TOOLS
 from agent.tools.mcp.servers import Servers
-from agent.tools.overflow import Outputs
-from agent.tools.working import WORKING
-from agent.turn.backlog import Backlog
+from agent.tools.output_files import Outputs
+from agent.tools.toolbox import WORKING
+from agent.turn.memory import Backlog
 from agent.turn.tokenizer import Tokenizer
-from agent.voice_transcription import VoiceTranscription
-from gateway.access.book import AccessBook
-from gateway.access.decisions import Decisions
+from agent.voice_messages import VoiceTranscription
+from gateway.access.grants import AccessBook
+from gateway.access.policy import Decisions
 from gateway.channels.adapter import Adapter
 from gateway.channels.keys import ConversationKey
 from gateway.commands.all import all_commands
-from gateway.commands.deps import CommandDeps
+from gateway.commands.command import CommandDeps
 from gateway.commands.handler import CommandHandler
-from gateway.commands.plan_buttons import plan_buttons
+from gateway.commands.plans import plan_buttons
 from gateway.config.live import SHIPPED_SKILLS, Live
 from gateway.conversations.registry import Registry as Conversations
-from gateway.delivery.call_journal import open_journal
-from gateway.delivery.delivery import Delivery
 from gateway.delivery.egress import Guard
+from gateway.delivery.outbox.call_journal import open_journal
+from gateway.delivery.outbox.delivery import Delivery
 from gateway.operations.callbacks import OperationCallbacks
 from gateway.operations.operations import Operations
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.attachments import Attachments
-from gateway.router.deps import RouterDeps, Rules
-from gateway.router.notices import Notices
+from gateway.router.ports import Notices, RouterDeps, Rules
 from gateway.router.router import Router
 from gateway.running import wiring
-from gateway.running.accounts import Gateway
+from gateway.running.accounts import Gateway, Loops
 from gateway.running.added_servers import AddedServers
-from gateway.running.agents import AgentFactory
-from gateway.running.alerts import Alerts
-from gateway.running.chosen import load_chosen
-from gateway.running.dispatching import Running, local_dispatcher
-from gateway.running.goals import Abandoned, goal_buttons, goal_role
-from gateway.running.learning import open_learning
-from gateway.running.loops import Loops
-from gateway.running.model_health import ModelHealth
-from gateway.running.opening import Foundation
+from gateway.running.agents import AgentFactory, open_learning, working_tools_of
+from gateway.running.alerts import Alerts, ModelHealth
+from gateway.running.dispatch import Running, local_dispatcher
+from gateway.running.foundation import Foundation
 from gateway.running.overview import OverviewService
+from gateway.running.place_settings import load_chosen
+from gateway.running.retention import Upkeep
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import SpendingService, open_ledger
-from gateway.running.upkeep import Upkeep
 from gateway.running.user_models import UserModels
-from gateway.running.working import working_tools_of
+from gateway.running.wiring import Abandoned, goal_buttons, goal_role
 from gateway.services import Services
 from gateway.storage import grants
-from gateway.telemetry.loop_lag import LoopLag
-from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.metrics import LoopLag, Metrics
 from gateway.telemetry.recent import RecentLog
 from gateway.telemetry.redaction import Redactor
 from gateway.telemetry.trouble import Troubles

@@ -12,31 +12,30 @@ from agent.goals.service import GoalService
 from agent.ledger.ledger import Ledger
 from agent.memory.eviction import Sweep
 from agent.memory.memory import Memory
-from agent.plans import stranded
+from agent.plans import service
 from agent.plans.service import PlanService
-from agent.providers.known_models import KnownModels
+from agent.providers.models import KnownModels
 from agent.providers.registry import Registry as Providers
+from agent.skills.folders import Skills
 from agent.skills.learning import Learning
-from agent.skills.reloading import Skills
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.tools.approvals import REAP_EVERY_S, Approvals
 from agent.tools.mcp.servers import Servers
-from agent.turn.backlog import Backlog
+from agent.turn.memory import Backlog
 from agent.turn.tokenizer import Tokenizer
-from gateway.commands.plan_buttons import plan_buttons
+from gateway.commands.plans import plan_buttons
 from gateway.conversations.registry import Registry as Conversations
-from gateway.delivery.delivery import Delivery
+from gateway.delivery.outbox.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
 from gateway.operations.operations import Operations
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.router import Router
-from gateway.running.accounts import Accounts, Gateway
+from gateway.running.accounts import Accounts, Gateway, Loops
 from gateway.running.alerts import Alerts
-from gateway.running.goals import goal_buttons
-from gateway.running.loops import Loops
 from gateway.running.overview import OverviewService
-from gateway.running.upkeep import Upkeep
+from gateway.running.retention import Upkeep
+from gateway.running.wiring import goal_buttons
 from gateway.scheduler.runner import Runner
 from gateway.storage import preferences
 
@@ -82,7 +81,7 @@ class Services:
     async def run(self, tasks: TaskGroup) -> None:
         """Start everything but the accounts."""
         await self.goals.reconcile_orphans(self.phrase, goal_buttons(self.phrase))  # before anything could wake them
-        await stranded.reconcile(self.plans, self.phrase, plan_buttons(self.phrase))
+        await service.reconcile(self.plans, self.phrase, plan_buttons(self.phrase))
         tasks.start_soon(self.delivery.run)
         tasks.start_soon(self.dispatcher.run)
         for name, loop in (

@@ -1,10 +1,10 @@
-"""Fails on product files over 500 lines, and names those over 300 (STYLE §2)."""
+"""Fails on product files over 800 lines, and names those over 600 (STYLE §2)."""
 
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-NOTICE, LIMIT = 300, 500
+NOTICE, LIMIT = 600, 800
 
 
 def main() -> int:

@@ -11,13 +11,12 @@ from adapters.discord import diagnosis
 from adapters.discord.account import Bot
 from adapters.discord.channel import DiscordChannel
 from adapters.discord.commands import differs, payload_of
-from adapters.discord.errors import Trouble, asked_s, login_error
+from adapters.discord.connection import Link, pause_s
 from adapters.discord.intake import Intake
-from adapters.discord.link import Link
 from adapters.discord.places import Places
+from adapters.discord.rest import Trouble, asked_s, login_error
 from adapters.discord.settings import DiscordSettings
-from adapters.discord.watch import pause_s
-from agent.core.groups import first_error
+from agent.core.cancellation import first_error
 from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Health, State
 from gateway.channels.errors import ChannelBusy, ChannelFatal
 from gateway.channels.keys import ConversationKey

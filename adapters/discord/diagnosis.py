@@ -5,9 +5,7 @@ import anyio
 import discord
 from discord.http import Route
 
-from adapters.discord.endpoint import AccountHTTP
-from adapters.discord.errors import INTENTS_FIX, LOGIN_FIX, Trouble
-from adapters.discord.rest import open_http
+from adapters.discord.rest import INTENTS_FIX, LOGIN_FIX, AccountHTTP, Trouble, open_http
 from adapters.discord.settings import DiscordSettings
 from gateway.channels.adapter import Diagnosis
 

@@ -6,9 +6,9 @@ import aiohttp
 import anyio
 
 from adapters.discord.account import Bot
+from gateway.channels.adapter import wait_asked_s, whole_or_nothing
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment
-from gateway.channels.receiving import wait_asked_s, whole_or_nothing
 
 WITHIN_S = 120.0
 CHUNK = 64 * 1024

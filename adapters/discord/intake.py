@@ -9,14 +9,13 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 
-from adapters.discord import interactive, parse
+from adapters.discord import parse
 from adapters.discord.account import Bot
 from adapters.discord.catch_up import CatchUp
 from adapters.discord.commands import suggested
-from adapters.discord.interactive import Handle
 from adapters.discord.keyed_queue import Job, KeyedQueue
 from adapters.discord.limits import ANSWER_WITHIN_S
-from adapters.discord.parse import Payload, Where
+from adapters.discord.parse import Handle, Payload, Where
 from adapters.discord.places import Places
 from adapters.discord.render import render
 from gateway.channels.adapter import AdapterContext, Admit, Place
@@ -110,15 +109,15 @@ class Intake:
             self._put(str(event["channel_id"]), partial(self._deletion, event, theirs))
 
     def _on_interaction(self, event: Payload) -> None:
-        if event.get("type") == interactive.AUTOCOMPLETE and "channel_id" in event:
+        if event.get("type") == parse.AUTOCOMPLETE and "channel_id" in event:
             self._group.start_soon(self._suggest, event)
             return
-        if event.get("type") not in (interactive.COMMAND, interactive.COMPONENT) or "channel_id" not in event:
+        if event.get("type") not in (parse.COMMAND, parse.COMPONENT) or "channel_id" not in event:
             return
-        kind = "slash" if event["type"] == interactive.COMMAND else "button"
+        kind = "slash" if event["type"] == parse.COMMAND else "button"
         handle = Handle(kind, str(event["id"]), str(event["token"]))  # type: ignore[arg-type]
         channel_id = str(event["channel_id"])
-        if self._bot.answers.open(handle, channel_id, interactive.person_of(event)):
+        if self._bot.answers.open(handle, channel_id, parse.person_of(event)):
             self._group.start_soon(self._bot.answers.keep_waiting, handle)
         inbound = self._acted(event, handle)
         if inbound is None:
@@ -128,7 +127,7 @@ class Intake:
 
     def _acted(self, event: Payload, handle: Handle) -> Inbound | None:
         where = self._places.of_interaction(event)
-        read = interactive.command if handle.kind == "slash" else interactive.press
+        read = parse.command if handle.kind == "slash" else parse.press
         return read(event, where, self._bot.identity, received_at=self._bot.clock.now())
 
     def _on_channel_gone(self, event: Payload) -> None:

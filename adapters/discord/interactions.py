@@ -13,8 +13,8 @@ from enum import Enum
 
 import anyio
 
-from adapters.discord.interactive import Handle
 from adapters.discord.limits import ANSWER_WITHIN_S, EPHEMERAL, LOADING, TOKEN_LIFETIME_S, moment_of
+from adapters.discord.parse import Handle
 from adapters.discord.rest import Json, RestClient
 from agent.core.clock import Clock
 from gateway.channels.errors import ChannelError, ChannelRejected

@@ -5,13 +5,13 @@ The result is CommonMark as well wherever Discord allows it, so that it can be r
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from itertools import groupby, pairwise
 
-from adapters.discord.escape import escaped, escaped_line_starts, has_markup, literal
 from adapters.discord.limits import LABEL_LIMIT, ROW_LENGTH, ROWS, TABLE_COLUMNS, TEXT_LIMIT
-from adapters.discord.tables import aligned, fields, flat
 from gateway.channels.document import (
+    Align,
     Block,
     Bold,
     Break,
@@ -33,6 +33,162 @@ from gateway.channels.document import (
     Text,
 )
 from gateway.channels.outbound import Button
+
+# Keeps text from becoming markup on Discord: backslashes where its parser would take a character for a sign. Pure.
+
+_URL = r"https?://[^\s<]+[^<.,:;\"'\]\s]"  # taken whole by the clients, and a backslash in it would break it
+
+# Does Discord see anything but text in this? Of what ends with the sign it begins with, the first beginning in the text
+# speaks for all: any end behind a later one is behind the first.
+_MARKUP = re.compile(
+    r"\\[^0-9A-Za-z\s]"
+    r"|\A(?>[\s\S]*?\*\*)[\s\S]+?\*\*(?!\*)"
+    r"|\*(?=\S)(?:\*\*|\\[\s\S]|\s+(?:\\[\s\S]|[^\s*\\]|\*\*)|[^\s*\\])+?\*(?!\*)"
+    r"|\A(?>[\s\S]*?__)[\s\S]+?__|\A(?>[\s\S]*?_)[\s\S]+?_\b"
+    r"|\A(?>[\s\S]*?~~)[\s\S]+?~~|\A(?>[\s\S]*?\|\|)[\s\S]+?\|\||`[\s\S]*?`"
+    r"|^ *(?:[-*] |\d+\. |#{1,3} |-# |>(?:>>)? )"
+    r"|\[[^\[\]]*+\]\(\s*+<?(?:https?|discord)://",
+    re.MULTILINE,
+)
+
+_SIGN = re.compile(
+    rf"(?P<url>{_URL})"
+    r"|\\(?=[^0-9A-Za-z \t]|$)"
+    r"|\*(?!\s)|(?<=\*)\*|_"  # an underscore opens inside a word too
+    r"|~(?=~)|(?<=~)~|^~|~$|\|(?=\|)|(?<=\|)\||`"
+    r"|\[|\](?=\()|&(?=#?\w+;)"  # without its first bracket there is no link, whatever stands in its label
+    r"|<(?=[A-Za-z][A-Za-z0-9+.-]+:[^\s<>]*>|[^\s<>@]+@[^\s<>]+>)"
+)
+_STRICT = re.compile(rf"(?P<url>{_URL})|\\(?=[^0-9A-Za-z \t]|$)|[*_~|`\[\]]|&(?=#?\w+;)|<(?=[A-Za-z])")
+
+_LINE_START = re.compile(
+    r"^(?P<space>[ \t]*)(?:"
+    r"(?P<number>\d{1,9})(?=[.)](?:\s|$))"
+    r"|(?=#{1,6}(?:\s|$)|>|[-+*](?:\s|$)|-#\s|[-=][-= \t]*$|[|:][ |:\-]*$)"
+    r")",
+    re.MULTILINE,
+)
+
+
+def has_markup(text: str) -> bool:
+    """Would Discord show this otherwise than letter by letter? For texts of a message's length."""
+    return _MARKUP.search(text) is not None
+
+
+def escaped(text: str, *, strict: bool = False) -> str:
+    """The text with a backslash before each sign; `strict` inside other markup, where even a lone sign ends it."""
+    return (_STRICT if strict else _SIGN).sub(_with_backslash, text)
+
+
+def _with_backslash(match: re.Match[str]) -> str:
+    return match[0] if match["url"] else "\\" + match[0]
+
+
+def escaped_line_starts(text: str) -> str:
+    """The same for what is markup at the beginning of a line only: headings, quotes, lists, rules, tables."""
+    return _LINE_START.sub(lambda match: match["space"] + (match["number"] or "") + "\\", text)
+
+
+def literal(text: str) -> str:
+    """Text without any markup, so that what people read is this text."""
+    return escaped_line_starts(escaped(text))
+
+
+# A table for a platform without tables: aligned columns for a code block, or a list of fields. Pure.
+
+JOINER = "\u200d"  # glues emoji into one
+
+
+def aligned(table: Table, columns: int) -> str | None:
+    """Header, a line of dashes, rows; None when it is wider than `columns` or holds links, which code would hide."""
+    cells = [*table.header, *(cell for row in table.rows for cell in row)]
+    if any(_has_link(cell) for cell in cells):
+        return None
+    rows = [[flat(cell) for cell in row] for row in (table.header, *table.rows)]
+    count = max((len(row) for row in rows), default=0)
+    for row in rows:
+        row.extend([""] * (count - len(row)))
+    widths = [max(1, *(display_width(row[column]) for row in rows)) for column in range(count)]
+    if sum(widths) + 3 * (count - 1) > columns:
+        return None
+    aligns = [*table.aligns, *(["none"] * count)]
+    lines = [
+        " | ".join(_padded(row[column], widths[column], aligns[column]) for column in range(count)).rstrip()
+        for row in rows
+    ]
+    lines.insert(1, "-|-".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def fields(table: Table) -> Block:
+    """One item a row, one line a field: `**Header**: value`."""
+    if not table.rows:
+        return Paragraph(tuple(_joined(table.header)))
+    return List(tuple(Item((Paragraph(_lines(table.header, row)),)) for row in table.rows))
+
+
+def _lines(header: Sequence[tuple[Inline, ...]], row: Sequence[tuple[Inline, ...]]) -> tuple[Inline, ...]:
+    line: list[Inline] = []
+    for number, cell in enumerate(row):
+        if line:
+            line.append(Break())
+        name = flat(header[number]) if number < len(header) else ""
+        if name:
+            line += [Bold((Text(name),)), Text(": ")]
+        line += cell or (Text("–"),)
+    return tuple(line) or (Text("–"),)
+
+
+def _joined(cells: Sequence[tuple[Inline, ...]]) -> list[Inline]:
+    line: list[Inline] = []
+    for cell in cells:
+        line += [Text(" · "), *cell] if line else cell
+    return line
+
+
+def flat(inlines: Sequence[Inline]) -> str:
+    """What a cell says, on one line and without markup."""
+    return "".join(_flat(inline) for inline in inlines)
+
+
+def _flat(inline: Inline) -> str:
+    match inline:
+        case Text(text) | Code(text):
+            return " ".join(text.split("\n"))
+        case Break():
+            return " "
+        case _:
+            return flat(inline.children)
+
+
+def _has_link(inlines: Sequence[Inline]) -> bool:
+    return any(
+        isinstance(inline, Link) or (not isinstance(inline, Text | Code | Break) and _has_link(inline.children))
+        for inline in inlines
+    )
+
+
+def display_width(text: str) -> int:
+    """Columns in a monospace font: wide characters take two, combining and invisible ones none."""
+    if text.isascii():
+        return len(text)
+    width, previous = 0, ""
+    for character in text:
+        joined = previous == JOINER or "\U0001f3fb" <= character <= "\U0001f3ff"
+        if not joined and unicodedata.category(character) not in ("Mn", "Me", "Cf", "Cc"):
+            width += 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+        previous = character
+    return width
+
+
+def _padded(text: str, width: int, align: Align | str) -> str:
+    room = width - display_width(text)
+    if align == "right":
+        return " " * room + text
+    if align == "center":
+        return " " * (room // 2) + text + " " * (room - room // 2)
+    return text + " " * room
+
 
 DEEPEST_HEADING = 3
 STYLES = {"plain": 2, "primary": 1, "danger": 4}

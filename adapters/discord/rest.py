@@ -3,21 +3,258 @@
 Bodies and answers are Discord's own JSON: building the library's objects for each message costs more than it gives.
 """
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from json import JSONDecodeError
+from types import TracebackType
 from typing import Any, cast
 
+import aiohttp
 import anyio
 import discord
-from discord.http import Route
+from discord.http import HTTPClient, Ratelimit, Route
+from yarl import URL
 
-from adapters.discord.endpoint import AccountHTTP
-from adapters.discord.errors import Trouble, channel_error
 from adapters.discord.settings import DiscordSettings
-from gateway.channels.errors import ChannelBusy
+from agent.core.bounded_body import beginning_of
+from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
 from gateway.channels.outbound import File
+
+# discord.py's HTTP client for one account: its own addresses, one attempt a request, no sleeping in line.
+
+CONNECT_WITHIN_S = 10.0
+UPLOAD_WITHIN_S = 120.0
+LONGEST_REFUSAL = 64 * 1024  # bytes
+BANNED_S = 60.0  # a 429 without a Via header comes from the proxy in front of Discord, often without a time
+
+
+class Limited(discord.RateLimited):
+    """A 429. `everywhere`: it holds for the whole account, not for one bucket."""
+
+    def __init__(self, retry_after: float, *, everywhere: bool) -> None:
+        super().__init__(retry_after)
+        self.everywhere = everywhere
+
+
+class Hold:
+    """Until when the whole account has to be quiet, in the event loop's time."""
+
+    __slots__ = ("until",)
+
+    def __init__(self) -> None:
+        self.until = 0.0
+
+
+class Bucket(Ratelimit):
+    """A rate limit that refuses at once instead of sleeping; what Discord's headers tell is kept by the library."""
+
+    __slots__ = ("_hold",)
+
+    def __init__(self, hold: Hold) -> None:
+        super().__init__(None)
+        self._hold = hold
+
+    def reset(self) -> None:
+        super().reset()  # type: ignore[no-untyped-call]
+
+    async def acquire(self) -> None:
+        now = self._loop.time()
+        self._last_request = now
+        if now < self._hold.until:
+            raise discord.RateLimited(self._hold.until - now)
+        if self.is_expired():
+            self.reset()
+        if self.expires is not None and self.remaining <= 0:
+            raise discord.RateLimited(max(self.expires - now, 0.01))
+        self.remaining -= 1
+        self.outgoing += 1
+
+    async def __aexit__(
+        self,
+        type: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.outgoing -= 1
+        if isinstance(value, Limited):
+            until = self._loop.time() + value.retry_after
+            if value.everywhere:
+                self._hold.until = max(self._hold.until, until)
+            else:
+                self.remaining, self.expires = 0, until
+
+
+class AccountHTTP(HTTPClient):
+    """The library's client with an endpoint of its own. `gateway_url` replaces whatever Discord names."""
+
+    def __init__(self, *, api_base_url: str, gateway_url: str | None, proxy: str | None, timeout_s: float) -> None:
+        trace = aiohttp.TraceConfig()
+        trace.on_request_end.append(_refuse)
+        super().__init__(asyncio.get_running_loop(), proxy=proxy, http_trace=trace)
+        self._api_base_url = api_base_url
+        self._gateway_url = gateway_url
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_WITHIN_S, timeout_s))
+        self._upload_timeout = aiohttp.ClientTimeout(
+            total=max(timeout_s, UPLOAD_WITHIN_S), sock_connect=self._timeout.sock_connect
+        )
+        self._hold = Hold()
+
+    def get_ratelimit(self, key: str) -> Ratelimit:
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = Bucket(self._hold)
+            self._try_clear_expired_ratelimits()
+        return bucket
+
+    async def request(
+        self,
+        route: Route,
+        *,
+        files: Sequence[discord.File] | None = None,
+        form: Iterable[dict[str, Any]] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """One attempt. Raises RateLimited, HTTPException (DiscordServerError), aiohttp.ClientError, TimeoutError."""
+        route.url = self._api_base_url + route.url.removeprefix(Route.BASE)
+        kwargs.setdefault("timeout", self._upload_timeout if files else self._timeout)
+        return await super().request(route, files=files, form=form, **kwargs)
+
+    async def ws_connect(self, url: str, *, compress: int = 0) -> aiohttp.ClientWebSocketResponse:
+        if self._gateway_url is not None:
+            url = str(URL(self._gateway_url).with_query(URL(url).query))
+        return await super().ws_connect(url, compress=compress)
+
+
+async def _refuse(session: aiohttp.ClientSession, context: object, params: aiohttp.TraceRequestEndParams) -> None:
+    """Ends a request before the library's own retries begin."""
+    response = params.response
+    if response.status == 429:
+        raise await _limited(response)
+    if response.status >= 500:
+        raise discord.DiscordServerError(response, (await _said(response)).decode("utf-8", "replace")[:200])
+
+
+async def _said(response: aiohttp.ClientResponse) -> bytes:
+    """What a refusal says, a few hundred bytes if it is Discord's own."""
+    return await beginning_of(response.content.iter_any(), LONGEST_REFUSAL)
+
+
+async def _limited(response: aiohttp.ClientResponse) -> Limited:
+    said = await _said(response)
+    if response.headers.get("Via") and response.content_type == "application/json":
+        with suppress(ValueError, TypeError, AttributeError):  # longer than any of Discord's, or another's words
+            body = json.loads(said)
+            return Limited(float(body.get("retry_after", 1.0)), everywhere=bool(body.get("global")))
+    after = response.headers.get("Retry-After", "")
+    return Limited(float(after) if after.isdecimal() else BANNED_S, everywhere=True)
+
+
+# What discord.py and aiohttp raise, as the gateway's errors. Pure: the class tells delivery what it may do next.
+
+UNKNOWN_CHANNEL, UNKNOWN_MESSAGE, MISSING_ACCESS = 10003, 10008, 50001
+UNKNOWN_WEBHOOK, UNKNOWN_INTERACTION, INVALID_TOKEN = 10015, 10062, 50027
+
+TURNED_AWAY_S = 60.0  # Cloudflare's blocks, before Discord itself: an HTML page and no code, whatever is asked
+
+# 403 and 404 that are about this message or this act, not about the place (opcodes and status codes, JSON codes)
+_NOT_THE_PLACE = frozenset(
+    {
+        10006,  # unknown invite
+        UNKNOWN_MESSAGE,
+        10014,  # unknown emoji
+        UNKNOWN_WEBHOOK,
+        UNKNOWN_INTERACTION,
+        10063,  # unknown command
+        30010,  # too many reactions
+        40005,  # request entity too large
+        50005,  # another's message
+        50006,  # empty message
+        50021,  # system message
+        INVALID_TOKEN,  # of an interaction
+        50035,  # invalid form body
+        90001,  # reaction blocked
+        160002,  # no reply without reading the history
+        200000,  # AutoMod
+        200001,
+        240000,  # harmful link
+    }
+)
+
+LOGIN_FIX = (
+    "Discord refused the token. Make a new one at https://discord.com/developers/applications → Bot → Reset Token"
+    " and put it into `token` of [[channels]]"
+)
+INTENTS_FIX = (
+    "Discord refused the Message Content intent. Switch it on at https://discord.com/developers/applications → Bot →"
+    " Privileged Gateway Intents, or set `message_content = false` (then only mentions, replies and direct messages"
+    " are read)"
+)
+
+# All that a request may raise; the last two by an answer that is cut or none of Discord's.
+Trouble = discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError, JSONDecodeError, UnicodeDecodeError
+
+
+def channel_error(error: Exception, *, creates: bool = False, closes: bool = True) -> ChannelError:
+    """`creates`: a repeat would show a second message, so a cut leaves it unsure; everything else may be repeated.
+
+    `closes`: a refused access means that the place is closed to us, not only that the bot may not do this one thing.
+    """
+    match error:
+        case discord.RateLimited():
+            return ChannelBusy("Discord asks to wait", after_s=max(error.retry_after, 0.01))
+        case discord.DiscordServerError() | discord.HTTPException(status=408):
+            return _open(f"Discord answered {error.status}", creates)
+        case discord.HTTPException():
+            return _refused(error, closes)
+        case discord.LoginFailure():
+            return ChannelFatal(LOGIN_FIX)
+        case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
+            return ChannelBusy(f"no connection to Discord ({type(error).__name__})", after_s=2.0)
+        case JSONDecodeError() | UnicodeDecodeError():
+            return _open("Discord's answer cannot be read", creates)
+        case _:
+            return _open(f"the connection to Discord was cut ({type(error).__name__})", creates)
+
+
+def _open(message: str, creates: bool) -> ChannelError:
+    return ChannelUnsure(message) if creates else ChannelBusy(message, after_s=1.0)
+
+
+def _refused(error: discord.HTTPException, closes: bool) -> ChannelError:
+    words = f"Discord refused: {error.status}/{error.code} {error.text}".strip()
+    if error.status == 401 and error.code != INVALID_TOKEN:
+        return ChannelFatal(LOGIN_FIX)
+    if error.status == 403 and error.code == 0:
+        return ChannelBusy("Discord's door turns everything away (403)", after_s=TURNED_AWAY_S)
+    about_place = error.status in (403, 404) and error.code not in _NOT_THE_PLACE
+    if about_place and (closes or error.code in (UNKNOWN_CHANNEL, MISSING_ACCESS)):
+        return ChannelGone(words)
+    return ChannelRejected(words)
+
+
+def asked_s(error: BaseException) -> float:
+    """For how long Discord wants to be left alone."""
+    return error.retry_after if isinstance(error, discord.RateLimited) else 0.0
+
+
+def login_error(error: Exception) -> ChannelFatal | None:
+    """The words for a login that will never succeed; None when trying again may help."""
+    match error:
+        case discord.LoginFailure():
+            return ChannelFatal(LOGIN_FIX)
+        case discord.HTTPException(status=401):
+            return ChannelFatal(LOGIN_FIX)
+        case discord.PrivilegedIntentsRequired():
+            return ChannelFatal(INTENTS_FIX)
+        case discord.ConnectionClosed(code=4004):
+            return ChannelFatal(LOGIN_FIX)
+        case discord.ConnectionClosed(code=4013 | 4014):
+            return ChannelFatal(INTENTS_FIX)
+        case _:
+            return None
+
 
 Json = dict[str, Any]
 

@@ -9,24 +9,20 @@ import anyio
 from anyio.abc import TaskGroup
 from starlette.routing import BaseRoute
 
-from adapters.slack.account import Account
-from adapters.slack.address import Address
-from adapters.slack.api import SlackApi
-from adapters.slack.arrival import Arrival
+from adapters.slack.account import Account, Address, HealthMonitor
+from adapters.slack.api import SlackApi, delay_s
 from adapters.slack.catch_up import CatchUp
 from adapters.slack.channel import SlackChannel, SlackInteractions
 from adapters.slack.diagnosis import diagnose
 from adapters.slack.directory import Directory
 from adapters.slack.files import SlackFiles
-from adapters.slack.health_monitor import HealthMonitor
 from adapters.slack.history import SlackHistory
-from adapters.slack.intake import Intake
+from adapters.slack.intake import Arrival, Intake
 from adapters.slack.keyed_queue import KeyedQueue
-from adapters.slack.limits import delay_s
-from adapters.slack.listening import Listening
 from adapters.slack.posting import Posting
 from adapters.slack.presence import SlackPresence, Statuses
 from adapters.slack.settings import SlackSettings
+from adapters.slack.socket_mode import Listening
 from adapters.slack.streams import SlackStreams, StreamLedger
 from adapters.slack.webhook import SlackWebhook
 from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Health, State

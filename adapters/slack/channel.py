@@ -4,26 +4,24 @@ from dataclasses import replace
 
 import aiohttp
 
-from adapters.slack.address import Address
-from adapters.slack.api import SlackApi
+from adapters.slack.account import Address
+from adapters.slack.api import SlackApi, cut
 from adapters.slack.files import SlackFiles
 from adapters.slack.history import SlackHistory
-from adapters.slack.interactive import person_of, response_url_of
-from adapters.slack.mrkdwn import mrkdwn
+from adapters.slack.markdown import mrkdwn
+from adapters.slack.parse import person_of, response_url_of, unescaped
 from adapters.slack.posting import FILE, RESPONSE, Posting
 from adapters.slack.presence import TYPING_EVERY_S, SlackPresence
-from adapters.slack.refusals import cut
 from adapters.slack.render import Body, measure, poor, rich
 from adapters.slack.settings import SlackSettings
 from adapters.slack.streams import SlackStreams
-from adapters.slack.text import unescaped
-from agent.core.bodies import beginning_of
+from agent.core.bounded_body import beginning_of
+from gateway.channels.adapter import wait_asked_s
 from gateway.channels.channel import Capabilities, Presence
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Outbound, SentRef
-from gateway.channels.receiving import wait_asked_s
 
 
 def capabilities(address: Address, settings: SlackSettings) -> Capabilities:

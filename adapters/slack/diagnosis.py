@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from adapters.slack.api import SlackApi
 from adapters.slack.manifest import SCOPES
 from adapters.slack.settings import SlackSettings
-from adapters.slack.signing import REPLAY_WINDOW_S
+from adapters.slack.webhook import REPLAY_WINDOW_S
 from gateway.channels.adapter import AdapterContext, Diagnosis
 from gateway.channels.errors import ChannelError, ChannelFatal
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import anyio
 
-from adapters.slack.address import Address
+from adapters.slack.account import Address
 from adapters.slack.api import SlackApi
 from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelError

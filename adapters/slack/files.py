@@ -9,15 +9,14 @@ from urllib.parse import urlsplit
 import aiohttp
 import anyio
 
-from adapters.slack.address import Address
-from adapters.slack.api import SlackApi
+from adapters.slack.account import Address
+from adapters.slack.api import SlackApi, cut
 from adapters.slack.parse import UNTOLD, attachment_of
-from adapters.slack.refusals import cut
 from adapters.slack.settings import SlackSettings
+from gateway.channels.adapter import wait_asked_s, whole_or_nothing
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment
 from gateway.channels.outbound import File
-from gateway.channels.receiving import wait_asked_s, whole_or_nothing
 
 TRANSFER_S = 300.0
 _SLACK_HOSTS = ("slack.com", "slack-files.com", "slack-edge.com")

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from adapters.slack.account import Account
-from adapters.slack.address import Address, is_ts
+from adapters.slack.account import Account, Address, is_ts
 from adapters.slack.api import SlackApi
 from adapters.slack.parse import UNREADABLE, parse_message
 from adapters.slack.render import files_promised, key_of

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from adapters.slack.limits import delay_s
+from adapters.slack.api import delay_s
 from agent.core.clock import Clock
 from gateway.channels.errors import GatewayUnavailable
 

@@ -5,25 +5,209 @@ model's words must not call people.
 """
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 from typing import assert_never
+from unicodedata import category
 
-from adapters.slack.inlines import inline
+from adapters.slack.parse import escaped
 from gateway.channels.document import (
     Block,
+    Bold,
+    Break,
+    Code,
     CodeBlock,
     Document,
     Heading,
     Inline,
+    Italic,
     Item,
+    Link,
     List,
     Paragraph,
     Plain,
     Quote,
     Rule,
+    Strike,
     Table,
     Text,
 )
+
+# The inside of a paragraph as Markdown, with as few escapes as keep its meaning. Pure.
+
+_SPECIAL = re.compile(r"[\\`*_~&<\]!]")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*);")
+_AUTOLINK = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*")
+_PUNCTUATION = set("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+
+
+def inline(
+    children: Sequence[Inline], *, raw_breaks: bool = False, in_link: bool = False, before: str = " ", behind: str = " "
+) -> str:
+    """Markdown of the children. `raw_breaks` keeps line endings in text; `before` and `behind` stand around it."""
+    nodes = _merged(children)
+    out = ""
+    for index, node in enumerate(nodes):
+        after = _first_character(nodes[index + 1 :], behind)
+        previous = out[-1] if out else before
+        match node:
+            case Text(text):
+                shown = text if raw_breaks else text.replace("\n", " ")
+                out += _text(shown, previous, after, in_link=in_link)
+            case Bold(inner):
+                out += _styled("**", inner, previous, after, in_link=in_link)
+            case Strike(inner):
+                out += _styled("~~", inner, previous, after, in_link=in_link)
+            case Italic(inner):
+                # An underscore opens and closes at the edge of a word only; a star would melt into bold's stars.
+                inside_word = previous.isalnum() or after.isalnum()
+                out += _styled("*" if inside_word else "_", inner, previous, after, in_link=in_link)
+            case Code(text):
+                out += _code(text)
+            case Link(url, inner):
+                out += _link(url, inner)
+            case Break():
+                out += "\n"
+            case _:
+                assert_never(node)
+    return out
+
+
+def _merged(children: Sequence[Inline]) -> list[Inline]:
+    """Neighbouring texts as one, so that each sees what really stands beside it."""
+    nodes: list[Inline] = []
+    for node in children:
+        last = nodes[-1] if nodes else None
+        if isinstance(node, Text) and isinstance(last, Text):
+            nodes[-1] = Text(last.text + node.text)
+        elif not (isinstance(node, Text) and not node.text):
+            nodes.append(node)
+    return nodes
+
+
+def _first_character(nodes: Sequence[Inline], behind: str) -> str:
+    if not nodes:
+        return behind
+    match nodes[0]:
+        case Text(text):
+            return text[0]
+        case Break():
+            return " "
+        case Link():
+            return "["
+        case Code():
+            return "`"
+        case _:
+            return "*"
+
+
+def _styled(mark: str, children: Sequence[Inline], previous: str, after: str, *, in_link: bool) -> str:
+    """The children between marks. A mark between a letter and punctuation is none: such punctuation goes outside.
+
+    Between a letter and code or a link it would be shown, so the words go without it there.
+    """
+    first, *rest = _merged(children) or [Text("")]
+    lead = trail = ""
+    if _is_letter(previous):
+        if not isinstance(first, Text):
+            return inline(children, in_link=in_link, before=previous, behind=after)
+        count = next((at for at, one in enumerate(first.text) if _is_letter(one)), len(first.text))
+        lead, first = first.text[:count], Text(first.text[count:])
+    *rest, last = [first, *rest]
+    if _is_letter(after):
+        if not isinstance(last, Text):
+            return inline(children, in_link=in_link, before=previous, behind=after)
+        count = next((at for at, one in enumerate(reversed(last.text)) if _is_letter(one)), len(last.text))
+        end = len(last.text) - count
+        last, trail = Text(last.text[:end]), last.text[end:]
+    marked = _wrapped(mark, [*rest, last], in_link=in_link)
+    before = _text(lead.replace("\n", " "), previous, mark[0], in_link=in_link)
+    return before + marked + _text(trail.replace("\n", " "), mark[0], after, in_link=in_link)
+
+
+def _is_letter(character: str) -> bool:
+    """To the parser everything is one that is neither white space nor punctuation nor a symbol."""
+    return bool(character) and not character.isspace() and category(character)[0] not in "PS"
+
+
+def _wrapped(mark: str, children: Sequence[Inline], *, in_link: bool) -> str:
+    inner = inline(children, in_link=in_link, before=mark[0], behind=mark[0])
+    bare = inner.strip()
+    if not bare:
+        return inner
+    lead = inner[: len(inner) - len(inner.lstrip())]
+    trail = inner[len(inner.rstrip()) :]
+    return f"{lead}{mark}{bare}{mark}{trail}"
+
+
+def _code(text: str) -> str:
+    text = " ".join(text.split("\n"))
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    padded = text.startswith("`") or text.endswith("`") or (text[:1] == text[-1:] == " " and text.strip() != "")
+    return f"{fence} {text} {fence}" if padded else f"{fence}{text}{fence}"
+
+
+def _link(url: str, children: Sequence[Inline]) -> str:
+    if children == (Text(url),) and _AUTOLINK.fullmatch(url):
+        return f"<{url}>"
+    if children == (Text(url.removeprefix("mailto:")),) and url.startswith("mailto:"):
+        return f"<{url.removeprefix('mailto:')}>"
+    label = inline(children, in_link=True, before="[", behind="]")
+    return f"[{label}]({_destination(url)})"
+
+
+def _destination(url: str) -> str:
+    url = _ENTITY.sub(lambda match: "&amp;" + match[0][1:], url)
+    if not url or re.search(r"[\s<>]", url):
+        inner = url.replace("\n", "%0A").replace("<", "%3C").replace(">", "%3E")
+        return f"<{inner}>"
+    depth = 0
+    for character in url:
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            break
+    return url if depth == 0 else url.replace("(", "\\(").replace(")", "\\)")
+
+
+def _text(text: str, previous: str, after: str, *, in_link: bool) -> str:
+    if not _SPECIAL.search(text) and not in_link:
+        return text
+    out: list[str] = []
+    for index, character in enumerate(text):
+        left = text[index - 1] if index else previous
+        right = text[index + 1] if index + 1 < len(text) else after
+        out.append(_escaped(character, left, right, text, index, in_link=in_link))
+    return "".join(out)
+
+
+def _escaped(character: str, left: str, right: str, text: str, index: int, *, in_link: bool) -> str:
+    """The character, escaped if it would be read as markup where it stands."""
+    match character:
+        case "\\":
+            dangerous = right in _PUNCTUATION or right == "\n" or index + 1 == len(text)
+        case "`":
+            dangerous = True
+        case "*":
+            dangerous = not (left.isspace() and right.isspace())
+        case "_":
+            dangerous = not ((left.isspace() and right.isspace()) or (left.isalnum() and right.isalnum()))
+        case "~":
+            dangerous = not right.isspace() or not left.isspace()
+        case "&":
+            return "&amp;" if _ENTITY.match(text, index) or index + 1 == len(text) else character
+        case "<":
+            return "&lt;" if right.isalpha() or right in "/!?@#*[`" else character
+        case "[":
+            dangerous = in_link
+        case "]":
+            dangerous = in_link or right in ("(", "[", ":")
+        case "!":
+            dangerous = right == "["
+        case _:
+            dangerous = False
+    return "\\" + character if dangerous else character
+
 
 _LINE_STARTS = (
     (re.compile(r"^(\s*)([-+*])(?=\s|$)"), r"\1\\\2"),  # a bullet
@@ -124,3 +308,142 @@ def _table(
 def _cell(children: Sequence[Inline]) -> str:
     # A bar ends a cell even inside code.
     return re.sub(r"(?<!\\)\|", r"\\|", " ".join(inline(tuple(children)).split("\n")))
+
+
+# Document → Slack's own mrkdwn: what notifications show, and the message itself where a `markdown` block is refused.
+
+FENCE = "```"
+
+
+def mrkdwn(document: Document) -> str:
+    """The whole document; a reader of a `Plain` block sees exactly its text."""
+    return "\n\n".join(_mrkdwn_block(block) for block in document)
+
+
+def _mrkdwn_block(block: Block) -> str:
+    match block:
+        case Plain(text):
+            return escaped(text)
+        case Paragraph(children):
+            return _inline(children)
+        case Heading(_, children):
+            title = _inline(children).replace("\n", " ").replace("*", "")
+            return f"*{title}*" if title.strip() else ""
+        case CodeBlock(code, _):
+            return f"{FENCE}\n{escaped(code)}\n{FENCE}"
+        case Quote(blocks):
+            inner = "\n\n".join(_mrkdwn_block(one) for one in blocks)
+            return "\n".join(f"> {line}".rstrip() for line in inner.split("\n"))
+        case List(items, start, tight):
+            lines = [_mrkdwn_item(item, start, offset) for offset, item in enumerate(items)]
+            return ("\n" if tight else "\n\n").join(lines)
+        case Table(header, rows, aligns):
+            return f"{FENCE}\n{escaped(_aligned([header, *rows], aligns))}\n{FENCE}"
+        case Rule():
+            return "─" * 10
+    assert_never(block)
+
+
+def _mrkdwn_item(item: Item, start: int | None, offset: int) -> str:
+    marker = "•" if start is None else f"{start + offset}."
+    if item.checked is not None:
+        marker = "☑" if item.checked else "☐"
+    inner = "\n".join(_mrkdwn_block(block) for block in item.blocks)
+    first, *rest = inner.split("\n")
+    if first == FENCE:
+        first, rest = "", [first, *rest]
+    return "\n".join([f"{marker} {first}".rstrip(), *_indented(rest)])
+
+
+def _indented(lines: Sequence[str]) -> Iterator[str]:
+    """Code stays at the margin: what is put before its lines would be part of it."""
+    inside = False
+    for line in lines:
+        is_fence = line == FENCE
+        yield line if inside or is_fence or not line else f"    {line}"
+        inside = inside != is_fence
+
+
+def _inline(children: Sequence[Inline]) -> str:
+    out = ""
+    for number, node in enumerate(children):
+        after = _words(children[number + 1 : number + 2])[:1]
+        # Slack takes a mark beside a letter for one: the words go without it.
+        out += _bare(node) if out[-1:].isalnum() or after.isalnum() else _node(node)
+    return out
+
+
+def _bare(node: Inline) -> str:
+    match node:
+        case Bold(children) | Italic(children) | Strike(children):
+            return _inline(children)
+        case Code(text):
+            return escaped(text)
+        case _:
+            return _node(node)
+
+
+def _node(node: Inline) -> str:
+    match node:
+        case Text(text):
+            return escaped(text)
+        case Bold(children):
+            return _marked("*", _inline(children))
+        case Italic(children):
+            return _marked("_", _inline(children))
+        case Strike(children):
+            return _marked("~", _inline(children))
+        case Code(text):
+            return f"`{escaped(text)}`" if text and "`" not in text else escaped(text)
+        case Link(url, children):
+            return _mrkdwn_link(url, _inline(children))
+        case Break():
+            return "\n"
+    assert_never(node)
+
+
+def _marked(mark: str, inner: str) -> str:
+    return f"{mark}{inner}{mark}" if inner.strip() else inner
+
+
+def _mrkdwn_link(url: str, label: str) -> str:
+    target = escaped(url.strip()).replace("|", "%7C")
+    if "://" not in url and not url.startswith(("mailto:", "tel:")):
+        return f"{label} ({target})" if target and target != label else label  # Slack links whole addresses only
+    bare = label.replace("\n", " ").replace("|", "¦")
+    return f"<{target}|{bare}>" if bare.strip() and bare != target else f"<{target}>"
+
+
+def _aligned(rows: Sequence[Sequence[Sequence[Inline]]], aligns: Sequence[str]) -> str:
+    cells = [[_words(cell) for cell in row] for row in rows]
+    columns = max(map(len, cells), default=0)
+    widths = [max((_width(row[i]) for row in cells if i < len(row)), default=0) for i in range(columns)]
+    lines = []
+    for row in cells:
+        padded = []
+        for i, width in enumerate(widths):
+            text = row[i] if i < len(row) else ""
+            room = width - _width(text)
+            right = i < len(aligns) and aligns[i] == "right"
+            padded.append(" " * room + text if right else text + " " * room)
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join([lines[0], "  ".join("─" * width for width in widths), *lines[1:]]) if lines else ""
+
+
+def _words(children: Sequence[Inline]) -> str:
+    """A cell's text without any marks."""
+    words = []
+    for node in children:
+        match node:
+            case Text(text) | Code(text):
+                words.append(text)
+            case Break():
+                words.append(" ")
+            case Bold(inner) | Italic(inner) | Strike(inner) | Link(_, inner):
+                words.append(_words(inner))
+    return "".join(words)
+
+
+def _width(text: str) -> int:
+    """Columns in a fixed-width font."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

@@ -6,9 +6,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from adapters.slack.address import Address
-from adapters.slack.api import SlackApi
-from adapters.slack.refusals import BlocksRefused, MessageGone
+from adapters.slack.account import Address
+from adapters.slack.api import BlocksRefused, MessageGone, SlackApi
 from adapters.slack.render import Body, poor, rich
 from adapters.slack.settings import SlackSettings
 from gateway.channels.errors import ChannelRejected

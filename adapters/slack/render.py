@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from adapters.slack.markdown import markdown
-from adapters.slack.mrkdwn import mrkdwn
+from adapters.slack.markdown import markdown, mrkdwn
 from gateway.channels.document import Document, Plain
 from gateway.channels.outbound import Button, Outbound
 

@@ -9,16 +9,74 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from adapters.telegram.api import Api
-from adapters.telegram.errors import ChatMigrated, Flooded, TelegramError, Unknown
-from adapters.telegram.learned import UNKNOWN_FOR_S, Feature
 from adapters.telegram.limits import Limiter, Rates
-from adapters.telegram.request import Upload
+from adapters.telegram.request import READ_S, ChatMigrated, Connections, Flooded, TelegramError, Unknown, Upload
 from adapters.telegram.settings import TelegramSettings
 from agent.core.clock import Clock
 from gateway.channels.adapter import AdapterStore
 from gateway.channels.errors import ChannelBusy, GatewayUnavailable
 from gateway.channels.outbound import SentRef
+
+# What an account has learnt about its server, so that it does not pay a failed call a message. Pure.
+
+RETRY_AFTER_S = 3600.0  # what was never taken may be taken later
+UNKNOWN_FOR_S = 24 * 3600.0  # a server may be updated
+
+
+class Feature:
+    """Something newer than the oldest server, by `name`: used until it is refused."""
+
+    def __init__(self, name: str, *, wanted: bool) -> None:
+        self.name = name
+        self._wanted = wanted
+        self._worked = False
+        self._refused_until = 0.0
+
+    def usable(self, now: float) -> bool:
+        return self._wanted and now >= self._refused_until
+
+    def worked(self) -> None:
+        self._worked = True
+
+    def refused(self, now: float) -> None:
+        """Refused as a whole if the server never once took it; else only that content was wrong."""
+        if not self._worked:
+            self._refused_until = now + RETRY_AFTER_S
+
+    def unknown(self, now: float, for_s: float = UNKNOWN_FOR_S) -> None:
+        """The server does not know it."""
+        self._refused_until = now + for_s
+
+
+# The Bot API as this adapter uses it: methods by name, parameters and results as the JSON that they are.
+
+POLL_SLACK_S = 15.0  # how much longer than the long poll its answer may take
+
+
+class Api:
+    """One account. Polling and sending have connections of their own, so that neither can starve the other."""
+
+    def __init__(self, settings: TelegramSettings, proxy: str | None) -> None:
+        token = settings.token.get_secret_value()
+        self.sending = Connections(most=100, proxy=proxy)
+        self._polling = Connections(most=2, proxy=proxy)
+        self._methods_url = f"{settings.api_base_url}/bot{token}"
+        self._files_url = f"{settings.api_base_url}/file/bot{token}"
+
+    def file_url(self, path: str) -> str:
+        """Holds the token: for no log and no error."""
+        return f"{self._files_url}/{path}"
+
+    async def call(self, method: str, *, read_s: float = READ_S, **parameters: Any) -> Any:
+        """Call a method and give its result as JSON; parameters that are None are left out. Raises TelegramError."""
+        connections = self._polling if method == "getUpdates" else self.sending
+        return await connections.post(f"{self._methods_url}/{method}", parameters, read_s=read_s)
+
+    async def aclose(self) -> None:
+        """Cut all connections."""
+        await self._polling.aclose()
+        await self.sending.aclose()
+
 
 log = logging.getLogger("tieline.telegram")
 

@@ -1,24 +1,162 @@
 """One chat or topic of Telegram: sends, edits and takes away, as rich as the server allows."""
 
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
 
 from adapters.telegram import rich
 from adapters.telegram.account import Account
-from adapters.telegram.drafts import DRAFT, ChatDrafts
-from adapters.telegram.envelope import envelope, keyboard
-from adapters.telegram.errors import BadRequest, Unknown, in_channel_words, is_gone, speaks_of
 from adapters.telegram.files import UPLOAD_LIMIT, AccountFiles, upload_as
-from adapters.telegram.presence import ButtonAnswers, ChatPresence
-from adapters.telegram.render import TEXT_LIMIT, Rendered, is_caption, measure, plain, render
-from adapters.telegram.request import Upload
+from adapters.telegram.render import (
+    TEXT_LIMIT,
+    Rendered,
+    clipped,
+    envelope,
+    is_caption,
+    keyboard,
+    measure,
+    plain,
+    render,
+)
+from adapters.telegram.request import BadRequest, Unknown, Upload, in_channel_words, is_gone, speaks_of
 from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
-from gateway.channels.document import Document, is_blank
-from gateway.channels.errors import ChannelRejected
+from gateway.channels.document import Document, Plain, is_blank
+from gateway.channels.errors import ChannelBusy, ChannelRejected, ChannelUnsure
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import File, Outbound, SentRef
+
+# Signs of life in one chat, and answers to buttons.
+
+ANSWER_LIMIT = 200  # characters of an answer to a button
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPresence:
+    account: Account
+    chat: int
+    topic: int | None
+
+    async def typing(self, status: str = "") -> None:
+        """Telegram has no line for `status`; the sign fades after 5 s."""
+        self.account.limiter.aside(self.chat)
+        topic = {} if self.topic is None else {"message_thread_id": self.topic}
+        with in_channel_words():
+            await self.account.ask("sendChatAction", self.chat, action="typing", **topic)
+
+    async def react(self, message_id: str, emoji: str, *, on: bool = True) -> None:
+        """A bot has one reaction a message; which emoji it may use, the chat's owners and Telegram decide."""
+        if not message_id.isdigit():
+            raise ChannelRejected(f"not a message of Telegram: {message_id!r}")
+        self.account.limiter.aside(self.chat)
+        reaction = [{"type": "emoji", "emoji": emoji}] if on else []
+        with in_channel_words():
+            await self.account.ask("setMessageReaction", self.chat, message_id=int(message_id), reaction=reaction)
+
+
+@dataclass(frozen=True, slots=True)
+class ButtonAnswers:
+    account: Account
+
+    async def acknowledge(self, interaction: str, text: str = "", *, visible: bool = False) -> None:
+        """Shown to the one who pressed: as a passing line, or with `visible` as a box to close."""
+        shown: dict[str, Any] = {"text": text[:ANSWER_LIMIT], "show_alert": visible} if text else {}
+        with in_channel_words():
+            try:
+                await self.account.api.call("answerCallbackQuery", callback_query_id=interaction, **shown)
+            except BadRequest as error:
+                # Too old: the waiting sign is gone by itself. Only words that nobody saw are a loss.
+                if text or not speaks_of(error, "query is too old", "query_id_invalid"):
+                    raise
+
+
+# A growing answer in a private chat, by `sendMessageDraft`: animated, silent, gone when the message comes.
+
+DRAFT = "draft"
+
+
+@dataclass(frozen=True, slots=True)
+class ChatDrafts:
+    account: Account
+    chat: int
+    topic: int | None
+    takes_rich: bool
+    send: Callable[[Outbound, bool], Awaitable[SentRef]]  # the channel's own, with "is it final"
+    edit: Callable[[SentRef, Outbound], Awaitable[None]]
+    delete: Callable[[SentRef], Awaitable[None]]
+
+    async def open(self, document: Document, *, reply_to: str | None, to: UserId | None) -> SentRef:
+        if await self.account.takes(self.account.drafts):
+            draft = self.account.next_draft()
+            try:
+                await self._show(draft, document)
+            except ChannelRejected:
+                if await self.account.takes(self.account.drafts):
+                    raise
+            else:
+                return SentRef(str(draft), DRAFT)
+        return await self.send(Outbound(document=document, reply_to=reply_to), False)
+
+    async def update(self, sent: SentRef, document: Document) -> None:
+        if sent.kind == DRAFT:
+            await self._show(int(sent.id), document)
+        else:
+            await self.edit(sent, Outbound(document=document))
+
+    async def finish(self, sent: SentRef, message: Outbound) -> SentRef:
+        if sent.kind == DRAFT:
+            return await self.send(message, True)
+        if message.files:
+            final = await self.send(message, True)
+            await self.delete(sent)
+            return final
+        await self.edit(sent, message)
+        return sent
+
+    async def drop(self, sent: SentRef) -> None:
+        """A message clears the draft, so one is sent silently and taken away; without room for it the draft fades."""
+        if sent.kind != DRAFT:
+            await self.delete(sent)
+            return
+        if self.account.is_cleared(self.chat, int(sent.id)):
+            return
+        try:
+            clearing = await self.send(Outbound(document=(Plain("…"),), silent=True), False)
+        except (ChannelBusy, ChannelUnsure):
+            return
+        await self.delete(clearing)
+
+    async def _show(self, draft: int, document: Document) -> None:
+        if is_blank(document):
+            return
+        account = self.account
+        await account.limiter.turn(self.chat, final=False)
+        common = {"draft_id": draft} | ({} if self.topic is None else {"message_thread_id": self.topic})
+        with in_channel_words():
+            is_rich = self.takes_rich and rich.gains(document) and rich.fits(document)
+            if is_rich and await account.takes(account.rich):
+                try:
+                    html = {"html": rich.html(document)}
+                    await account.ask("sendRichMessageDraft", self.chat, rich_message=html, **common)
+                except (BadRequest, Unknown) as error:
+                    if is_gone(error.message):
+                        raise
+                    await account.refused(account.rich, error)
+                else:
+                    account.rich.worked()
+                    return
+            shown = clipped(render(document), TEXT_LIMIT)
+            try:
+                await account.ask(
+                    "sendMessageDraft", self.chat, text=shown.text, entities=list(shown.entities) or None, **common
+                )
+            except (BadRequest, Unknown) as error:
+                if not is_gone(error.message):
+                    await account.refused(account.drafts, error)
+                raise
+            account.drafts.worked()
+
 
 TEXT, MEDIA = "message", "media"  # kinds of `SentRef`: a media message has a caption to edit
 LATE_ANSWER_S = 60.0

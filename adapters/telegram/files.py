@@ -7,12 +7,11 @@ import aiohttp
 import anyio
 
 from adapters.telegram.account import Account
-from adapters.telegram.errors import TROUBLE_S, BadRequest, in_channel_words, speaks_of
-from adapters.telegram.request import CONNECT_S, READ_S
+from adapters.telegram.request import CONNECT_S, READ_S, TROUBLE_S, BadRequest, in_channel_words, speaks_of
+from gateway.channels.adapter import wait_asked_s, whole_or_nothing
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment
 from gateway.channels.outbound import File
-from gateway.channels.receiving import wait_asked_s, whole_or_nothing
 
 DOWNLOAD_LIMIT = 20 * 1024 * 1024  # Bot API, getFile
 UPLOAD_LIMIT = 50 * 1024 * 1024

@@ -1,23 +1,192 @@
 """A Telegram update, as raw JSON, as inbound values. Pure; never decides who may talk."""
 
-from collections.abc import Mapping
+import mimetypes
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
-from adapters.telegram.attachments import attachments_of
-from adapters.telegram.wording import Json, Me, quoted_in, wording_of
+from adapters.telegram.render import index_at
 from gateway.channels.inbound import (
+    Attachment,
     ButtonClicked,
     ChatType,
     Edited,
     Inbound,
     Membership,
+    Mention,
     MessageReceived,
     Moved,
     Sender,
 )
 from gateway.channels.keys import ConversationKey, UserId, place_id
+
+# What a Telegram message says: its text without the bot's name, how it addresses the bot, what it quotes. Pure.
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Me:
+    """The bot itself, as getMe tells."""
+
+    id: int
+    username: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    text: str
+    mention: Mention
+
+
+def wording_of(message: Json, me: Me) -> Wording | None:
+    """The text as the person meant it; None for a command that names another bot."""
+    raw = message.get("text")
+    text, entities = (
+        (raw, message.get("entities")) if raw is not None else (message.get("caption"), message.get("caption_entities"))
+    )
+    if text is None:
+        text = _spelled_out(message)
+    cuts: list[tuple[int, int]] = []
+    direct = False
+    for entity in entities or ():
+        start = index_at(text, entity["offset"])
+        end = index_at(text, entity["offset"] + entity["length"])
+        kind, word = entity["type"], text[start:end]
+        named = kind == "mention" and word[1:].lower() == me.username.lower()
+        if named or (kind == "text_mention" and entity.get("user", {}).get("id") == me.id):
+            direct = True
+            cuts.append((start, end))
+        elif kind == "bot_command" and start == 0:
+            command, at, bot = word.partition("@")
+            if at and bot.lower() != me.username.lower():
+                return None
+            # In a group one without a name may be another bot's; the gateway knows its own (`access.policy.decide`).
+            direct = direct or bool(at) or (message.get("chat") or {}).get("type") == "private"
+            if at:
+                cuts.append((len(command), end))
+    if direct:
+        return Wording(text=_without(text, cuts), mention=Mention.DIRECT)
+    return Wording(text=text, mention=Mention.IMPLICIT if _answers(message, me) else Mention.NONE)
+
+
+def quoted_in(message: Json) -> str | None:
+    """The text of the message replied to, or the part of it that was picked out."""
+    if picked := (message.get("quote") or {}).get("text"):
+        return str(picked)
+    original = message.get("reply_to_message") or {}
+    # The first messages of a topic hang on the service message that opened it.
+    if "forum_topic_created" in original:
+        return None
+    return original.get("text") or original.get("caption") or _rich_text(original.get("rich_message")) or None
+
+
+def _answers(message: Json, me: Me) -> bool:
+    original = message.get("reply_to_message") or {}
+    return "forum_topic_created" not in original and original.get("from", {}).get("id") == me.id
+
+
+def _without(text: str, cuts: Sequence[tuple[int, int]]) -> str:
+    """The text without those ranges, and without the gap each leaves."""
+    if not cuts:
+        return text
+    kept, position = "", 0
+    for start, end in cuts:
+        kept += text[position:start]
+        if not kept.strip():
+            end += len(text[end:]) - len(text[end:].lstrip(" ,:"))  # "@bot, hello"
+        elif text[end : end + 1] in (",", ".", ":", ";", "!", "?"):
+            kept = kept.rstrip()
+        elif kept[-1].isspace() and text[end : end + 1] == " ":
+            end += 1
+        position = end
+    return (kept + text[position:]).strip()
+
+
+def _spelled_out(message: Json) -> str:
+    """Words for what is neither text nor file, so that nothing a person sends is silently lost."""
+    if sticker := message.get("sticker"):
+        return str(sticker.get("emoji") or "[sticker]")
+    if dice := message.get("dice"):
+        return f"{dice.get('emoji', '')} {dice.get('value', '')}".strip()
+    if venue := message.get("venue"):
+        return f"[venue: {venue.get('title')}, {venue.get('address')}, {_position(venue.get('location') or {})}]"
+    if location := message.get("location"):
+        return f"[location: {_position(location)}]"
+    if contact := message.get("contact"):
+        name = " ".join(filter(None, (contact.get("first_name"), contact.get("last_name"))))
+        return f"[contact: {name}, {contact.get('phone_number')}]"
+    if poll := message.get("poll"):
+        options = "; ".join(str(option.get("text")) for option in poll.get("options", ()))
+        return f"[poll: {poll.get('question')} ({options})]"
+    return _rich_text(message.get("rich_message"))
+
+
+def _position(location: Json) -> str:
+    return f"{location.get('latitude')}, {location.get('longitude')}"
+
+
+def _rich_text(value: object) -> str:
+    """The words of a received rich message, one line a block."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Sequence):
+        return "".join(_rich_text(part) for part in value)
+    if not isinstance(value, Mapping):
+        return ""
+    if "cells" in value:
+        rows = (" | ".join(_rich_text(cell) for cell in row) for row in value["cells"])
+        return "\n".join(rows) + "\n"
+    if children := value.get("blocks") or value.get("items"):
+        label = f"{value['label']} " if value.get("label") else ""
+        return label + "".join(_rich_text(child).rstrip("\n") + "\n" for child in children)
+    return _rich_text(value.get("text")) or _rich_text(value.get("expression"))
+
+
+# The files of a Telegram message, from its raw JSON. Pure.
+
+Kind = Literal["audio", "image", "video", "file"]
+
+
+def attachments_of(message: Mapping[str, Any]) -> tuple[Attachment, ...]:
+    """Every file of the message; an album arrives as one message a file."""
+    found: list[Attachment] = []
+    if sizes := message.get("photo"):
+        largest = max(sizes, key=lambda size: size.get("width", 0) * size.get("height", 0))
+        found.append(_attachment(largest, "image", "image/jpeg", "photo"))
+    # An animation comes with a document of the same file, for clients that know no animations.
+    if animation := message.get("animation"):
+        found.append(_attachment(animation, "video", "video/mp4", "animation"))
+    elif document := message.get("document"):
+        mime_type = document.get("mime_type") or "application/octet-stream"
+        found.append(_attachment(document, _kind(mime_type), mime_type, "document"))
+    if voice := message.get("voice"):
+        found.append(_attachment(voice, "audio", "audio/ogg", "voice"))
+    if audio := message.get("audio"):
+        found.append(_attachment(audio, "audio", "audio/mpeg", "audio"))
+    if video := message.get("video"):
+        found.append(_attachment(video, "video", "video/mp4", "video"))
+    if note := message.get("video_note"):
+        found.append(_attachment(note, "video", "video/mp4", "video-note"))
+    return tuple(found)
+
+
+def _kind(mime_type: str) -> Kind:
+    family = mime_type.partition("/")[0]
+    return family if family in ("audio", "image", "video") else "file"  # type: ignore[return-value]
+
+
+def _attachment(file: Mapping[str, Any], kind: Kind, usual_type: str, stem: str) -> Attachment:
+    mime_type = file.get("mime_type") or usual_type
+    name = str(file.get("file_name") or "").replace("\\", "/").rpartition("/")[2].strip(". \0")
+    if not name:
+        suffix = ".jpg" if mime_type == "image/jpeg" else mimetypes.guess_extension(mime_type) or ""
+        name = f"{stem}-{file.get('file_unique_id', '')}{suffix}"
+    return Attachment(
+        kind=kind, handle=str(file["file_id"]), name=name, mime_type=mime_type, size=file.get("file_size")
+    )
+
 
 # What is asked of Telegram; everything else it need not send.
 UPDATES = ("message", "edited_message", "channel_post", "edited_channel_post", "callback_query", "my_chat_member")

@@ -5,28 +5,113 @@ in one chat keeps nobody else waiting.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
 
 import anyio
 from anyio.abc import TaskGroup
 
-from adapters.telegram.api import POLL_SLACK_S, Api
-from adapters.telegram.errors import (
-    Conflict,
-    Flooded,
-    InvalidToken,
-    TelegramError,
-    Unknown,
-    speaks_of,
-    token_refused,
-)
-from adapters.telegram.health_monitor import HealthMonitor
-from adapters.telegram.intake import Intake
-from adapters.telegram.parse import UPDATES
-from adapters.telegram.wording import Json
+from adapters.telegram.account import POLL_SLACK_S, Api
+from adapters.telegram.parse import UPDATES, Context, Json, parse, place_of
+from adapters.telegram.request import Conflict, Flooded, InvalidToken, TelegramError, Unknown, speaks_of, token_refused
 from agent.core.clock import Clock
+from gateway.channels.adapter import Admit, Health, State
+from gateway.channels.errors import GatewayUnavailable
+
+# Is the account able to hear? Judged by completed round trips, never by "the task still runs" (PEERS §3.4).
+
+
+class HealthMonitor:
+    """`deaf_after_s`: how long after the last sign of life the account counts as deaf."""
+
+    def __init__(self, clock: Clock, deaf_after_s: float) -> None:
+        self._clock = clock
+        self._deaf_after_s = deaf_after_s
+        self._state = State.STARTING
+        self._detail = ""
+        self._last_at: datetime | None = None
+        self._last_beat = 0.0
+
+    def beat(self) -> None:
+        """The platform answered as it should."""
+        self._state, self._detail = State.CONNECTED, ""
+        self._last_at, self._last_beat = self._clock.now(), self._clock.monotonic()
+
+    def trouble(self, detail: str) -> None:
+        self._state, self._detail = State.RECONNECTING, detail
+
+    def failed(self, detail: str) -> None:
+        self._state, self._detail = State.FAILED, detail
+
+    def health(self) -> Health:
+        silent_s = self._clock.monotonic() - self._last_beat
+        if self._state is State.CONNECTED and silent_s > self._deaf_after_s:
+            detail = f"Telegram has not answered for {silent_s:.0f} s"
+            return Health(state=State.RECONNECTING, detail=detail, last_event_at=self._last_at)
+        return Health(state=self._state, detail=self._detail, last_event_at=self._last_at)
+
+
+# Hands updates over, one place in order, and says whether they may be acknowledged.
 
 log = logging.getLogger("tieline.telegram")
+
+TAKE_WITHIN_S = 120.0  # its files and a press's answer have deadlines of their own, well below
+
+
+class Intake:
+    def __init__(self, admit: Admit, context: Callable[[], Context], *, within_s: float = TAKE_WITHIN_S) -> None:
+        self._admit = admit
+        self._context = context
+        self._within_s = within_s
+        self._places: dict[str, _Line] = {}
+
+    @asynccontextmanager
+    async def turn(self, update: Json) -> AsyncIterator[Context]:
+        """Its place is the caller's meanwhile; who asked for it first has it first.
+
+        Gives the context as it is when the update comes: a stop that waits for its turn must not seem said later.
+        """
+        place = place_of(update)
+        line = self._places.setdefault(place, _Line())
+        line.waiting += 1
+        context = self._context()
+        try:
+            async with line.lock:
+                yield context
+        finally:
+            line.waiting -= 1
+            if not line.waiting:
+                del self._places[place]
+
+    async def take(self, update: Json, context: Context) -> bool:
+        """One try, in its place's turn, with what that gave; True when it is dealt with, else it must come again."""
+        where = {"update_id": update.get("update_id")}
+        try:
+            inbound = parse(update, context)
+        except Exception:  # the channel loop
+            # An update we cannot read would come again for ever and hold up all others.
+            log.exception("unreadable update skipped", extra=where)
+            return True
+        if inbound is None:
+            return True
+        try:
+            with anyio.fail_after(self._within_s):
+                await self._admit(inbound)
+        except GatewayUnavailable as error:
+            log.warning("an update will come again: %s", error, extra=where)
+            return False
+        except TimeoutError:
+            log.warning("an update will come again: not stored within %.0f s", self._within_s, extra=where)
+            return False
+        return True
+
+
+class _Line:
+    def __init__(self) -> None:
+        self.lock = anyio.Lock(fast_acquire=True)
+        self.waiting = 0
+
 
 IDLE_S = 0.5  # between polls that bring nothing new and end at once, as behind some proxies (SPEC §1.3)
 CAP_S = 30.0

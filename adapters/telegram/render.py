@@ -5,13 +5,14 @@ quotations do not nest. What cannot be shown that way stays readable as text.
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
-from adapters.telegram.tables import monospace
-from adapters.telegram.units import cut, utf16_len
 from gateway.channels.document import (
+    Align,
     Block,
     Bold,
     Break,
@@ -31,6 +32,98 @@ from gateway.channels.document import (
     Table,
     Text,
 )
+from gateway.channels.errors import ChannelRejected
+from gateway.channels.outbound import Button, Outbound
+
+# Telegram counts text in UTF-16 units: lengths, and the way back from such an offset to a Python index. Pure.
+
+
+def utf16_len(text: str) -> int:
+    """Length in UTF-16 code units, the unit of Telegram's limits and entity offsets."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def index_at(text: str, offset: int) -> int:
+    """The index in `text` of a UTF-16 offset; inside a pair it is the character's own, past the end the length."""
+    if text.isascii():
+        return min(offset, len(text))
+    units = 0
+    for index, character in enumerate(text):
+        if units >= offset:
+            return index
+        units += 2 if character > "\uffff" else 1
+        if units > offset:
+            return index
+    return len(text)
+
+
+def cut(text: str, units: int) -> str:
+    """The longest beginning of `text` that is at most `units` long."""
+    return text if utf16_len(text) <= units else text[: index_at(text, units)]
+
+
+# A table as aligned monospace text, for messages that know no tables. Pure.
+
+JOINER = "\u200d"  # glues emoji into one
+
+
+def monospace(table: Table) -> str:
+    """Header, a line of dashes, rows; a link keeps its address in brackets."""
+    rows = [[cell_text(cell) for cell in row] for row in (table.header, *table.rows)]
+    columns = max((len(row) for row in rows), default=0)
+    for row in rows:
+        row.extend([""] * (columns - len(row)))
+    widths = [max(1, *(display_width(row[column]) for row in rows)) for column in range(columns)]
+    aligns = [*table.aligns, *(["none"] * columns)]
+    lines = [
+        " | ".join(_padded(row[column], widths[column], aligns[column]) for column in range(columns)).rstrip()
+        for row in rows
+    ]
+    lines.insert(1, "-|-".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def cell_text(inlines: Sequence[Inline]) -> str:
+    """What a cell says, on one line and without markup."""
+    return "".join(_inline_text(inline) for inline in inlines)
+
+
+def display_width(text: str) -> int:
+    """Columns in a monospace font: wide characters take two, combining and invisible ones none."""
+    if text.isascii():
+        return len(text)
+    width, previous = 0, ""
+    for character in text:
+        category = unicodedata.category(character)
+        if category in ("Mn", "Me", "Cf", "Cc") or previous == JOINER or "\U0001f3fb" <= character <= "\U0001f3ff":
+            previous = character  # an accent, a joined emoji, a skin tone
+            continue
+        width += 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+        previous = character
+    return width
+
+
+def _inline_text(inline: Inline) -> str:
+    match inline:
+        case Text(text) | Code(text):
+            return " ".join(text.split("\n"))
+        case Break():
+            return " "
+        case Link(url, children):
+            label = cell_text(children)
+            return label if label == url else f"{label} ({url})".lstrip()
+        case _:
+            return cell_text(inline.children)
+
+
+def _padded(text: str, width: int, align: Align | str) -> str:
+    room = width - display_width(text)
+    if align == "right":
+        return " " * room + text
+    if align == "center":
+        return " " * (room // 2) + text + " " * (room - room // 2)
+    return text + " " * room
+
 
 TEXT_LIMIT = 4096  # UTF-16 units after parsing; the documentation says characters, this is the stricter reading
 CAPTION_LIMIT = 1024
@@ -260,3 +353,36 @@ class _Writer:
             self._put(f" ({url})")
         else:
             self._mark("text_link", start, url=url)
+
+
+# Around the text: to whom it answers, which buttons it carries, in which topic it stands. Pure.
+
+ACTION_BYTES = 64  # Bot API, callback_data
+_STYLES = {"primary": "primary", "danger": "danger"}
+
+
+def envelope(message: Outbound, topic: int | None) -> dict[str, Any]:
+    """The parameters that every send method shares."""
+    parameters: dict[str, Any] = {}
+    if topic is not None:
+        parameters["message_thread_id"] = topic
+    if message.silent:
+        parameters["disable_notification"] = True
+    if message.reply_to and message.reply_to.isdigit():
+        parameters["reply_parameters"] = {"message_id": int(message.reply_to), "allow_sending_without_reply": True}
+    if message.buttons:
+        parameters["reply_markup"] = keyboard(message.buttons)
+    return parameters
+
+
+def keyboard(rows: Sequence[Sequence[Button]]) -> dict[str, Any]:
+    """Raises ChannelRejected for an action Telegram cannot carry."""
+    return {"inline_keyboard": [[_button(button) for button in row] for row in rows]}
+
+
+def _button(button: Button) -> dict[str, str]:
+    size = len(button.action.encode())
+    if not 1 <= size <= ACTION_BYTES:
+        raise ChannelRejected(f"the action of button {button.label!r} has {size} bytes; Telegram takes 1 to 64")
+    style = {"style": _STYLES[button.style]} if button.style in _STYLES else {}
+    return {"text": button.label, "callback_data": button.action, **style}

@@ -14,14 +14,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from adapters.telegram.api import Api
-from adapters.telegram.errors import BadRequest, InvalidToken, TelegramError, Unknown, token_refused
-from adapters.telegram.health_monitor import HealthMonitor
-from adapters.telegram.intake import Intake
+from adapters.telegram.account import Api
 from adapters.telegram.parse import UPDATES
-from adapters.telegram.polling import pause_after, pause_s
+from adapters.telegram.polling import HealthMonitor, Intake, pause_after, pause_s
+from adapters.telegram.request import BadRequest, InvalidToken, TelegramError, Unknown, token_refused
 from adapters.telegram.settings import TelegramSettings
-from agent.core.bodies import BodyTooLarge, whole_body
+from agent.core.bounded_body import BodyTooLarge, whole_body
 from agent.core.clock import Clock
 from gateway.channels.errors import ChannelFatal
 

@@ -7,9 +7,8 @@ import anyio
 from starlette.routing import BaseRoute
 
 from adapters.web.channel import Shelves, WebChannel
-from adapters.web.chat_handlers import ChatHandlers
 from adapters.web.chat_sessions import ChatSessions
-from adapters.web.routes import Routes
+from adapters.web.routes import ChatHandlers, Routes
 from adapters.web.settings import WebSettings
 from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Fullness, Health, State
 from gateway.channels.keys import ConversationKey

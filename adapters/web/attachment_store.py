@@ -10,8 +10,8 @@ from typing import Literal
 
 from anyio import to_thread
 
-from adapters.web.shown import ShownFile, file_as_json, file_of_json
-from gateway.channels.receiving import whole_or_nothing
+from adapters.web.messages import ShownFile, file_as_json, file_of_json
+from gateway.channels.adapter import whole_or_nothing
 
 Kind = Literal["audio", "image", "video", "file"]
 

@@ -9,15 +9,15 @@ from anyio import to_thread
 from adapters.web.attachment_store import AttachmentStore
 from adapters.web.chat_session import ChatSession
 from adapters.web.chat_sessions import ChatSessions, split
+from adapters.web.messages import Choice, Shown, ShownFile
 from adapters.web.render import blocks_as_html, text_length
-from adapters.web.shown import Choice, Shown, ShownFile
+from gateway.channels.adapter import whole_or_nothing
 from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Outbound, SentRef
-from gateway.channels.receiving import whole_or_nothing
 
 MARK = "mark"  # the kind of what is a sign on a message
 TEXT_LIMIT = 100_000  # characters; a page could hold more, but nobody reads it

@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from adapters.web.journal import Journal
+from adapters.web.messages import Choice, Gone, Journal, Put, Shown, ShownFile, as_json
 from adapters.web.render import blocks_as_html
-from adapters.web.shown import Choice, Gone, Put, Shown, ShownFile, as_json
 from adapters.web.stream import Event, Stream
 from agent.core.clock import Clock
 from agent.core.outbox import Tone

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from adapters.web.attachment_store import kind_of
-from adapters.web.shown import ShownFile
+from adapters.web.messages import ShownFile
 from gateway.channels.adapter import SignedIn
 from gateway.channels.inbound import Attachment, ButtonClicked, Mention, MessageReceived, Sender
 from gateway.channels.keys import ConversationKey

@@ -7,12 +7,10 @@ import json
 import re
 from collections.abc import Callable, Sequence
 
-from agent.compaction.asking import Ask, Question
-from agent.compaction.changes import AppliedSummaries, AppliedSummary
-from agent.compaction.excerpts import bounded, harmless
-from agent.compaction.scrubbing import scrubbed
-from agent.compaction.tiers import Tier, Tiers
-from agent.compaction.window import Entry, Window
+from agent.compaction.excerpts import bounded, harmless, scrubbed
+from agent.compaction.question import Ask, Question
+from agent.compaction.subgoals import Tier, Tiers
+from agent.compaction.window import AppliedSummaries, AppliedSummary, Entry, Window
 from agent.core.messages import Message, SummaryPart, ToolUse
 
 LONGEST = 8_000  # characters of one summary

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, get_args
 from urllib.parse import quote
 
-from agent.compaction.blocks import Block
+from agent.compaction.scoring import Block
 from agent.compaction.subgoals import Subgoal
 from agent.core.ids import ConversationId
 

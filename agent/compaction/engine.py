@@ -9,21 +9,18 @@ from datetime import datetime
 from functools import partial
 from typing import Protocol
 
-from agent.compaction import stages
-from agent.compaction.ahead import Ahead, Job
-from agent.compaction.asking import Ask, WriteSummary
-from agent.compaction.cooldown import Cooldown
-from agent.compaction.draining import Stage
+from agent.compaction import rule_stages
 from agent.compaction.dumps import Dumps
 from agent.compaction.guidelines import Missed
-from agent.compaction.housekeeping import Housekeeping
-from agent.compaction.ladder import Limits, PolicyInput, Step, limits_for, next_step
-from agent.compaction.llm_stages import LlmStages
+from agent.compaction.ladder import Cooldown, Limits, PolicyInput, Step, limits_for, next_step
+from agent.compaction.llm_stages import Ahead, Job, LlmStages
+from agent.compaction.optional_stages import Housekeeping
+from agent.compaction.question import Ask, WriteSummary
 from agent.compaction.rule_stages import RuleStages
+from agent.compaction.selection import Stage
 from agent.compaction.state import CompactionState, ContextUsage, Options
-from agent.core.context_events import CompactComplete, LookedUpAgain, MemoryFlushed, ReactiveCompactTriggered
 from agent.core.errors import AgentError
-from agent.core.events import Event
+from agent.core.events import CompactComplete, Event, LookedUpAgain, MemoryFlushed, ReactiveCompactTriggered
 from agent.core.ids import ConversationId, RunId
 
 AHEAD = 0.85  # of the soft threshold: from here on the summary that may be needed there is made in the background
@@ -226,7 +223,7 @@ class Engine:
 
     def _paying(self, load: ContextUsage) -> int:
         """Raw tokens that are worth pruning though there is room: a subgoal was completed, and its results may go."""
-        return stages.paying(self.state, self.options, load, self._count_text) if self.state.released else 0
+        return rule_stages.paying(self.state, self.options, load, self._count_text) if self.state.released else 0
 
     async def _take(self, step: Step, load: ContextUsage, limits: Limits) -> None:
         state, options = self.state, self.options

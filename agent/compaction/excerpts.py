@@ -1,6 +1,7 @@
 """Writes messages out as text: for a model that summarises them, or as the digest that needs no model. Pure."""
 
 import json
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -141,3 +142,64 @@ def _arguments(use: ToolUse) -> str:
 def harmless(text: str) -> str:
     """No message can close its own frame."""
     return text.replace("</", "<\\/")
+
+
+# Which of a person's messages must outlive every compaction word for word: the first request, standing rules. Pure.
+
+LONGEST_RULE = 600  # characters
+LONGEST_REQUEST = 8_000  # a longer first request is a document rather than a wish: it is left to the summaries
+MOST_RULES = 20  # in a window; later ones are left to the summaries
+
+_RULE = re.compile(
+    r"""
+    \b(?:
+        from\ now\ on | as\ of\ now | going\ forward | for\ the\ rest\ of\ (?:this|our)
+      | (?:please\ )?always\b(?!\ (?:been|was|had|wanted|thought|loved|hated|liked))
+      | never\ (?:ever\ )?(?:use|say|tell|call|send|write|answer|reply|ask|mention|book|buy|delete|share|do|change
+                             |assume|make|put|include|reveal|post|ping|wake|contact|schedule|spend|reference|suggest)\b
+      | (?:standing|house|ground)\ rules? | (?:new\ )?rule:
+      | remember\ (?:that|this|to|:) | do(?:n't|\ not)\ (?:ever|forget)
+      | under\ no\ circumstances | make\ sure\ (?:you|to)\ (?:always|never)
+      | ab\ jetzt | von\ nun\ an | immer\ (?:auf|in|mit|nur|zuerst|wenn) | niemals | auf\ keinen\ fall | merk(?:e)?\ dir
+      | vergiss\ (?:nie|nicht) | regel:
+    )
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def states_rule(text: str) -> bool:
+    """Whether the words lay down how things are to be done from here on."""
+    return len(text) <= LONGEST_RULE and _RULE.search(text) is not None
+
+
+def deserves_pin(text: str, *, is_first: bool, pinned_rules: int) -> bool:
+    """Whether a person's message is pinned as it arrives."""
+    if is_first and len(text) <= LONGEST_REQUEST:
+        return bool(text.strip())
+    return pinned_rules < MOST_RULES and states_rule(text)
+
+
+# Takes what looks like a secret out of text that a summary or a file of the gateway would keep (SPEC §8.4). Pure.
+
+REDACTED = "[redacted]"
+
+_SECRET = re.compile(
+    r"""
+      \b(?:sk|pk|rk|xai|gsk|hf|ghp|gho|ghs|glpat|xox[abprs])[-_][\w\-]{10,}
+    | \bgithub_pat_\w{20,} | \bAIza[\w\-]{20,} | \bAKIA[0-9A-Z]{12,}
+    | (?i:\bbearer)\s+[\w\-.~+/=]{16,}
+    | -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----.*?(?:-----END\ [A-Z ]*PRIVATE\ KEY-----|\Z)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+# Alone, since it takes a run of such characters whole also where no token follows: every later beginning within the run
+# would end at the same place, and a text of nothing but beginnings would be read once for each.
+_WEB_TOKEN = re.compile(r"\beyJ[\w\-]{10,}+(?P<rest>\.[\w\-]{10,}+\.[\w\-]{5,}+)?+")
+_NAMED = re.compile(r"(?i)\b((?:api[_-]?key|secret|passwor[dt]|passwd|token)\"?\s*[:=]\s*\"?)([^\s\"',;]{8,})")
+
+
+def scrubbed(text: str) -> str:
+    """The text with `[redacted]` for each key, token and password in it."""
+    text = _WEB_TOKEN.sub(lambda found: REDACTED if found["rest"] else found[0], text)
+    return _NAMED.sub(rf"\1{REDACTED}", _SECRET.sub(REDACTED, text))

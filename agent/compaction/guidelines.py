@@ -10,9 +10,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from agent.compaction.changes import AppliedSummaries, Change, Clearing, Drain
 from agent.compaction.excerpts import cut
-from agent.compaction.window import Entry
+from agent.compaction.window import AppliedSummaries, Change, Clearing, Drain, Entry
 from agent.core.messages import ToolResult, ToolUse
 
 RECALL = "recall_transcript"

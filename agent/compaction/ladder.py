@@ -1,8 +1,9 @@
 """Which stage of the ladder a request calls for: thresholds, order, what a turn may still do (SPEC §8.1). Pure."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
+from typing import Literal
 
 from agent.compaction.settings import Level, MemorySettings
 
@@ -128,3 +129,105 @@ def _calls(step: Step, tokens: int, done: Collection[Step], limits: Limits, stan
             return standing.first and standing.may_ask and not asked and standing.hard_ready and tokens > limits.hard
         case _:
             return tokens > limits.room
+
+
+# When a conversation may be compacted hard again (SPEC §8.7). Pure: each function gives the next state.
+
+Phase = Literal["ready", "compacted", "cooling", "exhausted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cooldown:
+    """`left` turns of cooling remain. `warned`: the person was told that nothing more can be compacted."""
+
+    phase: Phase = "ready"
+    left: int = 0
+    warned: bool = False
+
+    @property
+    def is_ready(self) -> bool:
+        return self.phase == "ready"
+
+
+def advanced(state: Cooldown) -> Cooldown:
+    """A turn begins, before anything in it may compact."""
+    match state.phase:
+        case "compacted":
+            return Cooldown(phase="cooling", left=state.left) if state.left else Cooldown()
+        case "cooling":
+            return replace(state, left=state.left - 1) if state.left > 1 else Cooldown()
+        case _:
+            return state
+
+
+def compacted(turns: int) -> Cooldown:
+    """A hard compaction was done in this turn; the hard stage rests for `turns` turns after it."""
+    return Cooldown(phase="compacted", left=turns)
+
+
+def exhausted(state: Cooldown, *, warned: bool = False) -> Cooldown:
+    """Compacting gained nothing; it is not tried again until /clear, /new or another provider."""
+    return Cooldown(phase="exhausted", warned=state.warned or warned)
+
+
+# Stops asking a model for summaries that keep failing, and tries again later (SPEC §8.14). Pure.
+
+MAX_CONSECUTIVE_AUTOCOMPACT_FAILURES = 3
+HALF_OPEN_AFTER_TURNS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breaker:
+    """`opened_at` is the turn in which it tripped; None while it is closed."""
+
+    failures: int = 0
+    opened_at: int | None = None
+
+    def allows(self, turn: int) -> bool:
+        """Whether a model may be asked in this turn: while closed, and for one try once it has rested long enough."""
+        return self.opened_at is None or turn - self.opened_at >= HALF_OPEN_AFTER_TURNS
+
+    def failed(self, turn: int) -> "Breaker":
+        """One more failure in a row. The third trips it, and so does a failed try of a half-open one (R-43, G-20)."""
+        failures = self.failures + 1
+        tripped = failures >= MAX_CONSECUTIVE_AUTOCOMPACT_FAILURES
+        return replace(self, failures=failures, opened_at=turn if tripped else self.opened_at)
+
+    def half_opened(self, turn: int) -> "Breaker":
+        """Somebody asked for a compaction, or the provider changed: the next try is allowed at once."""
+        return self if self.opened_at is None else replace(self, opened_at=turn - HALF_OPEN_AFTER_TURNS)
+
+
+# How full a window is, in a colour, and what the newest compaction saved, in a badge (Z-76, Z-77). Pure.
+
+Colour = Literal["green", "yellow", "red"]
+
+YELLOW_FROM, RED_ABOVE = 0.70, 0.90
+
+
+def colour_of(used: int, window: int) -> Colour | None:
+    """Green below 70 %, yellow to 90 %, red above; None while the window is unknown."""
+    if window <= 0:
+        return None
+    share = used / window
+    if share < YELLOW_FROM:
+        return "green"
+    return "yellow" if share <= RED_ABOVE else "red"
+
+
+def badge_of(before: int, after: int, at_ms: int, now_ms: int) -> str:
+    """`{before}k→{after}k (-{saved}k) {elapsed}`; "" before the first compaction. Tokens, moments in milliseconds."""
+    if not at_ms:
+        return ""
+    return f"{_k(before)}→{_k(after)} (-{_k(before - after)}) {_elapsed(max(0, now_ms - at_ms) // 1000)}"
+
+
+def _k(tokens: int) -> str:
+    return f"{tokens / 1000:.1f}k" if tokens < 10_000 else f"{tokens / 1000:.0f}k"
+
+
+def _elapsed(seconds: int) -> str:
+    if seconds < 60:
+        return f"{seconds}s"
+    minutes, hours = seconds // 60, seconds // 3600
+    return f"{minutes}m" if hours == 0 else f"{hours}h" if hours < 48 else f"{hours // 24}d"

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.compaction.relevance import telling_words
-from agent.compaction.scrubbing import scrubbed
+from agent.compaction.excerpts import scrubbed
+from agent.compaction.scoring import telling_words
 from agent.core.messages import Message
 
 MOST_QUESTIONS = 12  # of the model

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
-from agent.core.section_config import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG
 from agent.memory.settings import (
     EvictionSettings,
     FlushSettings,

@@ -8,9 +8,8 @@ import logging
 
 import anyio
 
-from agent.compaction.asking import Ask, Question
-from agent.compaction.extraction import REPLY_TOKENS, SYSTEM, TIMEOUT_S, Extracted, parse, question_about
-from agent.compaction.subgoals import Subgoals
+from agent.compaction.question import Ask, Question
+from agent.compaction.subgoals import REPLY_TOKENS, SYSTEM, TIMEOUT_S, Extracted, Subgoals, parse, question_about
 from agent.compaction.window import Window
 from agent.core.errors import AgentError
 

@@ -7,8 +7,8 @@ import logging
 
 import anyio
 
-from agent.compaction.asking import Ask, Question
-from agent.compaction.scrubbing import scrubbed
+from agent.compaction.excerpts import scrubbed
+from agent.compaction.question import Ask, Question
 from agent.compaction.settings import TacoSettings
 from agent.core.errors import AgentError
 from agent.core.tools import Category

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import anyio
 
-from agent.compaction.asking import Ask, Question
 from agent.compaction.excerpts import words
-from agent.compaction.extraction import LONGEST_SUBGOAL, TIMEOUT_S, question_about
+from agent.compaction.question import Ask, Question
+from agent.compaction.subgoals import LONGEST_SUBGOAL, TIMEOUT_S, question_about
 from agent.compaction.window import Window
 from agent.core.errors import AgentError
 from agent.core.messages import Message

@@ -171,3 +171,463 @@ class EventBus:
     def forget(self, conversation: ConversationId) -> None:
         """Its agent went to sleep: its numbering starts anew."""
         self._sequences.pop(conversation, None)
+
+
+# What became of the window: facts for the bus (SPEC §8).
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicrocompactRan(Event):
+    """Old results were cleared; `freed` is in calibrated tokens."""
+
+    name: ClassVar[str] = "microcompact_ran"
+    cleared: int
+    reclaimed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummariesApplied(Event):
+    """Deferred summaries took the places of their pairs (Z-28)."""
+
+    name: ClassVar[str] = "deferred_summaries_applied"
+    pairs: int
+    reclaimed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutputsPruned(Event):
+    name: ClassVar[str] = "tool_outputs_pruned"
+    strategy: str
+    pruned: int
+    reclaimed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MidCompactLayer1Ran(Event):
+    """A mechanical digest took the place of the oldest part (SPEC §8.5)."""
+
+    name: ClassVar[str] = "mid_compact_layer1_ran"
+    messages: int
+    reclaimed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MidCompactLayer2Ran(Event):
+    """The session's own summary did (SPEC §8.5)."""
+
+    name: ClassVar[str] = "mid_compact_layer2_ran"
+    messages: int
+    reclaimed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimatorCalibrated(Event):
+    """By what the model reported, a counted token is `scale` of its own now (SPEC §6.9): the mean of `samples` calls.
+
+    Published where that has changed by a hundredth or more.
+    """
+
+    name: ClassVar[str] = "estimator_calibrated"
+    provider: str
+    model: str
+    scale: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFlushed(Event):
+    name: ClassVar[str] = "memory:flush"
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRead(Event):
+    """The notes stand in the turn's prompt; `size` in characters."""
+
+    name: ClassVar[str] = "memory:read"
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryWritten(Event):
+    """A tool of the memory has kept something; `delta` in characters, below 0 where notes became shorter."""
+
+    name: ClassVar[str] = "memory:write"
+    kind: str  # fact | notes
+    delta: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySearched(Event):
+    """By a turn that begins, or by a tool; no event holds what was looked for."""
+
+    name: ClassVar[str] = "memory:search"
+    strategy: str
+    results: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryCompacted(Event):
+    """Shorter notes took the place of longer ones; both in characters."""
+
+    name: ClassVar[str] = "memory:compact"
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactTriggered(Event):
+    """A stage that replaces messages by a summary is about to run; listeners cannot hold it up (W-26)."""
+
+    name: ClassVar[str] = "compact_triggered"
+    stage: str
+    tokens_before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReactiveCompactTriggered(Event):
+    """The provider found the request too long (R-21)."""
+
+    name: ClassVar[str] = "reactive_compact_triggered"
+    tokens_before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactComplete(Event):
+    """`stage` is high, hard, digest or reactive; `mechanical`: no model wrote the summary. Scaled tokens."""
+
+    name: ClassVar[str] = "compact_complete"
+    stage: str
+    messages: int
+    tokens_before: int
+    tokens_after: int
+    mechanical: bool
+    at_ms: int  # UTC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryProbed(Event):
+    """A summary was asked what its text can answer; `put_back` of what it did not know stands in it now.
+
+    `stage` is mid (made ahead of time), high, hard or reactive.
+    """
+
+    name: ClassVar[str] = "summary_probed"
+    stage: str
+    asked: int
+    answered: int
+    put_back: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookedUpAgain(Event):
+    """A model looked up what had left its window `turns` turns before; later compactions keep more of that kind.
+
+    `tool` names whose result it was, "" for words of the conversation. `again`: the same call was made again.
+    """
+
+    name: ClassVar[str] = "looked_up_again"
+    tool: str
+    again: bool
+    turns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactExhausted(Event):
+    """Compacting gains nothing any more (SPEC §8.7)."""
+
+    name: ClassVar[str] = "compact_exhausted"
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoCompactCircuitBreakerTripped(Event):
+    """Summaries failed this often in a row; digests without a model take their place for a while (R-43)."""
+
+    name: ClassVar[str] = "auto_compact_circuit_breaker_tripped"
+    failures: int
+
+
+# What the models cost and who answers: facts for the bus.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionCompleted(Event):
+    name: ClassVar[str] = "llm_decision_complete"
+    provider: str
+    model: str
+    stop_reason: str
+    tool_calls: int
+    elapsed_ms: int
+    first_token_ms: int | None
+    routing_hint: str = ""  # how heavy the request was, and why: `tier:reason` (W-38)
+    prefix: str = ""  # a hash of what the request began with; it changes for named reasons only (`agent.turn.prefix`)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSlotEscalated(Event):
+    """An answer was cut at the usual length; it is asked for once more at the model's limit (R-22)."""
+
+    name: ClassVar[str] = "output_slot_escalated"
+    provider: str
+    model: str
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheBreakDetected(Event):
+    """Much less was read from the provider's cache than in the call before (R-11). `causes`: what of ours changed."""
+
+    name: ClassVar[str] = "cache_break_detected"
+    causes: tuple[str, ...]
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokensUsed(Event):
+    """Totals of a run, by cache tier (R-15, R-47). The cost is None when a price is unknown."""
+
+    name: ClassVar[str] = "token_usage"
+    prompt: int
+    output: int
+    cache_creation: int
+    cache_read: int
+    estimated_cost_usd: float | None
+    estimated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallBilled(Event):
+    """One attempt at a call of a model was entered in the ledger (SPEC §6.3). `cost_usd` None: its price is unknown."""
+
+    name: ClassVar[str] = "llm_call_billed"
+    purpose: str
+    provider: str
+    model: str
+    prompt: int
+    output: int
+    cache_creation: int
+    cache_read: int
+    cost_usd: float | None
+    estimated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetReached(Event):
+    """A limit of `[spending]` came near, or (`hard`) a call was refused for it. USD and tokens, in that UTC period."""
+
+    name: ClassVar[str] = "budget_reached"
+    scope: str
+    payer: str
+    period: str
+    hard: bool
+    approvals: int
+    usd: float | None
+    tokens: int | None
+    spent_usd: float
+    spent_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryScheduled(Event):
+    name: ClassVar[str] = "llm_retry"
+    provider: str
+    attempt: int
+    after_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextDegraded(Event):
+    """Context preparation took too long; the turn went on with what was cached (Z-24)."""
+
+    name: ClassVar[str] = "context_degraded"
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSwitched(Event):
+    name: ClassVar[str] = "provider_switched"
+    provider: str
+    model: str
+    context_max_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderFailedOver(Event):
+    """The chosen provider cannot answer, or has no budget left; another one does until it can."""
+
+    name: ClassVar[str] = "provider_stood_in"
+    provider: str
+    model: str
+    instead_of: str
+    over_budget: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderReturned(Event):
+    """The chosen provider answers again."""
+
+    name: ClassVar[str] = "provider_returned"
+    provider: str
+    model: str
+
+
+# What happened at the gate: facts about approvals and hooks (SPEC §2.8, §12.4, §12.6).
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequired(Event):
+    """A person must allow a call. `correlation` names the question on its buttons; a model never sees it (W-49)."""
+
+    name: ClassVar[str] = "approval_required"
+    tool_name: str
+    tool_call_id: str
+    correlation: str
+    reason: str
+    expires_in_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspended(Event):
+    """The run rests until a person answers; a restart does not end that (capability `hitl_suspend`)."""
+
+    name: ClassVar[str] = "suspend"
+    correlation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalResumed(Event):
+    """The run goes on: `status` is how the question ended."""
+
+    name: ClassVar[str] = "approval_resume"
+    correlation: str
+    status: str
+    waited_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionDenied(Event):
+    """A call was not run. `by` names what said no: policy, person, hook, scope or time."""
+
+    name: ClassVar[str] = "permission_denied"
+    tool_name: str
+    tool_call_id: str
+    by: str
+
+
+# Goals that move: facts for the bus (SPEC §10).
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalCompleted(Event):
+    """The session's goal, or (`goal`) a kept one, is reached (Z-93)."""
+
+    name: ClassVar[str] = "goal_completed"
+    goal: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalMoved(Event):
+    """Work by itself on a kept goal stands so now (SPEC §10.5)."""
+
+    name: ClassVar[str] = "goal_moved"
+    goal: int
+    state: str
+    turns: int
+
+
+# What happens to plans, for metrics and traces: ids and numbers only (SPEC §13.3, §13.4).
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanMoved(Event):
+    """A stretch of work on a plan is over: it stands so now, with so many of its tasks completed."""
+
+    name: ClassVar[str] = "plan_moved"
+    plan: int
+    status: str
+    completed: int
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowOffered(Event):
+    """A message sounded like work in many steps, so a plan is made of it; `confidence` is 0..1."""
+
+    name: ClassVar[str] = "workflow_offered"
+    run: RunId
+    plan: int
+    confidence: float
+
+
+# What sub-agents do: facts for dashboards and dumps (SPEC §13.1). `run` is the one they work for.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentStarted(Event):
+    """`request` is the id that its own calls go by, `agent` its definition ("": none)."""
+
+    name: ClassVar[str] = "subagent_start"
+    request: str
+    agent: str
+    steps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentEnded(Event):
+    """`steps` are those it took; the others are given back."""
+
+    name: ClassVar[str] = "subagent_end"
+    request: str
+    steps: int
+    elapsed_ms: int
+    is_error: bool
+
+
+# What is learnt and followed: facts for the bus.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillsReloaded(Event):
+    """Skills were changed; they count for this conversation from its next turn on (Z-08)."""
+
+    name: ClassVar[str] = "skills_reloaded"
+    usable: int
+    waiting: int  # for somebody's approval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillPicked(Event):
+    """A skill is hinted in this turn. `asked_for`: a person named it."""
+
+    name: ClassVar[str] = "skill_picked"
+    skill: str
+    asked_for: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillDrafted(Event):
+    """A draft of a skill waits for approval."""
+
+    name: ClassVar[str] = "skill_drafted"
+    skill: str
+    evidence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectionHeard(Event):
+    """A person's words sound as if the answer before was not what they wanted (Z-05)."""
+
+    name: ClassVar[str] = "correction_heard"
+    kind: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningFailed(Event):
+    """Something could not be learnt; the turn went on. `step`: priors, draft, outcomes or correction."""
+
+    name: ClassVar[str] = "learning_failed"
+    step: str

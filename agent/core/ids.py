@@ -1,9 +1,21 @@
 """The names things go by inside an agent. An agent never looks into them."""
 
+from collections.abc import Callable
 from typing import NewType
+from uuid import uuid4
 
 ConversationId = NewType("ConversationId", str)  # `<channel_type>:<channel_id>`, opaque here (DESIGN §13.1)
 SessionId = NewType("SessionId", str)  # UUID
 RunId = NewType("RunId", str)  # UUID of one execution for one inbound item (B-04)
 CallId = NewType("CallId", str)  # a tool call, as the model named it
 PersonId = NewType("PersonId", str)  # `<platform>:<user id>`
+
+
+# Where new ids come from: an argument, so that a replay gets the same ones (B-02).
+
+NewId = Callable[[], str]
+
+
+def random_uuid() -> str:
+    """A random UUID (version 4) as text."""
+    return str(uuid4())

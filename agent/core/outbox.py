@@ -48,8 +48,8 @@ class OutgoingMessage:
     (None for what nobody asked for). `private_to` asks for a whisper to that person where the platform has it. A
     `notice` is the gateway speaking (errors, answers to commands), a `reply` the model.
 
-    The final answer of a turn is the reply that the turn's own commit puts into the outbox (`agent.turn.persist`). Of
-    a goal's own turns only the last one's words are an answer, which the goal's ending adds (`agent.goals.telling`).
+    The final answer of a turn is the reply that the turn's own commit puts into the outbox (`agent.turn.commit`). Of
+    a goal's own turns only the last one's words are an answer, which the goal's ending adds (`agent.goals.service`).
     What a tool sends is a reply too, kept and sent in the same order, and no answer.
     """
 

@@ -1,7 +1,7 @@
 """The contract of a tool: what the model sees of it, what a call of it would do, and one call (SPEC §12).
 
 Who writes a tool gives a `ToolSpec` and a `run`; scope, hooks, gate, approval, time limit, audit, framing and redaction
-are the dispatcher's (`agent.turn.tool_call`).
+are the dispatcher's (`agent.turn.tool_calls`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,12 +9,90 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
-from agent.core.cancel import CancelToken
+from agent.core.cancellation import CancelToken
 from agent.core.ids import CallId, ConversationId, PersonId, RunId, SessionId
 from agent.core.outbox import Answer, Question
 from agent.core.phrases import in_english
-from agent.core.subagents import Subagents
-from agent.core.tasks import Tasks
+
+# What is asked of a sub-agent and what it gives back (SPEC §13.1): the port that everything goes through that has one
+# run: the `Agent` tool, a person's command, the tasks of a plan.
+
+AGENT = "Agent"  # what the tool is called
+STEPS = 10  # calls of the model in one sub-agent task
+TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentTask:
+    """One piece of work, told in full: who does it knows nothing of the conversation but `context`.
+
+    `tools` are the only ones it may call, of those the conversation has; None: all of them. `context` is told beside
+    the text, such as what the work before has found; it is data. `agent` names a definition (`agents/<name>.md`),
+    whose steps and time count then.
+    """
+
+    text: str
+    tools: frozenset[str] | None = None
+    steps: int = STEPS
+    timeout_s: float = TIMEOUT_S
+    context: str = ""
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a sub-agent task came to. `steps` are the replies of the model it took, `cost` is in USD or None."""
+
+    text: str
+    is_error: bool = False
+    steps: int = 0
+    cost: float | None = 0.0
+
+
+class Subagents(Protocol):
+    """Runs sub-agent tasks of one conversation, each with a history of its own."""
+
+    async def run(self, subagent_task: SubagentTask, *, request: str, cancel: CancelToken) -> Finding:
+        """Run it to its end. `request` is the id its calls are audited and logged under: `<parent>-sub`.
+
+        Every end of the work is a Finding, also a stop by `cancel` (within a second), the time limit and a used-up
+        budget. Raises Fenced or StorageTrouble only.
+        """
+
+
+# The list of tasks that a model keeps while it works: those of one session (SPEC §13.2).
+
+TaskStatus = Literal["pending", "in_progress", "completed", "failed"]
+STATUSES: tuple[TaskStatus, ...] = ("pending", "in_progress", "completed", "failed")
+MOST_TASKS = 200  # in one session
+LONGEST_DESCRIPTION, LONGEST_OUTPUT = 2_000, 8_000  # characters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One of them. `output` is what it came to."""
+
+    id: int
+    description: str
+    status: TaskStatus = "pending"
+    output: str = ""
+
+
+class Tasks(Protocol):
+    """The tasks of the session that a call belongs to; those of others are unknown here."""
+
+    async def create(self, description: str, status: TaskStatus, *, call: str) -> Task:
+        """Add one; the same `call` adds it once. Raises ToolError when the list is full."""
+
+    async def update(self, id: int, *, status: TaskStatus | None, output: str | None) -> Task:
+        """Change it. Raises ToolError when there is none."""
+
+    async def find(self, id: int) -> Task:
+        """Raises ToolError when there is none."""
+
+    async def all(self) -> tuple[Task, ...]:
+        """All of them, the oldest first."""
+
 
 S = TypeVar("S")
 
@@ -44,7 +122,7 @@ class Appraisal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """How a tool presents itself. `schema` is the JSON schema of its arguments (`agent.tools.schemas` makes one).
+    """How a tool presents itself. `schema` is the JSON schema of its arguments (`agent.tools.arguments` makes one).
 
     `appraise` looks at one call, whose arguments fit the schema; it may look at files and changes nothing. It raises
     OutOfScope for what lies outside of the conversation's reach: refused whatever is approved or set. Without it the

@@ -6,21 +6,107 @@ It never runs a turn: to start work by itself it leaves a start pending, which t
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal, Protocol
 
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.errors import Permanent
 from agent.core.ids import ConversationId
-from agent.core.phrases import Phrases
-from agent.goals import store, ticks
+from agent.core.outbox import Button, OutgoingMessage
+from agent.core.phrases import Phrases, money
+from agent.goals import store
+from agent.goals.goal import LONGEST_TEXT, MOVES, Auto, Goal, Limits, Owner, Reason, Status, rested, spent_limit
 from agent.goals.settings import GoalSettings
-from agent.goals.stored import LONGEST_TEXT, MOVES, Auto, Goal, Limits, Owner, Reason, Status, rested, spent_limit
-from agent.goals.telling import Buttoned, ending
+from agent.goals.store import short
+from agent.inbox import AccessRole
 from agent.sessions import runs
 from agent.storage import conversation_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
+
+# What the gateway knows of those that goals work for: the owner's role of today, and whether anybody can be told.
+
+
+class Owned(Protocol):
+    """A goal or a plan."""
+
+    @property
+    def conversation(self) -> ConversationId: ...
+
+    @property
+    def owner(self) -> Owner: ...
+
+
+Reachable = Callable[[ConversationId], bool]  # False: the platform refuses the account's login
+
+RoleOf = Callable[[Owned], AccessRole | None]  # None: the owner may not have it worked on any more
+
+
+def role_then(goal: Owned) -> AccessRole | None:
+    """Where nobody knows better: the role that they had when they set it."""
+    return goal.owner.role
+
+
+def always_reachable(conversation: ConversationId) -> bool:
+    """Where nobody knows better: what is said there arrives."""
+    return True
+
+
+# What people are told of a goal: the line that follows it while it is worked on, and how it came out.
+
+# The buttons below a goal's line ("stop") and below what is said when it rests ("go_on"); who hands them in knows how
+# a press comes back.
+Offer = Literal["stop", "go_on"]
+Buttons = tuple[tuple[Button, ...], ...]
+Buttoned = Callable[[Offer, Goal], Buttons]
+
+
+def no_buttons(_: Offer, __: Goal) -> Buttons:
+    return ()
+
+
+def live_line(goal: Goal, phrases: Phrases) -> str:
+    """The one message that stays while work goes on: what for, how far, what it took, what the last check found."""
+    auto, language = goal.auto, goal.owner.language
+    assert auto is not None
+    lines = [phrases("goal_live", language, goal=short(goal.text)), progress(goal, phrases)]
+    if auto.state == "verifying":
+        lines.append(phrases("goal_live_checking", language))
+    elif auto.state == "waiting":
+        lines.append(phrases("goal_live_waiting", language))
+    elif auto.verdict:
+        lines.append(phrases("goal_live_verdict", language, turn=auto.verified_at, reason=short(auto.verdict, 160)))
+    return "\n".join(lines)
+
+
+def progress(goal: Goal, phrases: Phrases, language: str | None = None) -> str:
+    """Turns, tokens and money."""
+    auto = goal.auto
+    turns = f"{auto.turns}/{auto.most}" if auto is not None else str(goal.used.turns)
+    language, usd = language or goal.owner.language, money(goal.used.usd, unpriced=bool(goal.used.unpriced))
+    cost = phrases("goal_cost", language, money=usd) if usd else ""
+    return phrases("goal_progress", language, turns=turns, tokens=f"{goal.used.tokens:,}", cost=cost)
+
+
+def why_of(reason: Reason | None, phrases: Phrases, language: str) -> str:
+    return phrases(reason.key, language, **reason.values) if reason is not None else "–"
+
+
+def ending(goal: Goal, phrases: Phrases, buttons: Buttoned, *, answer: bool) -> tuple[OutgoingMessage, ...]:
+    """What is said when it is over: the last answer of work by itself, then how it came out and what can be done."""
+    auto, language = goal.auto, goal.owner.language
+    says = [OutgoingMessage(text=auto.said, kind="reply")] if answer and auto is not None and auto.said.strip() else []
+    key = "goal_over_reached" if goal.status == "completed" else "goal_over_paused"
+    lines = [phrases(key, language, goal=short(goal.text), id=goal.id)]
+    if goal.status == "completed":
+        lines += [auto.verdict] if auto is not None and auto.verdict else []
+    else:
+        lines.append(why_of(goal.why, phrases, language))
+    lines.append(progress(goal, phrases))
+    offered = buttons("go_on", goal) if goal.status == "paused" else ()
+    return (*says, OutgoingMessage(text="\n".join(lines), kind="notice", buttons=offered, verbatim=True))
+
 
 log = logging.getLogger("tieline.goals")
 
@@ -94,7 +180,7 @@ class GoalService:
             )
             assert added is not None
             if auto is not None:
-                ticks.schedule_wake_up(conn, added, after_s=0.0, at=at)
+                store.schedule_wake_up(conn, added, after_s=0.0, at=at)
             return added
 
         goal = await self._database.write(work)
@@ -147,7 +233,7 @@ class GoalService:
                 most = self._most(turns if turns is not None else min(last.most, self._cap) if last else None)
                 goal = replace(goal, auto=Auto(most=most, round=last.round + 1 if last else 1))
                 store.save(conn, goal, at)
-                ticks.schedule_wake_up(conn, goal, after_s=0.0, at=at)
+                store.schedule_wake_up(conn, goal, after_s=0.0, at=at)
             else:
                 store.save(conn, goal, at)
             return goal
@@ -180,7 +266,7 @@ class GoalService:
             conversation_rows.lock_row(conn, goal.conversation)
             ended = rested(goal, "paused", "failed", Reason(key="goal_why_broken"))
             store.save(conn, ended, at)
-            ticks.cancel_wake_ups(conn, goal)
+            store.cancel_wake_ups(conn, goal)
             self._tell(conn, ended, "abandoned", phrases, buttons, at)
             return ended
 
@@ -218,7 +304,7 @@ class GoalService:
             for goal in left:
                 orphan = rested(goal, "paused", "orphaned", Reason(key="goal_why_restart"))
                 store.save(conn, orphan, at)
-                for inbox_id in ticks.cancel_wake_ups(conn, goal, begun=True):
+                for inbox_id in store.cancel_wake_ups(conn, goal, begun=True):
                     runs.end_run(conn, inbox_id, "cancelled", at)
                 self._tell(conn, orphan, "orphan", phrases, buttons, at)
             return len(left)
@@ -261,7 +347,7 @@ class GoalService:
     def _pause(self, conn: Connection, goal: Goal, status: Status, why: Reason | None, at: int) -> Goal:
         ended = rested(goal, status, "achieved" if status == "completed" else "aborted", why)
         store.save(conn, ended, at)
-        ticks.cancel_wake_ups(conn, goal)
+        store.cancel_wake_ups(conn, goal)
         return ended
 
     def _tell(self, conn: Connection, goal: Goal, what: str, phrases: Phrases, buttons: Buttoned, at: int) -> None:

@@ -12,13 +12,13 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, literal_colu
 
 from agent.core.errors import Transient
 from agent.core.ids import ConversationId, PersonId, SessionId
-from agent.goals.lifecycle import IDLE, SessionGoal, State
-from agent.goals.stored import LIVE, Auto, Goal, Limits, Owner, Reason, Status, Used
-from agent.inbox import AccessRole, ChatType
-from agent.storage.conflicts import or_ignore, or_update
-from agent.storage.goal_tables import goal as goal_table
-from agent.storage.goal_tables import session_goal
-from agent.storage.statements import CompiledStatement
+from agent.goals.goal import IDLE, LIVE, Auto, Goal, Limits, Owner, Reason, SessionGoal, State, Status, Used
+from agent.inbox import AccessRole, ChatType, Incoming, WakeUp
+from agent.storage import inbox_rows
+from agent.storage.payloads import encode_incoming
+from agent.storage.statements import CompiledStatement, or_ignore, or_update
+from agent.storage.tables import goal as goal_table
+from agent.storage.tables import session_goal
 from agent.storage.timestamps import from_timestamp, to_timestamp
 
 MOST_LISTED = 50  # SPEC §10.2
@@ -209,3 +209,49 @@ def _goal(row: Any) -> Goal:
         created_at=from_timestamp(row.created_at),
         updated_at=from_timestamp(row.updated_at),
     )
+
+
+# Wake-ups of goals: rows of the conversation's inbox, so that neither sleep nor death loses one (DESIGN §13.3).
+
+SHOWN = 80  # characters of a goal where it is only named
+
+
+def schedule_wake_up(conn: Connection, goal: Goal, *, after_s: float, at: int) -> None:
+    """Wake the goal's conversation `after_s` from `at` (UTC microseconds) on: behind everything that people say."""
+    auto, owner = goal.auto, goal.owner
+    assert auto is not None
+    incoming = Incoming(
+        text=f"[autonomous] {short(goal.text)}",
+        person=owner.person,
+        display=owner.display,
+        language=owner.language,
+        role=owner.role,
+        chat_type=owner.chat_type,
+        wake_up=WakeUp(goal=goal.id, round=auto.round, tick=auto.ticks),
+        received_at=from_timestamp(at),
+    )
+    inbox_rows.admit(
+        conn,
+        conversation=goal.conversation,
+        kind="system",
+        dedup=f"{_prefix(goal)}{auto.round}:{auto.ticks}",
+        payload=encode_incoming(incoming),
+        at=at,
+        not_before=at + round(after_s * 1_000_000),
+    )
+
+
+def cancel_wake_ups(conn: Connection, goal: Goal, *, begun: bool = False) -> tuple[int, ...]:
+    """End the wake-ups of the goal that wait; those whose turn was `begun` too, where its process is dead."""
+    note = f"goal {goal.id} rests"
+    return tuple(inbox_rows.withdraw(conn, goal.conversation, prefix=_prefix(goal), note=note, begun=begun))
+
+
+def short(text: str, most: int = SHOWN) -> str:
+    """On one line, cut."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _prefix(goal: Goal) -> str:
+    return f"goal:{goal.id}:"

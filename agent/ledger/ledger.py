@@ -5,35 +5,313 @@ It never waits for the disk on the way of a call: rows are written with the turn
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 import anyio
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
-from agent.core.events import EventBus
-from agent.core.ids_source import NewId
-from agent.core.provider_events import CallBilled
+from agent.core.errors import Permanent
+from agent.core.events import BudgetReached, CallBilled, EventBus
+from agent.core.ids import ConversationId, NewId
 from agent.ledger import rows
-from agent.ledger.accounts import Hold
-from agent.ledger.attributions import Entry
-from agent.ledger.budgets import Budgets, Places
-from agent.ledger.journal import Journal
-from agent.ledger.spending import Spending
-from agent.providers.metering import CostAttribution, Spent
+from agent.ledger.rows import Approval
+from agent.ledger.spending import (
+    Account,
+    AccountBalance,
+    Accounts,
+    Entry,
+    Hold,
+    Names,
+    OverBudget,
+    Rules,
+    Scope,
+    Span,
+    Spending,
+    SpendingCaps,
+)
 from agent.providers.provider import Prices, Provider, Request
+from agent.providers.usage import CostAttribution, Spent
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from agent.storage.timestamps import to_timestamp
 
+# The limits of `[spending]` at work: what a call may take, who is told that a budget ends, and who raises one.
+
+Places = Callable[[ConversationId], Sequence[str]]
+
+
+class AlreadyDecided(Permanent):
+    """Somebody else approved more in the meantime."""
+
+
+class PeriodOver(Permanent):
+    """The day or month that more was asked for has ended: a new budget has begun."""
+
+
+class NotInMoney(Permanent):
+    """The limit counts tokens; an amount of money raises nothing there."""
+
+
+class NoLimit(Permanent):
+    """No limit holds for what more was asked for."""
+
+
+class Budgets:
+    """One for the process. `places` names a conversation and what holds it, its own name first."""
+
+    def __init__(
+        self, *, database: Database, clock: Clock, bus: EventBus, spending: Callable[[], Spending], places: Places
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._bus = bus
+        self._spending = spending
+        self._places = places
+        self._rules_now = Rules.of(spending())
+        self._accounts = Accounts()
+        self.spending_caps = SpendingCaps()
+
+    async def load(self) -> None:
+        """Take up what earlier processes spent and approved. Before any call."""
+        now = self._clock.now()
+        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        periods = self._accounts.periods(now)
+
+        def read(conn: Connection) -> tuple[Sequence[rows.SpentBefore], Sequence[Approval]]:
+            spent = rows.spent(conn, month=to_timestamp(day.replace(day=1)), day=to_timestamp(day))
+            return spent, rows.approvals(conn, periods.values())
+
+        spent, approvals = await self._database.read(read)
+        for one in spent:
+            spans: Mapping[Span, str] = periods if one.today else {"month": periods["month"]}
+            names = self._names(one.attribution, one.provider)
+            self._accounts.spent(names, spans, usd=one.usd, tokens=one.tokens, unpriced=one.unpriced)
+        for approval in approvals:
+            self._accounts.approve(approval.account, usd=approval.usd, tokens=approval.tokens)
+        self._accounts.take_warnings_as_said(self._rules(), now)
+
+    def hold(self, attribution: CostAttribution, provider: str, model: str, *, usd: float | None, tokens: int) -> Hold:
+        """Set aside what a call may take. Raises OverBudget, which the gateway is told, Unpriced or CapReached."""
+        names, now, spending_cap = (
+            self._names(attribution, provider),
+            self._clock.now(),
+            self.spending_caps.find(attribution.goal),
+        )
+        if spending_cap is not None and attribution.unattended:
+            spending_cap.check(usd=usd, tokens=tokens)
+        try:
+            hold = self._accounts.hold(
+                self._rules(), names, now, usd=usd, tokens=tokens, provider=provider, model=model
+            )
+        except OverBudget as error:
+            standing = self._accounts.find(self._rules(), error.applied.account, now)
+            if standing is not None:
+                self._tell(attribution, standing, hard=True)
+            raise
+        if spending_cap is None:
+            return hold
+        spending_cap.sum.held_usd += hold.usd
+        spending_cap.sum.held_tokens += tokens
+        return replace(hold, sums=(*hold.sums, spending_cap.sum))
+
+    def settle(self, hold: Hold, entry: Entry) -> None:
+        """The call came to this; the gateway is told of what comes near."""
+        self._accounts.settle(hold, usd=entry.cost_usd, tokens=entry.tokens)
+        for standing in self._accounts.newly_near(self._rules(), hold):
+            self._tell(entry.attribution, standing, hard=False)
+
+    def release(self, hold: Hold) -> None:
+        """The call took nothing."""
+        self._accounts.release(hold)
+
+    def standings(self, attribution: CostAttribution, provider: str) -> Sequence[AccountBalance]:
+        """The limits that such a call would come under now."""
+        return self._accounts.standings(self._rules(), self._names(attribution, provider), self._clock.now())
+
+    def all_standings(self) -> Sequence[AccountBalance]:
+        """Every limit under which something was spent in its present day or month, the fullest first."""
+        return self._accounts.everything(self._rules(), self._clock.now())
+
+    async def approve(
+        self, account: Account, *, by: str, usd: float | None = None, after: int | None = None
+    ) -> AccountBalance:
+        """Let the account spend more in its period: `usd`, else the share of its limit that `[spending] more` says.
+
+        That much more from where it stands: what was spent beyond the limit (which may have been lowered, or set later)
+        is allowed with it, else the approval would change nothing. `after` is how many approvals the approver knew of.
+        Raises AlreadyDecided, PeriodOver, NotInMoney or NoLimit.
+        """
+        now, rules = self._clock.now(), self._rules()
+        if account.period not in self._accounts.periods(now).values():
+            raise PeriodOver(f"{account.period} is over")
+        standing = self._accounts.find(rules, account, now)
+        if standing is None:
+            raise NoLimit(f"no limit holds for {account.scope} {account.name}")
+        if after is not None and after != standing.approvals:
+            raise AlreadyDecided(f"{standing.approvals - after} approvals came in between")
+        if usd is not None and standing.usd is None:
+            raise NotInMoney(f"the limit of {account.scope} {account.name} is in tokens")
+        limit, share = standing.limit, rules.spending.more
+        over_usd = max(0.0, standing.spent_usd - standing.usd) if standing.usd is not None else 0.0
+        over_tokens = max(0, standing.spent_tokens - standing.tokens) if standing.tokens is not None else 0
+        approval = Approval(
+            account=account,
+            number=standing.approvals + 1,
+            usd=over_usd + (usd if usd is not None else (limit.usd or 0.0) * share),
+            tokens=over_tokens
+            + int((limit.tokens or 0) * (share if usd is None or not limit.usd else usd / limit.usd)),
+            by=by,
+            at=to_timestamp(now),
+        )
+        if not await self._database.write(lambda conn: rows.approve(conn, approval)):
+            raise AlreadyDecided("somebody else was quicker")
+        self._accounts.approve(account, usd=approval.usd, tokens=approval.tokens)
+        found = self._accounts.find(rules, account, now)
+        assert found is not None
+        return found
+
+    def _rules(self) -> Rules:
+        spending = self._spending()
+        if spending is not self._rules_now.spending:
+            self._rules_now = Rules.of(spending)
+        return self._rules_now
+
+    def _names(self, attribution: CostAttribution, provider: str) -> Names:
+        names: dict[Scope, Sequence[str]] = {
+            "gateway": ("",),
+            "provider": (provider,),
+            "channel": self._places(attribution.conversation),
+        }
+        for scope, name in (("person", attribution.person), ("job", attribution.job), ("goal", attribution.goal)):
+            if name:
+                names[scope] = (name,)  # type: ignore[index]
+        return names
+
+    def _tell(self, attribution: CostAttribution, standing: AccountBalance, *, hard: bool) -> None:
+        account = standing.account
+        self._bus.publish(
+            BudgetReached(
+                conversation=attribution.conversation,
+                run=attribution.run,
+                scope=account.scope,
+                payer=account.name,
+                period=account.period,
+                hard=hard,
+                approvals=standing.approvals,
+                usd=standing.usd,
+                tokens=standing.tokens,
+                spent_usd=standing.spent_usd,
+                spent_tokens=standing.spent_tokens,
+            )
+        )
+
+
+# A file that outlives a killed process: each call is written there before it is made and when it has ended.
+
+OPENED, ENDED, VOID = b"+", b"=", b"-"
+SHRINK_AT = 256 * 1024  # bytes; what is in the database by then is left out of a new file
+
+_ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
+_log = logging.getLogger("tieline.ledger")
+
+
+class Journal:
+    """One file of one process. Nothing here raises for the disk's sake: a call matters more than its trace."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+        self._size = 0
+        self._failed = False
+
+    def recover(self) -> tuple[Entry, ...]:
+        """What an earlier process left: calls that ended, and those it never heard the end of, as estimates."""
+        try:
+            lines = self._path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            _log.warning("the ledger's journal cannot be read, calls cut off by a crash are not counted: %s", error)
+            return ()
+        found: dict[str, Entry] = {}
+        for line in lines:
+            kind, body = line[:1], line[1:]
+            if kind == VOID:
+                found.pop(body.decode("utf-8", "replace"), None)
+            elif kind in (OPENED, ENDED):
+                try:
+                    entry = _ENTRY.validate_json(body)
+                except ValidationError:
+                    _log.warning("a broken line in the ledger's journal is left out")  # cut off by the crash itself
+                    continue
+                found[entry.call] = entry
+        return tuple(found.values())
+
+    def open(self, entry: Entry) -> None:
+        """The call is about to be made; `entry` is what it would come to if nothing more were heard of it."""
+        self._write(OPENED + _ENTRY.dump_json(entry) + b"\n")
+
+    def end(self, entry: Entry) -> None:
+        """The call came to this."""
+        self._write(ENDED + _ENTRY.dump_json(entry) + b"\n")
+
+    def void(self, call: str) -> None:
+        """The call took nothing."""
+        self._write(VOID + call.encode() + b"\n")
+
+    @property
+    def is_long(self) -> bool:
+        return self._size > SHRINK_AT
+
+    def shrink(self, opened: Iterable[Entry], ended: Iterable[Entry]) -> None:
+        """Begin anew with what is not in the database yet."""
+        kept = [(OPENED, entry) for entry in opened] + [(ENDED, entry) for entry in ended]
+        body = b"".join(kind + _ENTRY.dump_json(entry) + b"\n" for kind, entry in kept)
+        fresh = self._path.with_suffix(".new")
+        try:
+            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+            os.write(descriptor, body)
+            os.replace(fresh, self._path)
+        except OSError as error:
+            self._fail(error)
+            return
+        self.aclose()
+        self._file, self._size = descriptor, len(body)
+
+    def aclose(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _write(self, line: bytes) -> None:
+        try:
+            if self._file is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                self._size = os.fstat(self._file).st_size
+            os.write(self._file, line)
+        except OSError as error:
+            self._fail(error)
+            return
+        self._size += len(line)
+        self._failed = False
+
+    def _fail(self, error: OSError) -> None:
+        if not self._failed:
+            self._failed = True
+            _log.warning("the ledger's journal cannot be written; a kill now may lose a call's cost: %s", error)
+
+
 OUTPUT_EXPECTED = 4096  # tokens set aside for an answer that nothing bounds
 WRITTEN_WITHIN_S = 5.0  # what no turn's commit has taken along by then is written by itself
 MOST_AT_ONCE = 500
-
-_log = logging.getLogger("tieline.ledger")
 
 
 @dataclass(slots=True)
@@ -45,7 +323,7 @@ class _Ended:
 
 
 class Ledger:
-    """One for the process; implements `agent.providers.metering.Meter`.
+    """One for the process; implements `agent.providers.usage.Meter`.
 
     `places` names a conversation and what holds it, its own name first.
     """

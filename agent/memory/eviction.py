@@ -14,13 +14,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
 from agent.memory import rows
-from agent.memory.audience import Audience
-from agent.memory.retention import decay
+from agent.memory.ranking import decay
+from agent.memory.records import Audience
 from agent.memory.settings import EvictionSettings
 from agent.memory.uses import UseLog
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.memory_tables import memory, memory_use, relation
+from agent.storage.tables import memory, memory_use, relation
 from agent.storage.timestamps import to_timestamp
 
 GOES = ("said", "code")

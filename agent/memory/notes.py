@@ -10,7 +10,7 @@ from shutil import rmtree
 from urllib.parse import quote
 
 from agent.core.ids import ConversationId
-from agent.storage.whole_files import put_whole
+from agent.core.safe_files import put_whole
 
 FILE = "MEMORY.md"
 VERSIONS = "versions"

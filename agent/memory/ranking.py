@@ -5,14 +5,18 @@ and after it in its session (docs/memory.md). A thing is known by its slot: neig
 """
 
 import math
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from heapq import nlargest
-from typing import NamedTuple
+from math import exp, log
+from typing import NamedTuple, TypeVar
 
-from agent.memory.lexicon import Term
-from agent.memory.records import Item
+from agent.memory.lexicon import Term, telling, words_of
+from agent.memory.records import Item, Strategy
+from agent.memory.settings import RecallSettings
 
 NEIGHBOURS = ((-3, 0.15), (-2, 0.3), (-1, 0.55), (0, 1.0), (1, 0.55), (2, 0.3), (3, 0.15))  # what their words count
 SATURATION = 1.2  # k1 of BM25
@@ -144,3 +148,141 @@ def surely(items: Sequence[Item], terms: Sequence[Term], names: Names | None) ->
     if names is not None and names_any({item.speaker for item in items}, terms, names):
         return tuple(items)
     return tuple(items) if max((item.sure for item in items), default=0.0) >= ENOUGH else ()
+
+
+# What several ways have found made into one order: by score, by age, by what is said already. Pure.
+
+T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
+
+
+def summed(by_words: Mapping[H, float], by_meaning: Mapping[H, float]) -> dict[H, float]:
+    """A score for each thing: by words as a share of the best, by meaning between the worst (0) and the best (1).
+
+    Similarities of one model lie close together, and words that fit nothing score near 0. By rank alone, what words
+    leave no doubt about would come after what both find in the middle.
+    """
+    top = max(by_words.values(), default=0.0) or 1.0
+    scores = {thing: score / top for thing, score in by_words.items()}
+    low, high = min(by_meaning.values(), default=0.0), max(by_meaning.values(), default=0.0)
+    for thing, score in by_meaning.items():
+        near = (score - low) / (high - low) if high > low else 1.0
+        scores[thing] = scores.get(thing, 0.0) + near
+    return scores
+
+
+def faded(score: float, at: datetime, now: datetime, half_life_days: float) -> float:
+    """The score after its age; a half-life of 0 leaves it as it is."""
+    if half_life_days <= 0:
+        return score
+    days = max(0.0, (now - at).total_seconds() / 86_400)
+    return score * math.exp2(-days / half_life_days)
+
+
+def diverse(
+    things: Sequence[T], score: Callable[[T], float], alike: Callable[[T, T], float], *, keep: float, most: int
+) -> list[T]:
+    """Maximal marginal relevance: at most `most`, each weighed against what it repeats of those before it.
+
+    `keep` (0..1) is how much its own score counts; 1 leaves the order as it is.
+    """
+    left, chosen = list(things), list[T]()
+    top = max((score(thing) for thing in left), default=0.0) or 1.0
+    while left and len(chosen) < most:
+        best = max(
+            left,
+            key=lambda thing: (
+                keep * score(thing) / top - (1 - keep) * max((alike(thing, other) for other in chosen), default=0.0)
+            ),
+        )
+        left.remove(best)
+        chosen.append(best)
+    return chosen
+
+
+# What was found by words and what was found by meaning, made into one answer: each thing once, the best first. Pure.
+
+
+def merged(
+    by_words: Sequence[Item],
+    similar: Mapping[int, Item],
+    recall: RecallSettings,
+    *,
+    now: datetime,
+    limit: int,
+) -> tuple[Item, ...]:
+    """At most `limit` of both, scored by both, by their age and by what they repeat of better ones."""
+    items = {item.id: item for item in similar.values()} | {item.id: item for item in by_words}
+    scores = {
+        id: faded(score, items[id].at, now, recall.half_life_days)
+        for id, score in summed(
+            {item.id: item.score for item in by_words}, {id: item.score for id, item in similar.items()}
+        ).items()
+    }
+    found = sorted((items[id] for id in scores), key=lambda item: (-scores[item.id], -item.id))
+    if recall.diversity:
+        found = diverse(found, lambda item: scores[item.id], _alike, keep=1 - recall.diversity, most=limit)
+    return tuple(replace(item, score=scores[item.id]) for item in found[:limit])
+
+
+def _alike(one: Item, other: Item) -> float:
+    """The share of words that two texts have in common."""
+    mine, theirs = set(telling(one.text)), set(telling(other.text))
+    return len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0
+
+
+# By which way a question is looked up (SPEC §16.1). Pure.
+
+_WORD = re.compile(r"\w+")
+
+_RELATIONS = frozenset(
+    _WORD.findall(
+        """
+        related relation relationship relative relatives connected connection between wife husband spouse partner
+        married mother father parent parents sister brother sibling siblings son daughter child children cousin aunt
+        uncle grandmother grandfather friend friends colleague colleagues boss manager neighbour neighbor works owns
+        belongs verwandt beziehung zwischen frau mann mutter vater eltern schwester bruder geschwister sohn tochter
+        kind kinder tante onkel freund freundin freunde kollege kollegin chef chefin nachbar nachbarin arbeitet
+        gehört
+        """
+    )
+)
+_QUESTIONS = frozenset(
+    _WORD.findall(
+        """
+        what when where which who whom whose why how was wann wo welche welcher welches wer wem wessen warum wie
+        """
+    )
+)
+# Whether there is any, not which: one character on either side of a sign is enough.
+_CODE = re.compile(r"[\w.]\(\)|\w::\w|\w_\w|[a-z][A-Z]\w|[\w-]/[\w./-]|\w-*+\.[a-z]{1,4}\b|[{}<>=;`]")
+FEW, MANY = 3, 6  # words
+
+
+def route(query: str) -> Strategy:
+    """Relations: the graph. Code, or a few words that ask nothing: by keyword. Questions, many words: by meaning."""
+    words = words_of(query)
+    if any(word in _RELATIONS for word in words):
+        return "graph"
+    asks = any(word in _QUESTIONS for word in words)
+    if _CODE.search(query) or (len(words) <= FEW and not asks):
+        return "keyword"
+    return "semantic" if asks or len(words) >= MANY else "hybrid"
+
+
+# How well something is still remembered: the forgetting curve of Ebbinghaus (SPEC §8.12). Pure.
+
+STRENGTH_S = 86_400.0  # how long an access is good for
+
+
+def retention(age_s: float, accesses: int, strength_s: float = STRENGTH_S) -> float:
+    """0 (forgotten) to 1 for something last used `age_s` seconds ago and used `accesses` times in all (Z-30).
+
+    What was never used decays almost at once: a factor of e in a second.
+    """
+    return exp(-decay(age_s, accesses, strength_s))
+
+
+def decay(age_s: float, accesses: int, strength_s: float = STRENGTH_S) -> float:
+    """The curve's exponent: it still orders what is forgotten so far that every retention is 0."""
+    return max(0.0, age_s) / max(1.0, strength_s * log(1 + max(0, accesses)))

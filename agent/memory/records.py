@@ -1,8 +1,14 @@
 """What the memory keeps and what it gives back."""
 
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NewType
+
+from agent.core.ids import ConversationId, PersonId, SessionId
 
 Kind = Literal["fact", "said", "code"]
 Source = Literal["chat", "tool", "person"]
@@ -86,3 +92,117 @@ class Recollected:
 
     def __bool__(self) -> bool:
         return bool(self.items or self.code or self.edges)
+
+
+# Who may see what is kept: what was told in a direct chat stays with that person, what in a group with the group.
+
+ChatType = Literal["direct", "group", "channel"]
+Audience = NewType("Audience", str)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """A conversation among its neighbours: `home` has the same people in it, those in `around` have at least these."""
+
+    home: ConversationId
+    around: tuple[ConversationId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What one turn may see and where it keeps things. `own` comes first in `visible`.
+
+    What stands in the window of `session` is not found again.
+    """
+
+    conversation: ConversationId
+    own: Audience
+    visible: tuple[Audience, ...]
+    person: PersonId | None = None
+    speaker: str = ""
+    session: SessionId | None = None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether one person alone is in it."""
+        return self.own.startswith("person:")
+
+
+def audience_of_person(person: PersonId) -> Audience:
+    return Audience(f"person:{person}")
+
+
+def audience_of_place(place: ConversationId) -> Audience:
+    return Audience(f"place:{place}")
+
+
+def scope_of(
+    conversation: ConversationId,
+    chat_type: ChatType,
+    person: PersonId | None,
+    places: Places,
+    *,
+    speaker: str = "",
+    session: SessionId | None = None,
+) -> Scope:
+    """The scope of a turn. A direct chat of which nobody knows whose it is sees only what it has kept itself."""
+    seen: Sequence[Audience]
+    if chat_type == "direct":
+        seen = (audience_of_person(person) if person is not None else audience_of_place(conversation),)
+    else:
+        seen = tuple(dict.fromkeys(audience_of_place(place) for place in (places.home, *places.around)))
+    return Scope(
+        conversation=conversation, own=seen[0], visible=tuple(seen), person=person, speaker=speaker, session=session
+    )
+
+
+def word_of(audience: Audience) -> str:
+    """The audience as one word of a full-text index."""
+    return "x" + hashlib.blake2b(audience.encode(), digest_size=10).hexdigest()
+
+
+# That something was forgotten, for whoever goes on with what was read before: windows, recalled facts, sub-agents.
+
+
+class Forgotten:
+    """Told after the commit. Who compares a count with the one from before it read knows whether to read again."""
+
+    def __init__(self) -> None:
+        self._facts: Counter[Audience] = Counter()
+        self._words: Counter[ConversationId] = Counter()
+        self._going_on: Counter[ConversationId] = Counter()
+        self._listeners: list[Callable[[ConversationId], object]] = []
+
+    def tell(self, audience: Audience, conversations: Iterable[ConversationId] = ()) -> None:
+        """Something of that audience is gone; in `conversations` what was said was rewritten, too."""
+        self._facts[audience] += 1
+        for conversation in conversations:
+            self._words[conversation] += 1
+            for listener in self._listeners:
+                listener(conversation)
+
+    @contextmanager
+    def going_on(self, conversations: Iterable[ConversationId]) -> Iterator[None]:
+        """What was said there is being rewritten, in steps: nothing read before its end may be written back."""
+        here = tuple(conversations)
+        self._going_on.update(here)
+        try:
+            yield
+        finally:
+            self._going_on.subtract(here)
+
+    def may_write(self, conversation: ConversationId, since: int) -> bool:
+        """Whether what was made of words read at the count `since` may be stored. Any thread may ask."""
+        return not self._going_on[conversation] and self._words[conversation] == since
+
+    def listen(self, listener: Callable[[ConversationId], object]) -> None:
+        """Be told of each conversation whose words were rewritten; must not wait."""
+        self._listeners.append(listener)
+
+    def facts(self, audiences: Iterable[Audience]) -> int:
+        """How often something that any of these may see was forgotten."""
+        return sum(self._facts[audience] for audience in audiences)
+
+    def words(self, conversation: ConversationId) -> int:
+        """How often what was said there was rewritten."""
+        return self._words[conversation]

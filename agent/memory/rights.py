@@ -5,9 +5,8 @@ from typing import Literal
 from sqlalchemy import Connection, select
 
 from agent.core.ids import PersonId
-from agent.memory.audience import ChatType
-from agent.memory.records import Item
-from agent.storage.transcript_tables import message
+from agent.memory.records import ChatType, Item
+from agent.storage.tables import message
 
 RoleName = Literal["owner", "admin", "member"]
 

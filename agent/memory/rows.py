@@ -2,28 +2,79 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import get_args
+from dataclasses import dataclass
+from typing import TypeVar, get_args
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
 
-from agent.core.ids import ConversationId
-from agent.memory.audience import Audience, Scope, word_of
+from agent.core.ids import ConversationId, PersonId
 from agent.memory.index import item_of, lone_slot, said_slots
-from agent.memory.lexicon import Lexicon
-from agent.memory.records import Item, Kept, Kind
-from agent.memory.target import PAGE, chunks
-from agent.memory.words import signed_words_of
-from agent.storage.conflicts import or_ignore, or_update
-from agent.storage.memory_tables import (
+from agent.memory.lexicon import Lexicon, signed_words_of
+from agent.memory.records import Audience, Item, Kept, Kind, Scope, audience_of_place, word_of
+from agent.storage.statements import CompiledStatement, or_ignore, or_update
+from agent.storage.tables import (
     entity,
     memory,
     memory_place,
+    memory_session,
     memory_use,
     memory_vector,
     relation,
+    user_model,
 )
-from agent.storage.statements import CompiledStatement
-from agent.storage.transcript_tables import message as message_table
+from agent.storage.tables import message as message_table
+
+# What is to be erased, and how much it was. Pure.
+
+T = TypeVar("T")
+
+FORGOTTEN = "[forgotten]"  # what stands in place of the words
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What is to be erased in the scope's own audience: what holds `words`, one `item`, what was said in one
+    `session`, or (none of them) everything. Of a session the facts stay that were kept from it.
+
+    `only_by`: what that person said or was answered, and nothing of others.
+    """
+
+    scope: Scope
+    words: str = ""
+    item: int | None = None
+    session: str = ""
+    only_by: PersonId | None = None
+
+    @property
+    def everything(self) -> bool:
+        return not self.words and self.item is None and not self.session
+
+    def holds(self, text: str) -> bool:
+        """Whether the words stand in it, in whatever case."""
+        return bool(self.words) and self.words.casefold() in text.casefold()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erased:
+    """How much it was: things that were kept, messages of transcripts.
+
+    `texts` is what people said in messages that went with one `item` or `session`. `left` are files that could not be
+    removed or looked through, by their paths below the data directory.
+    """
+
+    items: int
+    messages: int
+    conversations: tuple[ConversationId, ...] = ()
+    texts: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+def chunks(ids: Sequence[T]) -> Iterator[Sequence[T]]:
+    """So many at a time as a statement takes."""
+    for begin in range(0, len(ids), PAGE):
+        yield ids[begin : begin + PAGE]
+
 
 _KEEP = CompiledStatement(or_ignore(insert(memory)))
 _KEEP_FACT = or_update(insert(memory), key=("dedup",), columns=("confidence", "created_at")).returning(memory.c.id)
@@ -188,3 +239,43 @@ def fact_key(audience: Audience, wording: str) -> str:
     """The same for facts that differ in case, spaces and the marks between sentences alone."""
     told = hashlib.blake2b(f"{audience}\0{' '.join(signed_words_of(wording))}".encode(), digest_size=16)
     return f"f:{told.hexdigest()}"
+
+
+# A place got a new name: what was kept there follows. Plain functions over a `Connection`.
+
+
+def follow(conn: Connection, old: ConversationId, new: ConversationId) -> None:
+    """What belongs to the place `old` belongs to `new` from now on; what `new` has chosen itself stays."""
+    before, after = audience_of_place(old), audience_of_place(new)
+    _facts(conn, before, after)
+    conn.execute(update(memory).where(memory.c.audience == before).values(audience=after, scope=word_of(after)))
+    conn.execute(update(memory_session).where(memory_session.c.audience == before).values(audience=after))
+    conn.execute(update(memory_vector).where(memory_vector.c.audience == before).values(audience=after))
+    _graph(conn, before, after)
+    known = select(user_model.c.person).where(user_model.c.audience == after)
+    conn.execute(delete(user_model).where(user_model.c.audience == before, user_model.c.person.in_(known)))
+    conn.execute(update(user_model).where(user_model.c.audience == before).values(audience=after))
+    if conn.execute(select(memory_place.c.conv).where(memory_place.c.conv == new)).first() is not None:
+        conn.execute(delete(memory_place).where(memory_place.c.conv == old))
+    conn.execute(update(memory_place).where(memory_place.c.conv == old).values(conv=new))
+
+
+def _facts(conn: Connection, before: Audience, after: Audience) -> None:
+    """A fact is known by its audience and words: it gets the key of the new one, or gives way to what is there."""
+    keyed = select(memory.c.id, memory.c.text).where(memory.c.audience == before, memory.c.dedup.startswith("f:"))
+    for row in conn.execute(keyed).all():
+        key = fact_key(after, row.text)
+        if conn.execute(select(memory.c.id).where(memory.c.dedup == key)).first() is not None:
+            remove(conn, [row.id])
+        else:
+            conn.execute(update(memory).where(memory.c.id == row.id).values(dedup=key))
+
+
+def _graph(conn: Connection, before: Audience, after: Audience) -> None:
+    """Where both places know somebody of one name, the old place's relations are left behind: they can be read anew."""
+    if conn.execute(select(entity.c.id).where(entity.c.audience == after).limit(1)).first() is not None:
+        conn.execute(delete(relation).where(relation.c.audience == before))
+        conn.execute(delete(entity).where(entity.c.audience == before))
+        return
+    for table in (relation, entity):
+        conn.execute(update(table).where(table.c.audience == before).values(audience=after))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar, Literal
 
-from agent.core.section_config import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG
 
 MOST_RESULTS = 100
 MOST_DAYS = 36_500  # a moment much earlier than that is before the calendar begins

@@ -8,13 +8,12 @@ from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
-from agent.memory.audience import Audience
-from agent.memory.records import Item
-from agent.memory.target import chunks
-from agent.storage.conflicts import or_ignore
+from agent.memory.records import Audience, Item
+from agent.memory.rows import chunks
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.memory_tables import memory, memory_use
+from agent.storage.statements import or_ignore
+from agent.storage.tables import memory, memory_use
 from agent.storage.timestamps import to_timestamp
 
 MOST_WAITING = 4_096  # things; more are not counted until these are written

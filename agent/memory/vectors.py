@@ -19,11 +19,11 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from agent.core.errors import Transient
 from agent.memory import pgvector
-from agent.memory.audience import Audience, Scope
-from agent.providers.metering import CostAttribution
-from agent.storage.conflicts import or_update
+from agent.memory.records import Audience, Scope
+from agent.providers.usage import CostAttribution
 from agent.storage.database import Database
-from agent.storage.memory_tables import memory, memory_vector
+from agent.storage.statements import or_update
+from agent.storage.tables import memory, memory_vector
 
 MOST_CACHED = 40_000  # vectors of all audiences together: some 60 MB
 AT_ONCE = 32  # texts of one call

@@ -10,13 +10,11 @@ from dataclasses import dataclass, field, replace
 import anyio
 from anyio.abc import TaskGroup
 
-from agent.core.cancel import CancelToken
-from agent.core.groups import first_error
-from agent.core.subagents import Finding, Subagents, SubagentTask
-from agent.plans.graph import Task, begun, failed, finished, may_be_cut_off, preempted, task_of
+from agent.core.cancellation import CancelToken, first_error
+from agent.core.tools import Finding, Subagents, SubagentTask
+from agent.plans.plan import Plan, Task, begun, failed, finished, may_be_cut_off, preempted, task_of
+from agent.plans.planner import subagent_task_for
 from agent.plans.settings import PlanSettings
-from agent.plans.stored import Plan
-from agent.plans.task_prompts import subagent_task_for
 
 LET_GO_S = 0.7  # for sub-agents that were stopped; a stop takes less than a second
 GAVE_WAY, NOT_WANTED = "a person has written", "the plan has ended"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, ClassVar, Literal
 
-from agent.core.section_config import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG
 
 Strategy = Literal["abort", "retry", "skip", "ask"]
 

@@ -6,18 +6,19 @@ Whoever changes a plan has locked its conversation's row and read it in the same
 from typing import Any, cast
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, bindparam, insert, literal_column, select, text, update
+from sqlalchemy import Connection, bindparam, exists, insert, literal_column, or_, select, text, update
 
 from agent.core.ids import ConversationId, PersonId
-from agent.core.whole_text import whole
-from agent.goals.stored import Owner, Reason
-from agent.inbox import AccessRole, ChatType
-from agent.plans.graph import Tasks
-from agent.plans.stored import GATE, Estimate, Plan, Status
-from agent.storage.conflicts import or_ignore
-from agent.storage.goal_tables import PLAN_IS_OPEN
-from agent.storage.goal_tables import plan as table
-from agent.storage.payloads import dump
+from agent.core.untrusted_text import whole
+from agent.goals.goal import Owner, Reason
+from agent.goals.store import short
+from agent.inbox import AccessRole, ChatType, Incoming, PlanStep
+from agent.plans.plan import GATE, Estimate, Plan, Status, Tasks
+from agent.storage import inbox_rows
+from agent.storage.payloads import dump, encode_incoming
+from agent.storage.statements import or_ignore
+from agent.storage.tables import PLAN_IS_OPEN, inbox
+from agent.storage.tables import plan as table
 from agent.storage.timestamps import from_timestamp
 
 MOST_LISTED = 50
@@ -166,3 +167,54 @@ def _plan(row: Any) -> Plan:
         created_at=from_timestamp(row.created_at),
         updated_at=from_timestamp(row.updated_at),
     )
+
+
+# Wake-ups of plans: rows of the conversation's inbox, so that neither sleep nor death loses one (DESIGN §13.3).
+
+_OTHERS = select(
+    exists().where(
+        inbox.c.conv == bindparam("conversation"),
+        inbox.c.status == literal_column("'new'"),
+        inbox.c.id != bindparam("but"),
+        or_(inbox.c.not_before.is_(None), inbox.c.not_before <= bindparam("now")),
+    )
+)
+
+
+def schedule_wake_up(conn: Connection, plan: Plan, *, at: int) -> None:
+    """Wake the plan's conversation, behind everything that people say. `plan.ticks` is the number of this wake-up."""
+    owner = plan.owner
+    incoming = Incoming(
+        text=f"[plan {plan.id}] {short(plan.goal)}",
+        person=owner.person,
+        display=owner.display,
+        language=owner.language,
+        role=owner.role,
+        chat_type=owner.chat_type,
+        plan=PlanStep(plan=plan.id, tick=plan.ticks),
+        received_at=from_timestamp(at),
+    )
+    inbox_rows.admit(
+        conn,
+        conversation=plan.conversation,
+        kind="system",
+        dedup=f"{_prefix(plan)}{plan.ticks}",
+        payload=encode_incoming(incoming),
+        at=at,
+        not_before=at,
+    )
+
+
+def cancel_wake_ups(conn: Connection, plan: Plan, *, begun: bool = False) -> tuple[int, ...]:
+    """End its wake-ups that wait; those that were `begun` too, where their process is dead."""
+    note = f"plan {plan.id} rests"
+    return tuple(inbox_rows.withdraw(conn, plan.conversation, prefix=_prefix(plan), note=note, begun=begun))
+
+
+def others_wait(conn: Connection, conversation: ConversationId, *, but: int, now: int) -> bool:
+    """Whether there is other work in the conversation that is due: it comes before the next task."""
+    return bool(conn.execute(_OTHERS, {"conversation": conversation, "but": but, "now": now}).scalar_one())
+
+
+def _prefix(plan: Plan) -> str:
+    return f"plan:{plan.id}:"

@@ -15,7 +15,7 @@ from agent.core.errors import (
     RequestFiltered,
     RequestInvalid,
 )
-from agent.core.whole_text import whole
+from agent.core.untrusted_text import whole
 
 CONTEXT_CODES = frozenset(
     {

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
 from agent.core.messages import Message
-from agent.core.section_config import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG
 from agent.core.tools import ToolSpec
 
 MOST_TOKENS = 1_000_000_000  # of one call

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 from agent.core.errors import AgentError, Permanent
 from agent.core.messages import Part, RedactedThinking, SummaryPart, TextPart, Thinking, ToolUse
-from agent.core.whole_text import whole, whole_data, without_half
+from agent.core.untrusted_text import whole, whole_data, without_half
 from agent.providers.provider import (
     Chunk,
     Done,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import SecretStr
 
-from agent.core.section_config import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG
 from agent.providers.endpoints import is_url
 from agent.providers.provider import Prices
 

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Protocol
 import anyio.to_thread
 
 from agent.core.errors import ProviderRefused
-from agent.core.section_config import SECTION_CONFIG
-from agent.providers.prices import Card, lookup
+from agent.core.settings_section import SECTION_CONFIG
+from agent.providers.models import Card, lookup
 from agent.providers.provider import Usage
 from agent.providers.registry import Registry
 
-MODULE = "agent.providers.openai_transcription"
+MODULE = "agent.providers.openai.transcription"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

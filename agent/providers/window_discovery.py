@@ -16,7 +16,7 @@ import aiohttp
 import anyio
 import anyio.to_thread
 
-from agent.core.bodies import BodyTooLarge, whole_body
+from agent.core.bounded_body import BodyTooLarge, whole_body
 from agent.providers.endpoints import is_local
 from agent.providers.settings import MAX_WINDOW, ProviderSettings, is_model_name
 

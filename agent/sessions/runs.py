@@ -9,11 +9,9 @@ from sqlalchemy import Connection, bindparam, func, insert, literal_column, sele
 
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import ToolResult
-from agent.storage.conflicts import or_ignore
 from agent.storage.payloads import decode_parts, encode_parts
-from agent.storage.statements import CompiledStatement
-from agent.storage.tables import turn
-from agent.storage.transcript_tables import message
+from agent.storage.statements import CompiledStatement, or_ignore
+from agent.storage.tables import message, turn
 
 RunState = Literal["running", "done", "failed", "cancelled", "waiting"]
 

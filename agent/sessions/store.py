@@ -4,23 +4,129 @@ Plain functions over a `Connection`; each write is safe to repeat.
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, cast
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal, cast
 
+from pydantic import ValidationError
 from sqlalchemy import Connection, Text, bindparam, func, insert, or_, select, update
 
 from agent.core.ids import ConversationId, PersonId, SessionId
-from agent.core.messages import Message
-from agent.sessions.reading import read_message
-from agent.sessions.records import History, Place, Session, SessionStatus, Stored
-from agent.storage.conflicts import or_ignore
-from agent.storage.payloads import encode_parts
-from agent.storage.statements import CompiledStatement
+from agent.core.messages import Message, Part, Role, TextPart
+from agent.storage.payloads import decode_parts, encode_parts
+from agent.storage.statements import CompiledStatement, or_ignore
 from agent.storage.tables import conversation as conversation_table
+from agent.storage.tables import message as message_table
+from agent.storage.tables import session as session_table
 from agent.storage.timestamps import from_timestamp, to_timestamp
-from agent.storage.transcript_tables import message as message_table
-from agent.storage.transcript_tables import session as session_table
+
+# What a session keeps, as values: its row and its messages.
+
+SessionStatus = Literal["active", "ended", "terminated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A session as `/sessions` lists it. `terminated`: closed for good, no run may go on in it (B-13)."""
+
+    id: SessionId
+    title: str
+    state: SessionStatus
+    message_count: int
+    prompt_tokens: int
+    output_tokens: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the tools of a session work, as a path below its workspace (None: the workspace itself), and what hooks
+    and loaded skills have set for the programs they start."""
+
+    cwd: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A message of the transcript with the run that wrote it and whose words it holds.
+
+    `counted` tells what it weighs, as the estimator wrote it down; "" is not known.
+    """
+
+    message: Message
+    inbox_id: int | None
+    position: int
+    person: PersonId | None = None
+    counted: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What a model may see of a session, oldest first. `damaged` counts rows that could not be read (B-23)."""
+
+    messages: tuple[Message, ...]
+    damaged: int = 0
+
+
+# Rows of the transcript read back: the message that one holds, mended where it is damaged, and its words (B-23).
+
+ROLES = frozenset({"user", "assistant", "system"})
+
+log = logging.getLogger("tieline.sessions")
+
+
+def read_message(row: Any) -> Message | None:
+    """The message of a row. A damaged one is mended as far as it can be read, else left out, loudly (B-23)."""
+    parts = read_parts(row.parts, row.id)
+    if not parts or row.role not in ROLES:
+        return None
+    return Message(
+        role=cast(Role, row.role),
+        parts=parts,
+        created_at=from_timestamp(row.created_at),
+        id=row.id,
+        agent_visible=row.agent_visible,
+        user_visible=row.user_visible,
+        pinned=row.pinned,
+    )
+
+
+def read_parts(written: str, id: int) -> tuple[Part, ...]:
+    """The parts of message `id`; of a damaged one those that can be read."""
+    try:
+        return decode_parts(written)
+    except ValidationError:  # its text holds the message's own words: they do not belong in a log
+        parts = _salvaged(written)
+    rest = f"{len(parts)} of its parts could be read" if parts else "nothing of it could be read, it is left out"
+    log.error("message %d is damaged: %s", id, rest)
+    return parts
+
+
+def _salvaged(written: str) -> tuple[Part, ...]:
+    """The parts that can be read one by one; plain text of a message from before there were parts is one."""
+    try:
+        value = json.loads(written)
+    except ValueError:
+        return ()
+    if isinstance(value, str):
+        return (TextPart(text=value),) if value else ()
+    kept: Sequence[Part] = ()
+    for item in value if isinstance(value, list) else ():
+        try:
+            kept = (*kept, *decode_parts(json.dumps([item])))
+        except ValidationError:
+            continue
+    return tuple(kept)
+
+
+def text_of(message: Message) -> str:
+    """What a message says in words."""
+    return "".join(part.text for part in message.parts if isinstance(part, TextPart))
+
 
 MOST_LOADED = 5_000  # newest messages of a session; no window holds more
 PAGE = 500

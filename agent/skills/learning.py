@@ -14,20 +14,15 @@ import anyio
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
-from agent.core.events import EventBus
-from agent.core.framing import defused
+from agent.core.events import EventBus, LearningFailed, SkillDrafted, SkillPicked
 from agent.core.ids import ConversationId, PersonId, RunId
-from agent.core.learning_events import LearningFailed, SkillDrafted, SkillPicked
-from agent.core.long_texts import beginning_of
-from agent.skills.bandit import NoCandidates, Outcome
-from agent.skills.buckets import Buckets, DraftTrigger, Holds, Observed
-from agent.skills.drafting import Drafter
-from agent.skills.feedback import heard, pleased
-from agent.skills.learning_settings import LearningSettings
+from agent.core.untrusted_text import beginning_of, defused
+from agent.skills.bandit import NoCandidates, Outcome, Use, counted
+from agent.skills.drafts import Drafter
+from agent.skills.hints import Pick, Router
 from agent.skills.matching import without_call
-from agent.skills.outcomes import Use, counted
-from agent.skills.router import Pick, Router
-from agent.skills.signatures import BEGINNING, signature_of
+from agent.skills.settings import LearningSettings
+from agent.skills.signals import BEGINNING, Buckets, DraftTrigger, Holds, Observed, heard, pleased, signature_of
 from agent.storage.errors import StorageError
 
 WRITTEN_WITHIN_S = 5.0

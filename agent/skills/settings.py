@@ -3,8 +3,57 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from agent.core.section_config import SECTION_CONFIG
-from agent.skills.learning_settings import LearningSettings
+from agent.core.settings_section import SECTION_CONFIG
+
+# `[skills.learning]`: what an operator may set about hints, drafts and corrections (SPEC §14.2 to §14.5).
+
+MOST_CORRECTIONS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningSettings:
+    """`router` hints one of the skills that fit a request and credits it; `drafting` makes a draft of what went well
+    three times.
+
+    `min_fit`: what fits a request less (0..1) is not hinted; it may well be put before the model (`min_score`).
+    `preferred` names skills, best first, that begin with simulated successes. `seed` None: each
+    draw follows from its message; else they follow from one another, the first from this.
+    `feedback` keeps corrections that people make and reminds of them.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
+
+    router: bool = True
+    min_fit: float = 0.3
+    decay: float = 1.0  # of both counts, a day
+    seed: int | None = None
+    preferred: tuple[str, ...] = ()
+    drafting: bool = True
+    most_drafts: int = 50
+    feedback: bool = False
+    feedback_threshold: float = 0.7
+    corrections: int = 3
+    min_similarity: float = 0.75
+
+    def __post_init__(self) -> None:
+        mistakes = []
+        if not 0 < self.decay <= 1:
+            mistakes.append(f"decay is {self.decay}; it must be more than 0, and 1 (off) at most")
+        if not 0 < self.min_fit <= 1:
+            mistakes.append(f"min_fit is {self.min_fit}; it must be more than 0, and 1 at most, or set router = false")
+        if self.most_drafts < 1:
+            mistakes.append(f"most_drafts is {self.most_drafts}; it must be 1 or more, or set drafting = false")
+        if not 0 <= self.feedback_threshold <= 1:
+            mistakes.append(f"feedback_threshold is {self.feedback_threshold}; it must be 0 to 1")
+        if not 0 <= self.corrections <= MOST_CORRECTIONS:
+            mistakes.append(f"corrections is {self.corrections}; it must be 0 to {MOST_CORRECTIONS}")
+        if not 0 <= self.min_similarity <= 1:
+            mistakes.append(f"min_similarity is {self.min_similarity}; it must be 0 to 1")
+        if len(set(self.preferred)) < len(self.preferred):
+            mistakes.append("preferred names a skill twice; name each once")
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
+
 
 PromptMode = Literal["auto", "full", "compact"]
 

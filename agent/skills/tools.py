@@ -5,7 +5,7 @@ from typing import Any
 
 from agent.core.errors import ToolError
 from agent.core.tools import ToolContext, ToolSpec
-from agent.skills.showing import LOAD
+from agent.skills.catalogue import LOAD
 
 
 class LoadSkill:

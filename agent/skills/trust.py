@@ -4,13 +4,108 @@ Pure. A drafted skill waits until a person has approved these very words; an ope
 or when a change lets it touch more than before.
 """
 
+import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from agent.core.untrusted_text import harmless
 from agent.skills.catalogue import Entry, Reason
-from agent.skills.scanning import findings_in
 from agent.skills.skill import Skill
+
+# What in a skill looks as if it were written to harm: found by its words, for a person to judge (SPEC §14.1). Pure.
+
+Finding = Literal["hidden", "orders", "secrets", "downloads", "destroys", "tags", "environment"]
+
+_HIDDEN = re.compile(
+    "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\U000e0000-\U000e007f]"
+)
+_PATTERNS: tuple[tuple[Finding, re.Pattern[str]], ...] = (
+    (
+        "orders",
+        re.compile(
+            r"(?:ignore|disregard|forget|override)\s+(?:\w+\s+){0,3}(?:previous|prior|above|earlier|system|other)\s+"
+            r"(?:\w+\s+)?(?:instruction|prompt|rule|message)"
+            r"|(?:do\s+not|don't|never)\s+(?:tell|inform|mention\s+\w+\s+to|show)\s+(?:it\s+to\s+)?the\s+(?:user|person|owner|operator)"
+            r"|without\s+(?:telling|asking|informing)\s+(?:the\s+)?(?:user|person|owner|anybody|anyone)"
+            r"|(?:reveal|print|repeat|send|output)\s+(?:\w+\s+){0,2}(?:system\s+prompt|system\s+text)"
+            r"|(?:skip|bypass|avoid)\s+(?:\w+\s+){0,2}(?:approval|confirmation|permission)"
+            r"|(?:ignorier|missacht|vergiss)\w{0,30}+\s+(?:\w+\s+){0,3}(?:anweisung|regel|vorgabe)",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "secrets",
+        re.compile(
+            r"\.ssh/|id_rsa|\.aws/credentials|/etc/(?:shadow|passwd)|\.netrc"
+            r"|\b(?:cat|less|more|head|tail|grep|source|curl|base64|read|print|show|send|upload|open|dump|copy)\b"
+            r"[^\n]{0,60}?(?<![\w)\]*])\.env\b(?!\.(?:example|sample|template|dist))"
+            r"|\b(?:send|post|upload|paste|give|put)\s+(?:\w+\s+){0,4}"
+            r"(?:api\s?keys?|passwords?|credentials?|secrets?|(?<!output\s)(?<!input\s)(?<!design\s)(?<!max\s)tokens?)\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "downloads",
+        re.compile(
+            # The first of such commands up to a pipe speaks for the others: what follows the pipe follows all of them.
+            r"(?<![^\n|])(?>[^\n|]*?(?:curl|wget|base64|xxd)\b)[^\n|]*+\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b"
+            r"|(?:ba|z)?sh\s+<\(\s*(?:curl|wget)|\beval\s*+(?:[\"'(]\s*+)?\$\("
+            r"|\bnc\s+-\w*e|/dev/tcp/|\bpip3?\s+install\s+(?:-\S+\s+)*(?:git\+)?https?:",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "destroys",
+        re.compile(
+            r"\brm\s+-[^\Wrf]*+[rf]\w*+\s+(?:/(?!(?:tmp|var/tmp|var/cache|var/lib/apt/lists|workspace)/(?!\S*\.\.)\S)"
+            r"|~|\$HOME|\*)|\bmkfs\b|:\(\)\s*\{"
+            # The first dd of a line, or one that is its last word.
+            r"|(?<![^\n])(?>[^\n]*?\bdd[^\S\n]++)[^\n]*?of=/dev/|\bdd[^\S\n]*+\n\s*+[^\n]*?of=/dev/",
+            re.IGNORECASE,
+        ),
+    ),
+)
+# They change which programs run, or what these load.
+_POWERFUL = re.compile(
+    r"PATH|HOME|SHELL|IFS|ENV|BASH_ENV|PROMPT_COMMAND|EDITOR|PAGER|GIT_\w+|LD_\w+|DYLD_\w+|PYTHON\w*|NODE_\w+|PERL\w*"
+    r"|RUBY\w*|JAVA_TOOL_OPTIONS|SSL_\w+|\w*_PROXY|TIELINE\w*",
+    re.IGNORECASE,
+)
+
+
+# Between a word that forbids and what it forbids; "do not forget to", "never mind" and the like forbid nothing.
+_FORBIDDEN = re.compile(
+    r"\b(?:never|do\s+not|don't|don’t|must\s+not|should\s+not|shouldn't|cannot|can't|avoid|rather\s+than|instead\s+of"
+    r"|nie|niemals|nicht)(?:\s+(?!(?:forget|hesitate|fail|worry|stop|wait|mind|only|just|until|unless|but|then|and|before"
+    r"|vergessen|nur)\b)[\w'’`*-]+){0,5}\s+[`*_\"']*$",
+    re.IGNORECASE,
+)
+_BEFORE = 100  # characters before a finding in which it may be forbidden
+# A placeholder such as <skill-name> is none of the gateway's tags; models take <system-…> for one.
+_PLACEHOLDER = re.compile(r"<(?=/?(?!system)[a-z_]{1,30}-[a-z])", re.IGNORECASE)
+
+
+def findings_in(skill: Skill) -> tuple[Finding, ...]:
+    """What a person should look at before it is used; nothing where it looks plain."""
+    written = "\n".join((skill.name, skill.description, skill.when_to_use, *skill.triggers, skill.body))
+    found: list[Finding] = ["hidden"] if _HIDDEN.search(written) else []
+    seen = _HIDDEN.sub("", unicodedata.normalize("NFKC", written))
+    found += [finding for finding, pattern in _PATTERNS if _is_meant(pattern, seen)]
+    named = _PLACEHOLDER.sub("", seen)
+    if harmless(named) != named:
+        found.append("tags")
+    if any(_POWERFUL.fullmatch(name) for name, _ in skill.env):
+        found.append("environment")
+    return tuple(found)
+
+
+def _is_meant(pattern: re.Pattern[str], text: str) -> bool:
+    """Whether the words stand there other than to warn against them."""
+    starts = (one.start() for one in pattern.finditer(text))
+    return any(not _FORBIDDEN.search(text[max(0, start - _BEFORE) : start]) for start in starts)
+
 
 Verdict = Literal["seen", "approved", "revoked"]
 

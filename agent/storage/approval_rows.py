@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from sqlalchemy import Connection, Row, Select, Text, bindparam, delete, func, insert, select, update
 
 from agent.core.ids import ConversationId, PersonId
-from agent.storage.conflicts import or_ignore, or_update
+from agent.storage.statements import or_ignore, or_update
 from agent.storage.tables import approval, approval_rule
 
 Effect = Literal["allow", "deny"]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row, bindparam, func, insert, select
 
 from agent.core.ids import ConversationId, SessionId
-from agent.storage.conflicts import or_ignore
+from agent.storage.statements import or_ignore
 from agent.storage.tables import tool_call
 
 Verdict = Literal["ran", "failed", "denied", "refused", "stopped", "interrupted"]

@@ -8,9 +8,8 @@ from urllib.parse import quote
 
 import anyio
 
-from agent.storage.database import Database
+from agent.storage.database import Database, RetryingDatabase
 from agent.storage.errors import BackupRefused
-from agent.storage.retries import RetryingDatabase
 from agent.storage.sqlite import SqliteDatabase
 
 

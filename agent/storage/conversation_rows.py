@@ -1,7 +1,7 @@
 """Who owns a conversation: its row, its epoch and the lease of whoever works on it (SPEC §3.2, B-60…B-64).
 
 A lease is freed by the run that took it, by its time running out, or by force. The epoch grows with every claim and
-never falls, so a former owner that wakes up late writes nothing (`agent.storage.fence`).
+never falls, so a former owner that wakes up late writes nothing (`agent.storage.database`).
 """
 
 from dataclasses import dataclass
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, and_, bindparam, insert, or_, select, update
 
 from agent.core.ids import ConversationId, SessionId
-from agent.storage.conflicts import or_ignore
-from agent.storage.statements import CompiledStatement
+from agent.storage.statements import CompiledStatement, or_ignore
 from agent.storage.tables import conversation
 
 

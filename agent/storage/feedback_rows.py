@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, bindparam, func, insert, select
 
 from agent.core.ids import ConversationId, PersonId, SessionId
-from agent.storage.conflicts import or_update
-from agent.storage.learning_tables import feedback
-from agent.storage.transcript_tables import message
+from agent.storage.statements import or_update
+from agent.storage.tables import feedback, message
 
 LONGEST_TEXT = 1_000  # characters of a remark
 

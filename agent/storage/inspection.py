@@ -8,9 +8,8 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from agent.storage.connect import Schema, State, migrating_from, revision, state_of, target_of
 from agent.storage.errors import DatabaseUnusable
-from agent.storage.opening import migrating_from, target_of
-from agent.storage.schema import Schema, State, revision, state_of
 from agent.storage.sqlite import damage_in, damaged
 
 T = TypeVar("T")

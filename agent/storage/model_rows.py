@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Row, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.model_facts import ModelFacts, merged
-from agent.storage.conflicts import or_update
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
+from agent.storage.statements import or_update
 from agent.storage.tables import model_fact
 
 KEY = ("provider", "model", "address")
@@ -26,7 +26,7 @@ log = logging.getLogger("tieline.storage")
 
 
 class ModelStore:
-    """Keeps the promise of `agent.providers.known_models.Store`."""
+    """Keeps the promise of `agent.providers.models.Store`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

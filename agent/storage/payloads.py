@@ -20,7 +20,7 @@ from agent.core.messages import (
     ToolUse,
 )
 from agent.core.outbox import OutgoingMessage
-from agent.core.whole_text import whole_data
+from agent.core.untrusted_text import whole_data
 from agent.inbox import Incoming
 
 T = TypeVar("T")

@@ -34,7 +34,7 @@ _CONNECT = {
 
 
 class PostgresDatabase:
-    """A `Database` over a pool. Made by `agent.storage.opening`, which has migrated it."""
+    """A `Database` over a pool. Made by `agent.storage.connect`, which has migrated it."""
 
     dialect: Dialect = "postgresql"
 

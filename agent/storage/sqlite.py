@@ -4,25 +4,193 @@ Callers that write at the same time share one commit and so one fsync. A lone wr
 for company. WAL with synchronous=FULL: what was acknowledged survives a power cut.
 """
 
+import asyncio
+import errno
+import fcntl
+import os
+import queue
 import sqlite3
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 import anyio
-from sqlalchemy import Connection, Engine, NullPool, create_engine
+from sqlalchemy import Connection, Engine, NullPool, create_engine, func, select, text, update
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from agent.storage.database import Dialect
-from agent.storage.errors import DatabaseDamaged
-from agent.storage.lock import OwnerLock
-from agent.storage.serial_executor import Job, SerialExecutor
+from agent.storage.errors import DatabaseDamaged, DatabaseHeld, DatabaseUnusable
+from agent.storage.tables import memory_erasure
+
+# A thread that does synchronous work for asynchronous callers, in the order in which they came.
 
 T = TypeVar("T")
+
+
+class Job(Generic[T]):
+    """One caller's work and, later, its result or error."""
+
+    __slots__ = ("_finished", "_loop", "error", "result", "work")
+
+    def __init__(self, work: Callable[[Connection], T]) -> None:
+        self.work = work
+        self.result: T | None = None
+        self.error: BaseException | None = None
+        self._loop = asyncio.get_running_loop()
+        self._finished = asyncio.Event()
+
+    def run(self, conn: Connection) -> None:
+        """Do it; an exception is kept in `error`."""
+        try:
+            self.result = self.work(conn)
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller, who raises it
+            self.error = error
+
+    async def outcome(self, *, may_leave: bool) -> T:
+        """Wait for the end, whoever cancels meanwhile: a write is done or not done, never unknown.
+
+        `may_leave`: it is a read, and a cancelled caller need not wait for it.
+        """
+        if may_leave:
+            await self._finished.wait()
+        else:
+            await self._end()
+        if self.error is not None:
+            try:
+                raise self.error
+            finally:
+                self.error = None  # the error's traceback holds this frame: no cycle
+        return self.result  # type: ignore[return-value] # T may itself be None
+
+    async def _end(self) -> None:
+        try:
+            await self._finished.wait()  # nearly always to its end: a scope around it would cost as much again
+            return
+        except asyncio.CancelledError as error:
+            cancelled = error
+        with anyio.CancelScope(shield=True):
+            while not self._finished.is_set():
+                try:
+                    await self._finished.wait()
+                except asyncio.CancelledError as error:  # a platform library's bare Task.cancel() passes the shield
+                    cancelled = error
+        raise cancelled
+
+    @staticmethod
+    def hand_over(jobs: "Iterable[Job[object]]") -> None:
+        """Wake the callers; called in the thread, once for a whole batch."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[Job[object]]] = {}
+        for job in jobs:
+            by_loop.setdefault(job._loop, []).append(job)
+        for loop, its_jobs in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_wake, its_jobs)
+            except RuntimeError:  # the loop is closed, nobody waits any more
+                continue
+
+    def wake(self) -> None:
+        self._finished.set()
+
+
+def _wake(jobs: list[Job[object]]) -> None:
+    for job in jobs:
+        job.wake()
+
+
+class SerialExecutor:
+    """Threads that share one queue. Each runs `serve`, which gets jobs from `take` until that returns None."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._queue: queue.SimpleQueue[Job[object] | None] = queue.SimpleQueue()
+        self._closed = False
+        self._threads: list[threading.Thread] = []
+
+    def start(self, serve: Callable[[], None]) -> None:
+        """Add a thread. A daemon: a process that ends must not hang on it, and what is committed is safe anyway."""
+        self._threads.append(threading.Thread(target=serve, name=self._name, daemon=True))
+        self._threads[-1].start()
+
+    async def do(self, work: Callable[[Connection], T], *, may_leave: bool = False) -> T:
+        """Give it to a thread and wait. Raises what `work` raised. Who `may_leave` need not wait when cancelled."""
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        if self._closed:
+            raise RuntimeError(f"{self._name} is closed")
+        job = Job(work)
+        self._queue.put(job)  # type: ignore[arg-type] # the queue holds jobs of any T
+        return await job.outcome(may_leave=may_leave)
+
+    def take(self) -> Job[object] | None:
+        """The next job, waiting for it; None: the lane was closed and all that was given is taken."""
+        job = self._queue.get()
+        if job is None:
+            self._queue.put(None)  # for the other threads
+        return job
+
+    def take_waiting(self) -> Job[object] | None:
+        """The next job if one waits already."""
+        try:
+            job = self._queue.get_nowait()
+        except queue.Empty:
+            return None
+        if job is None:
+            self._queue.put(None)
+        return job
+
+    async def aclose(self) -> None:
+        """Do what was given so far, then end. May be called twice."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        with anyio.CancelScope(shield=True):
+            for thread in self._threads:
+                await anyio.to_thread.run_sync(thread.join)
+
+
+# Sole ownership of a database file while a process lives (DESIGN §13.2). The kernel frees it on any death.
+
+
+class OwnerLock:
+    """A locked file that holds its owner's process id."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+
+    @classmethod
+    def take(cls, path: Path) -> "OwnerLock":
+        """Lock it. Raises DatabaseHeld while another has it, DatabaseUnusable when the file system cannot lock."""
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise DatabaseUnusable(f"cannot write {path}: {error.strerror}; make its directory writable") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            owner = os.pread(descriptor, 32, 0).strip()
+            os.close(descriptor)
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise DatabaseUnusable(f"cannot lock {path}: {error.strerror}; put it on a local disk") from error
+            pid = int(owner) if owner.isdigit() else None
+            raise DatabaseHeld(
+                f"{path.with_suffix('')} is in use by process {pid or '(unknown)'}; stop that one first, "
+                "or give this one its own TIELINE_HOME",
+                pid=pid,
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        return cls(descriptor)
+
+    def release(self) -> None:
+        """May be called twice. The file stays: removing it would let two owners lock two files of one name."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
 
 GROUP_WINDOW_S = 0.005  # a commit gathers callers for no longer than this
 GROUP_MOST = 256
@@ -87,7 +255,7 @@ def _driver(conn: Connection) -> sqlite3.Connection:
 
 
 class SqliteDatabase:
-    """A `Database` over one file. Made by `agent.storage.opening`, which has migrated it and holds its lock."""
+    """A `Database` over one file. Made by `agent.storage.connect`, which has migrated it and holds its lock."""
 
     dialect: Dialect = "sqlite"
 
@@ -200,3 +368,63 @@ class _Batch:
             job.error = error
         self._written = []
         self._conn.rollback()
+
+
+# Takes out of SQLite's file what was deleted: full-text indexes, free pages and the log keep old bytes until then.
+
+LARGE = 256_000_000  # bytes of a file that takes seconds to rebuild, in which nobody writes
+NOT_BEFORE_US = 24 * 3600 * 1_000_000  # since the last time, for a large one
+MERGED = 200  # pages of a full-text index in one transaction
+INDEXES = ("memory_fts", "passage_fts")
+
+
+def is_due(conn: Connection, *, at: int, large: int = LARGE) -> bool:
+    """Whether something was erased since the last time. A file of `large` bytes or more is rebuilt once a day."""
+    waiting = select(memory_erasure.c.id).where(memory_erasure.c.cleaned_at.is_(None)).limit(1)
+    if conn.execute(waiting).first() is None:
+        return False
+    last = conn.execute(select(func.max(memory_erasure.c.cleaned_at))).scalar_one()
+    return last is None or at - last >= NOT_BEFORE_US or _size(conn) < large
+
+
+def merge(conn: Connection, *, first: bool) -> bool:
+    """Some of the work that leaves nothing of removed rows in the full-text indexes; whether it is done.
+
+    `first` begins it: all pieces of an index are to become one (SQLite, FTS5: "merge" with a negative number).
+    """
+    if conn.dialect.name != "sqlite":
+        return True
+    raw: Any = conn.connection.driver_connection
+    done = not first
+    for index in INDEXES:
+        before, pages = raw.total_changes, -MERGED if first else MERGED
+        conn.execute(text(f"INSERT INTO {index}({index}, rank) VALUES ('merge', {pages})"))  # noqa: S608 - our own
+        done = done and raw.total_changes - before < 2  # the command itself may count as one
+    return done
+
+
+def _size(conn: Connection) -> int:
+    if conn.dialect.name != "sqlite":
+        return 0
+    pages, each = (conn.execute(text(f"PRAGMA {name}")).scalar_one() for name in ("page_count", "page_size"))
+    return int(pages * each)
+
+
+def clean(conn: Connection) -> bool:
+    """Rebuild the file, alone in the writing thread; False when others share the transaction: ask again.
+
+    Takes as long as it takes to copy the file. Nobody writes meanwhile.
+    """
+    if conn.dialect.name != "sqlite":
+        return True
+    raw: Any = conn.connection.driver_connection
+    if raw.in_transaction:
+        return False
+    raw.execute("VACUUM")
+    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return True
+
+
+def note_cleaned(conn: Connection, *, at: int) -> None:
+    """It was done."""
+    conn.execute(update(memory_erasure).where(memory_erasure.c.cleaned_at.is_(None)).values(cleaned_at=at))

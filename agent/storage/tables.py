@@ -5,9 +5,45 @@ on to the next; the gateway's come last. Moments are UTC microseconds since the 
 both databases.
 """
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaData, Table, Text, UniqueConstraint
+from collections.abc import Callable
+from typing import Any
 
-from agent.storage.partial import partial_index
+from sqlalchemy import (
+    DDL,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    event,
+    text,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import CreateIndex, ExecutableDDLElement
+from sqlalchemy.sql.compiler import DDLCompiler
+
+# An index over some rows only, in the words that SQLite and PostgreSQL share, so that neither dialect is imported.
+
+
+def partial_index(name: str, *columns: Column[Any], where: str, unique: bool = False) -> Index:
+    """An index of the columns' table that holds the rows for which `where` (plain text of ours) is true."""
+    return Index(name, *columns, unique=unique, info={"where": where})
+
+
+@compiles(CreateIndex)
+def _compile(element: CreateIndex, compiler: DDLCompiler, **options: Any) -> str:
+    visit: Callable[..., str] = compiler.visit_create_index
+    statement = visit(element, **options)
+    where = element.element.info.get("where")
+    return f"{statement} WHERE {where}" if where else statement
+
 
 metadata = MetaData(
     naming_convention={
@@ -242,3 +278,449 @@ model_fact = Table(
     Column("dialect", Text, nullable=False, server_default="{}"),  # JSON: how its server differs from what was guessed
     Column("dialect_at", BigInteger, nullable=False, server_default="0"),
 )
+
+
+# The tables of transcripts: sessions, their messages, what a model sees instead of some, pieces to be searched.
+
+# SQLite's own full-text index over `passage`, kept up by triggers. PostgreSQL searches the rows of a session itself.
+FULL_TEXT = (
+    "CREATE VIRTUAL TABLE passage_fts USING fts5("
+    "text, content='passage', content_rowid='id', tokenize='unicode61 remove_diacritics 2')",
+    "CREATE TRIGGER passage_written AFTER INSERT ON passage BEGIN "
+    "INSERT INTO passage_fts(rowid, text) VALUES (new.id, new.text); END",
+    "CREATE TRIGGER passage_removed AFTER DELETE ON passage BEGIN "
+    "INSERT INTO passage_fts(passage_fts, rowid, text) VALUES ('delete', old.id, old.text); END",
+)
+
+
+def _on_sqlite(statement: str) -> ExecutableDDLElement:
+    made: ExecutableDDLElement = DDL(statement).execute_if(dialect="sqlite")  # type: ignore[no-untyped-call]
+    return made
+
+
+session = Table(
+    "session",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("title", Text, nullable=False, server_default=""),
+    Column("state", Text, nullable=False, server_default="active"),  # active | ended | terminated
+    Column("message_count", Integer, nullable=False, server_default="0"),
+    Column("prompt_tokens", BigInteger, nullable=False, server_default="0"),
+    Column("output_tokens", BigInteger, nullable=False, server_default="0"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("summary", Text),  # of its oldest messages, made ahead of time (SPEC §8.5)
+    Column("summary_upto", BigInteger),  # the last message that the summary covers
+    Column("cwd", Text),  # where its tools work, below the workspace; NULL: the workspace itself
+    Column("env", Text),  # what hooks have set for its programs, as JSON; NULL: nothing
+    Column("fixed_tokens", BigInteger),  # of the newest request, besides its messages, as counted; None: not known
+    Column("scale", Float),  # what a counted token is by the model's own count, when that was written
+    Column("compacted", Text),  # the newest compaction: tokens before and after, UTC ms; None: never
+)
+Index("ix_session_conv", session.c.conv, session.c.updated_at)
+
+message = Table(
+    "message",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("session_id", Text, ForeignKey("session.id"), nullable=False),
+    Column("conv", Text, nullable=False),
+    Column("inbox_id", BigInteger),  # the run that wrote it
+    Column(
+        "position", Integer, nullable=False, server_default="0"
+    ),  # its place in that run: makes a repeated write a no-op
+    Column("role", Text, nullable=False),
+    Column("parts", Text, nullable=False),
+    Column("agent_visible", Boolean, nullable=False, server_default=text("true")),
+    Column("user_visible", Boolean, nullable=False, server_default=text("true")),
+    Column("pinned", Boolean, nullable=False, server_default=text("false")),
+    Column("compacted_at", BigInteger),
+    Column("person", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("place", BigInteger),  # where a compaction put it in the window; None: where it was written
+    Column("deferred", Text),  # the summary of the tool pair whose results it holds, waiting (SPEC §8.4)
+    Column("counted", Text),  # what it weighs in tokens and by which tokenizer: "53 cl100k_base"; None: count again
+    UniqueConstraint("inbox_id", "position"),
+)
+Index("ix_message_session", message.c.session_id, message.c.id)
+
+# What a model sees instead of a result, or (as JSON) of a call's arguments; the message itself is never rewritten.
+cleared_result = Table(
+    "cleared_result",
+    metadata,
+    Column("message_id", BigInteger, ForeignKey("message.id"), primary_key=True),
+    Column("call", Text, primary_key=True),
+    Column("session_id", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
+Index("ix_cleared_result_session", cleared_result.c.session_id)
+
+# What a conversation's compactions have learnt of what was looked up after them: `agent.compaction.guidelines`.
+guideline = Table(
+    "guideline",
+    metadata,
+    Column("conv", Text, primary_key=True),
+    Column("session_id", Text, nullable=False),  # whose words it holds; "": no session may see them
+    Column("body", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
+
+# What left a window, in pieces that can be searched (SQLite: passage_fts).
+passage = Table(
+    "passage",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("session_id", Text, nullable=False),
+    Column("conv", Text, nullable=False),
+    Column("message_id", BigInteger, nullable=False),
+    Column("call", Text, nullable=False, server_default=""),
+    Column("number", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    UniqueConstraint("message_id", "call", "number"),
+)
+Index("ix_passage_session", passage.c.session_id)
+for _statement in FULL_TEXT:
+    event.listen(passage, "after_create", _on_sqlite(_statement))
+event.listen(passage, "before_drop", _on_sqlite("DROP TABLE IF EXISTS passage_fts"))
+
+
+# The tables of what is to be done over more than one turn: goals, tasks and plans, and how far each has come.
+
+# What a session is after, as its words tell (SPEC §10.1); no row: nothing.
+session_goal = Table(
+    "session_goal",
+    metadata,
+    Column("session_id", Text, primary_key=True),
+    Column("state", Text, nullable=False),  # active | completed
+    Column("text", Text, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+
+# Goals that are kept, with limits (SPEC §10.2), and how far work on them by itself has come (§10.3).
+goal = Table(
+    "goal",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("origin", Text, unique=True),  # the message that asked for it, so that its repeat makes no second one
+    Column("person", Text),  # who set it
+    Column("display", Text, nullable=False, server_default=""),
+    Column("language", Text, nullable=False, server_default="en"),
+    Column("role", Text, nullable=False, server_default="member"),
+    Column("chat_type", Text, nullable=False, server_default="direct"),
+    Column("text", Text, nullable=False),
+    Column("status", Text, nullable=False),  # active | paused | completed | cleared
+    Column("why", Text),  # JSON of agent.goals.goal.Reason: why it is paused
+    Column("max_turns", BigInteger),
+    Column("max_tokens", BigInteger),
+    Column("max_usd", Float),
+    Column("turns", BigInteger, nullable=False, server_default="0"),
+    Column("tokens", BigInteger, nullable=False, server_default="0"),
+    Column("usd", Float, nullable=False, server_default="0"),
+    Column("unpriced", BigInteger, nullable=False, server_default="0"),
+    Column("auto_state", Text),  # of agent.goals.goal.Auto; None: it is not worked on by itself
+    Column("auto", Text),  # JSON of it
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),  # grows with every change
+)
+partial_index("ix_goal_active", goal.c.conv, where="status = 'active'", unique=True)
+Index("ix_goal_conv", goal.c.conv, goal.c.id)
+
+# What a model has set itself to do in a session (SPEC §13.2).
+task = Table(
+    "task",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("dedup", Text, nullable=False, unique=True),  # the call that added it
+    Column("description", Text, nullable=False),
+    Column("status", Text, nullable=False),  # pending | in_progress | completed | failed
+    Column("output", Text, nullable=False, server_default=""),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+Index("ix_task_session", task.c.session_id, task.c.id)
+
+# Plans of several tasks (SPEC §13.3): what was asked, what was made of it, how far it has come.
+plan = Table(
+    "plan",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("origin", Text, unique=True, nullable=False),  # what asked for it, so that its repeat makes no second one
+    Column("person", Text),  # who asked
+    Column("display", Text, nullable=False, server_default=""),
+    Column("language", Text, nullable=False, server_default="en"),
+    Column("role", Text, nullable=False, server_default="member"),
+    Column("chat_type", Text, nullable=False, server_default="direct"),
+    Column("goal", Text, nullable=False),
+    Column("redacted", Boolean, nullable=False, server_default=text("false")),
+    Column("status", Text, nullable=False),  # of agent.plans.plan.Status
+    Column("tasks", Text, nullable=False),  # JSON of agent.plans.plan.Task
+    Column("estimate", Text),  # JSON of agent.plans.plan.Estimate
+    Column("why", Text),  # JSON of agent.goals.goal.Reason: why it rests
+    Column("decided_by", Text, nullable=False, server_default=""),
+    Column("ticks", Integer, nullable=False, server_default="0"),
+    Column("screen", Text),  # open: the message with its buttons must be kept true | settled; None: there is none
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+PLAN_IS_OPEN = "status in ('drafting', 'proposed', 'running', 'waiting', 'interrupted')"
+partial_index("ix_plan_open", plan.c.conv, where=PLAN_IS_OPEN, unique=True)
+partial_index("ix_plan_screen", plan.c.id, where="screen = 'open'")
+Index("ix_plan_conv", plan.c.conv, plan.c.id)
+
+
+# The tables of the memory: what was kept, its index, vectors and graph, how people write, what was missed or erased.
+
+
+# Kept up by triggers. Each word is indexed behind the audience it belongs to: a search never walks through what others
+# have kept. The words are made by agent.memory.lexicon; what has none yet, or was taken back, has no slot.
+def _words(row: str) -> str:
+    key = f"substr({row}scope, 1, 11)"
+    return f"{key} || replace({row}words, ' ', ' ' || {key})"
+
+
+MEMORY_FULL_TEXT = (
+    "CREATE VIRTUAL TABLE memory_fts USING fts5(words, content='', columnsize=0, detail=none, tokenize='ascii')",
+    "CREATE TRIGGER memory_written AFTER INSERT ON memory WHEN new.slot IS NOT NULL BEGIN "  # noqa: S608 - our own names
+    "INSERT INTO memory_fts(rowid, words) VALUES (new.slot, " + _words("new.") + "); END",
+    "CREATE TRIGGER memory_removed AFTER DELETE ON memory WHEN old.slot IS NOT NULL BEGIN "  # noqa: S608
+    "INSERT INTO memory_fts(memory_fts, rowid, words) VALUES ('delete', old.slot, " + _words("old.") + "); END",
+    "CREATE TRIGGER memory_rewritten AFTER UPDATE OF scope, slot, words ON memory BEGIN "
+    "INSERT INTO memory_fts(memory_fts, rowid, words) SELECT 'delete', old.slot, {old} WHERE old.slot IS NOT NULL; "
+    "INSERT INTO memory_fts(rowid, words) SELECT new.slot, {new} WHERE new.slot IS NOT NULL; END".format(
+        old=_words("old."), new=_words("new.")
+    ),
+)
+POSTGRES_WORDS = f"string_to_array({_words('')}, ' ')"
+POSTGRES_FULL_TEXT = f"CREATE INDEX memory_fts_words ON memory USING gin (({POSTGRES_WORDS})) WHERE slot IS NOT NULL"
+
+
+def _only_on(dialect: str, statement: str) -> ExecutableDDLElement:
+    made: ExecutableDDLElement = DDL(statement).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]
+    return made
+
+
+memory = Table(
+    "memory",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("audience", Text, nullable=False),  # who may see it: `person:…` or `place:…` (agent.memory.records)
+    Column("scope", Text, nullable=False),
+    Column("kind", Text, nullable=False),  # fact | said | code
+    Column("conv", Text, nullable=False),  # where it was said
+    Column("person", Text),  # who said it; None: the agent
+    Column("speaker", Text, nullable=False, server_default=""),  # what they call themselves
+    Column("text", Text, nullable=False),
+    Column("source", Text, nullable=False),  # chat | tool | person
+    Column("confidence", Float, nullable=False, server_default="1"),
+    Column("session_id", Text),
+    Column("message_id", BigInteger),  # of the transcript
+    Column("inbox_id", BigInteger),  # the run that it comes from
+    Column("dedup", Text, nullable=False, unique=True),
+    Column("created_at", BigInteger, nullable=False),
+    Column("slot", BigInteger),  # where the index has it: neighbours of a session next to each other
+    Column("words", Text),  # as the index has them; None: they are still to be made
+)
+Index("ix_memory_slot", memory.c.slot, unique=True)
+partial_index("ix_memory_unindexed", memory.c.session_id, memory.c.message_id, where="words IS NULL")
+Index("ix_memory_audience", memory.c.audience, memory.c.kind, memory.c.id)
+Index("ix_memory_conv", memory.c.conv, memory.c.id)
+for _memory_statement in MEMORY_FULL_TEXT:
+    event.listen(memory, "after_create", _only_on("sqlite", _memory_statement))
+event.listen(memory, "before_drop", _only_on("sqlite", "DROP TABLE IF EXISTS memory_fts"))
+event.listen(memory, "after_create", _only_on("postgresql", POSTGRES_FULL_TEXT))
+
+# How many slots each session has taken, from the middle to both sides: what is indexed later may have been said before.
+memory_session = Table(
+    "memory_session",
+    metadata,
+    Column("no", Id, primary_key=True),
+    Column("session", Text, nullable=False, unique=True),
+    Column("audience", Text, nullable=False),
+    Column("first", BigInteger, nullable=False),
+    Column("last", BigInteger, nullable=False),
+)
+Index("ix_memory_session_audience", memory_session.c.audience, memory_session.c.first, memory_session.c.last)
+
+# Below which number (exclusive, from the newest down) things wait for their words; empty when none does.
+memory_unindexed = Table(
+    "memory_unindexed",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("below", BigInteger, nullable=False),
+)
+
+memory_vector = Table(
+    "memory_vector",
+    metadata,
+    Column("memory_id", BigInteger, ForeignKey("memory.id"), primary_key=True),
+    Column("audience", Text, nullable=False),
+    Column("model", Text, nullable=False),  # vectors of different models cannot be compared
+    Column("vector", LargeBinary, nullable=False),  # 32-bit floats, of length 1
+)
+Index("ix_memory_vector_audience", memory_vector.c.audience, memory_vector.c.model, memory_vector.c.memory_id)
+
+# How often what people said was found again (agent.memory.uses); no row: never, or nothing is ever evicted.
+memory_use = Table(
+    "memory_use",
+    metadata,
+    Column("memory_id", BigInteger, ForeignKey("memory.id"), primary_key=True, autoincrement=False),
+    Column("audience", Text, nullable=False),
+    Column("uses", Integer, nullable=False),
+    Column("at", BigInteger, nullable=False),  # the newest time
+)
+Index("ix_memory_use_audience", memory_use.c.audience)
+
+entity = Table(
+    "entity",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("audience", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("key", Text, nullable=False),  # the name as it is compared
+    UniqueConstraint("audience", "key"),
+)
+
+relation = Table(
+    "relation",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("audience", Text, nullable=False),
+    Column("subject_id", BigInteger, ForeignKey("entity.id"), nullable=False),
+    Column("word", Text, nullable=False),
+    Column("object_id", BigInteger, ForeignKey("entity.id"), nullable=False),
+    Column("confidence", Float, nullable=False),
+    Column("active", Boolean, nullable=False, server_default=text("true")),  # false: something newer says otherwise
+    Column("memory_id", BigInteger, ForeignKey("memory.id"), nullable=False),  # what it was read from
+    Column("created_at", BigInteger, nullable=False),
+    UniqueConstraint("subject_id", "word", "object_id"),
+)
+Index("ix_relation_audience", relation.c.audience)
+Index("ix_relation_object", relation.c.object_id)
+Index("ix_relation_memory", relation.c.memory_id)
+
+# What a conversation has chosen, and how far its graph was read.
+memory_place = Table(
+    "memory_place",
+    metadata,
+    Column("conv", Text, primary_key=True),
+    Column("off", Boolean, nullable=False, server_default=text("false")),
+    Column("graphed_upto", BigInteger, nullable=False, server_default="0"),
+)
+
+# Read by operators and by jobs that improve recall; neither models nor people see it (SPEC §16.4).
+skill_outcomes = Table(
+    "skill_outcomes",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("outcome_type", Text, nullable=False),  # memory_miss
+    Column("conv", Text, nullable=False),
+    Column("query", Text, nullable=False),
+    Column("strategy", Text, nullable=False),  # semantic | graph | hybrid
+    Column("error", Text, nullable=False),  # or no_results
+    Column("session_id", Text),
+    Column("ts", BigInteger, nullable=False),  # UTC, whole seconds
+)
+Index("ix_skill_outcomes_type", skill_outcomes.c.outcome_type, skill_outcomes.c.ts)
+Index("ix_skill_outcomes_conv", skill_outcomes.c.conv, skill_outcomes.c.id)
+
+# That something was erased, never what. `cleaned_at` None: the file's free pages may still hold it.
+memory_erasure = Table(
+    "memory_erasure",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("person", Text),
+    Column("items", Integer, nullable=False),
+    Column("messages", Integer, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("cleaned_at", BigInteger),
+)
+
+# How people write, in counts (agent.style). Audience "": what a person has chosen for all places.
+user_model = Table(
+    "user_model",
+    metadata,
+    Column("person", Text, primary_key=True),  # `<platform>:<sender>`
+    Column("audience", Text, primary_key=True),
+    Column("counts", Text, nullable=False, server_default="[]"),  # JSON: eight counts of each of the last messages
+    Column("off", Boolean, nullable=False, server_default=text("false")),
+    Column("updated_at", BigInteger, nullable=False),
+)
+Index("ix_user_model_audience", user_model.c.audience)
+
+# Up to which message (exclusive, from the newest down) those written before there was a memory wait to be kept.
+memory_backlog = Table(
+    "memory_backlog",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("below", BigInteger, nullable=False),
+)
+
+
+# What is known of skills besides their files: which ones people trust, and which no more (SPEC §14.1).
+
+# One row for each name that was ever judged. A skill whose file has these very bytes needs no second look.
+skill_trust = Table(
+    "skill_trust",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("verdict", Text, nullable=False),  # seen (harmless at first sight) | approved | revoked
+    Column("digest", Text, nullable=False),  # of the file it holds for
+    Column("grants", Text, nullable=False),  # tools and variables it names, one a line
+    Column("decided_by", Text),  # a person; None: the gateway
+    Column("at", BigInteger, nullable=False),
+)
+
+
+# The tables of what is learnt: how often each skill helped, drafts of skills, and what people say of answers.
+
+# How often turns in which a skill was hinted went well. `scope` is "global": all conversations learn together.
+skill_arm = Table(
+    "skill_arm",
+    metadata,
+    Column("scope", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("successes", Float, nullable=False),  # decay makes fractions
+    Column("failures", Float, nullable=False),
+    Column("simulated", Float, nullable=False),  # of the successes: what it began with
+    Column("updated_at", BigInteger, nullable=False),
+)
+
+# Drafts of skills. What people said stands in the file alone, here only where it comes from.
+evolved_prompts = Table(
+    "evolved_prompts",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("signature", Text, nullable=False),
+    Column("digest", Text, nullable=False),  # SHA-256 of the SKILL.md that was drafted
+    Column("score", Float, nullable=False),  # 0..1
+    Column("score_measured", Boolean, nullable=False),  # by outcomes; else it is the drafter's guess
+    Column("scorer", Text, nullable=False),
+    Column("evidence", Integer, nullable=False),  # turns that it was drafted from
+    Column("conv", Text, nullable=False),
+    Column("person", Text),  # whose requests it quotes
+    Column("created_at", BigInteger, nullable=False),
+)
+
+# What a person said of an answer with /feedback: one row for each run and person, the newest word counts.
+feedback = Table(
+    "feedback",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("inbox_id", BigInteger, nullable=False),  # the run whose answer is meant
+    Column("person", Text, nullable=False),
+    Column("up", Boolean, nullable=False),
+    Column("text", Text, nullable=False, server_default=""),
+    Column("created_at", BigInteger, nullable=False),
+    UniqueConstraint("inbox_id", "person"),
+)
+Index("ix_feedback_conv", feedback.c.conv, feedback.c.id)

@@ -5,9 +5,9 @@ from typing import Any, cast
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from agent.core.ids import ConversationId, SessionId
-from agent.core.tasks import Task, TaskStatus
-from agent.storage.conflicts import or_ignore
-from agent.storage.goal_tables import task
+from agent.core.tools import Task, TaskStatus
+from agent.storage.statements import or_ignore
+from agent.storage.tables import task
 
 
 def add(

@@ -11,9 +11,8 @@ from typing import Protocol
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from agent.core.ids import PersonId
-from agent.storage.conflicts import or_update
-from agent.storage.memory_tables import user_model
-from agent.storage.statements import CompiledStatement
+from agent.storage.statements import CompiledStatement, or_update
+from agent.storage.tables import user_model
 from agent.style.detector import StyleDetector, unpacked
 
 _JSON = json.JSONEncoder(separators=(",", ":"))

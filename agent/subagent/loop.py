@@ -11,15 +11,15 @@ from dataclasses import replace
 import anyio
 from sqlalchemy import Connection
 
+from agent.core.cancellation import first_error
 from agent.core.errors import AgentError, ContextTooLong, Refused
-from agent.core.groups import first_error
 from agent.core.messages import Message, ToolResult, ToolUse, text_message
-from agent.core.subagents import AGENT, Finding
-from agent.providers.calling import Attempt
-from agent.providers.opening import LazyProvider
+from agent.core.tools import AGENT, Finding
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
+from agent.providers.registry import LazyProvider
 from agent.providers.replies import Reply
-from agent.subagent.reach import schema_for
+from agent.providers.routing import Attempt
+from agent.subagent.profiles import schema_for
 from agent.subagent.tool import NESTED
 from agent.subagent.wording import (
     BLOCKED,
@@ -32,23 +32,30 @@ from agent.subagent.wording import (
     failed,
     halted,
 )
-from agent.tools.batches import batches_of
-from agent.turn.accounting import total_cost
+from agent.tools.executor import batches_of
+from agent.turn.agent_loop import step_done
+from agent.turn.commit import save_records
+from agent.turn.context import drop_stale_recall
 from agent.turn.context_limits import ceiling
 from agent.turn.decision import ASK_USER, Ask, Calls, Fail, Final, decide, parts_with, with_unique_ids
-from agent.turn.dumping import dump_reply, dump_request
 from agent.turn.guards import halt_before_call
-from agent.turn.hints import cache_tier_for, routing_hint_for
-from agent.turn.hooking import context_of, fire
-from agent.turn.model_call import CallStopped, call_model
+from agent.turn.hooks import context_of, fire
+from agent.turn.model_call import CallStopped, call_model, dump_reply, dump_request
 from agent.turn.prompt import stable_prompt, volatile_prompt
-from agent.turn.refresh import drop_stale_recall
-from agent.turn.run import Run
-from agent.turn.saving import save_records
+from agent.turn.requests import cache_tier_for, routing_hint_for
+from agent.turn.run import Run, total_cost
 from agent.turn.states import States
-from agent.turn.step_accounting import step_done
-from agent.turn.tool_call import Ready, not_run, record, refused, run_call, stopped, through_approval_gate
-from agent.turn.tool_calls import searched, unrunnable
+from agent.turn.tool_calls import (
+    Ready,
+    not_run,
+    record,
+    refused,
+    run_call,
+    searched,
+    stopped,
+    through_approval_gate,
+    unrunnable,
+)
 
 NOTED_WITHIN_S = 5.0  # the record of what ran, when the sub-agent task is cut off
 CLEARED = "[old result, cleared to make room]"

@@ -3,34 +3,79 @@
 What crosses over is the task and the answer; memory, workspace, session and approvals are those of the conversation.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from math import inf
 
 import anyio
 
-from agent.core.cancel import CancelToken
+from agent.core.cancellation import CancelToken, TimeLimit, first_error
 from agent.core.errors import AgentInvalid, AgentMissing
-from agent.core.groups import first_error
-from agent.core.ids import RunId
-from agent.core.subagent_events import SubagentEnded, SubagentStarted
-from agent.core.subagents import Finding, SubagentTask
-from agent.core.time_limit import TimeLimit
+from agent.core.events import SubagentEnded, SubagentStarted
+from agent.core.ids import ConversationId, RunId
+from agent.core.tools import Finding, SubagentTask
 from agent.definitions import Definition, allows
 from agent.subagent.loop import work
-from agent.subagent.profiles import Profile, Profiles
-from agent.subagent.reach import tools_of
-from agent.subagent.registry import SubagentRegistry, Working
+from agent.subagent.profiles import Profile, Profiles, tools_of
 from agent.subagent.tool import NESTED
 from agent.subagent.wording import NO_BUDGET, STOPPED, TOO_LONG, failed, identity_of, shortened, task_of
-from agent.turn.accounting import total_cost
 from agent.turn.guards import Progress
-from agent.turn.hooking import fire_soon
+from agent.turn.hooks import fire_soon
 from agent.turn.prompt import told_time
 from agent.turn.requests import scope_of
-from agent.turn.run import Interrupts, Run
+from agent.turn.run import Interrupts, Run, Speech, total_cost
 from agent.turn.settings import MOST_TOOL_ITERATIONS
-from agent.turn.speech import Speech
 from agent.turn.states import States, announce
+
+# Which sub-agents work now, in all conversations of the process: for people to see. Nothing here is stored.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Working:
+    """One of them. `agent` is its definition ("": none), `step` the one it is at, of `steps`."""
+
+    conversation: ConversationId
+    request: str
+    agent: str
+    task: str
+    since: datetime
+    step: int
+    steps: int
+
+
+class SubagentRegistry:
+    """Those of one process."""
+
+    def __init__(self) -> None:
+        self._working: dict[str, tuple[Working, Run]] = {}
+
+    @contextmanager
+    def joined(self, one: Working, run: Run) -> Iterator[None]:
+        """It works for as long as this is open."""
+        self._working[one.request] = (one, run)
+        try:
+            yield
+        finally:
+            self._working.pop(one.request, None)
+
+    def working(self, conversation: ConversationId | None) -> tuple[Working, ...]:
+        """Those of one conversation, or (None) of all."""
+        return tuple(
+            Working(
+                conversation=one.conversation,
+                request=one.request,
+                agent=one.agent,
+                task=one.task,
+                since=one.since,
+                step=min(run.progress.steps + 1, one.steps),
+                steps=one.steps,
+            )
+            for one, run in self._working.values()
+            if conversation is None or one.conversation == conversation
+        )
+
 
 MOST_AT_ONCE = 3  # in one conversation; the others wait
 GRACE_S = 0.5  # from a stop to the hard cancel
@@ -54,7 +99,7 @@ class SubagentRunner:
 
 @dataclass(frozen=True, slots=True)
 class SubagentRun:
-    """Keeps the promise of `agent.core.subagents.Subagents` for one run."""
+    """Keeps the promise of `agent.core.tools.Subagents` for one run."""
 
     parent: Run
     states: States

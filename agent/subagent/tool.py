@@ -6,9 +6,8 @@ from typing import Any
 from pydantic import Field
 
 from agent.core.errors import ToolError
-from agent.core.subagents import AGENT, SubagentTask
-from agent.core.tools import ToolContext, ToolSpec
-from agent.tools.schemas import Arguments, parsed, schema_from
+from agent.core.tools import AGENT, SubagentTask, ToolContext, ToolSpec
+from agent.tools.arguments import Arguments, parsed, schema_from
 
 NESTED = "a sub-agent cannot begin another one; do the task yourself"
 LONGEST_TASK = 16_000  # characters

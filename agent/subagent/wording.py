@@ -1,7 +1,7 @@
 """What sub-agents are told, and what is told of them. Pure."""
 
-from agent.core.framing import framed, harmless
-from agent.core.subagents import Finding, SubagentTask
+from agent.core.tools import Finding, SubagentTask
+from agent.core.untrusted_text import framed, harmless
 from agent.subagent.profiles import Profile
 from agent.turn.guards import Halt
 

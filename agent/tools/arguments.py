@@ -7,15 +7,79 @@ A `pattern` comes from a stranger, an MCP server. One that is not decided in tim
 dialect is no mistake: the server checks the value itself, and a call is not refused for the form of its schema.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio.to_thread
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agent.tools.patterns import Unfit, compiled
+from agent.core.errors import ToolError
+
+# Regular expressions of strangers: a model's for `grep`, an MCP server's in the schema of a tool. Pure.
+
+if TYPE_CHECKING:
+    import regex
+
+LONGEST = 1_000  # characters
+HEAVIEST = 20_000  # pieces that it grows to: some 50 ms and 10 MB
+
+# Sets of characters, comments and escapes hold brackets that open nothing.
+_PIECE = re.compile(
+    r"(?P<comment>\(\?#[^)]*\)?)|(?P<opens>\()|(?P<closes>\))|(?P<set>\[\^?\]?(?:[^\]\\]|\\.)*\]?)"
+    r"|\{(?P<least>\d*)(?P<more>,\d*)?\}|(?P<plus>\+)|(?P<other>\\?.)",
+    re.DOTALL,
+)
+# Free spacing and nested sets are read by other rules than these.
+_OTHER_RULES = re.compile(r"\(\?[A-Za-z0-9]*(?:x|V1)")
+
+
+class Unfit(ValueError):
+    """The pattern cannot be used; the text says why."""
+
+
+def compiled(pattern: str, *, ignore_case: bool = False) -> "regex.Pattern[str]":
+    """The expression, to be run with a timeout; loads the library the first time. Raises Unfit."""
+    if len(pattern) > LONGEST:
+        raise Unfit(f"it has more than {LONGEST} characters")
+    if _OTHER_RULES.search(pattern):
+        raise Unfit("the flags x and V1 are not supported")
+    if weight(pattern) > HEAVIEST:
+        raise Unfit("its repeats are too large; count less, or nest them less")
+    import regex  # only here: most processes never need it, and it takes more than a megabyte
+
+    try:
+        return regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
+    except (regex.error, RecursionError, OverflowError) as error:
+        raise Unfit(str(error)) from error
+
+
+def weight(pattern: str) -> int:
+    """Roughly how many pieces it grows to: a repeat writes its piece out as often as it must occur, and once more where
+    it may go on. Each costs twice, since the library looks through nested ones again."""
+    levels, last = [0], 0  # what each open group weighs so far, without its last piece
+    for piece in _PIECE.finditer(pattern):
+        match piece.lastgroup:
+            case "comment":
+                continue
+            case "opens":
+                levels[-1] += last
+                levels.append(0)
+                last = 1
+            case "closes" if len(levels) > 1:
+                last += levels.pop()
+            case "plus":
+                last *= 4
+            case "least" | "more":
+                last *= 2 * max(1, int(piece["least"] or 0) + (piece["more"] is not None))
+            case _:
+                levels[-1] += last
+                last = 1
+    return sum(levels) + last
+
 
 MOST_MISTAKES = 8
 PATTERNS_S = 0.05  # for all patterns of a call
@@ -194,3 +258,54 @@ def _kind_of(value: Any) -> str:
 
 def _join(at: str, name: str) -> str:
     return f"{at}.{name}" if at else name
+
+
+# Tool arguments as pydantic models: the JSON schema a provider gets of one, and the model's own parsing of a call.
+
+A = TypeVar("A", bound="Arguments")
+
+_NOISE = ("title", "default")  # a default is for the tool; models take it for an example to be given
+
+
+class Arguments(BaseModel):
+    """Base of a tool's arguments: unknown ones are refused. Describe each field, the model reads it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def schema_from(model: type[Arguments]) -> Mapping[str, Any]:
+    """The JSON schema of these arguments: without titles, its definitions written in place, optional ones not null."""
+    raw = model.model_json_schema()
+    schema: Mapping[str, Any] = _plain(raw, raw.get("$defs", {}))
+    return {key: value for key, value in schema.items() if key not in ("$defs", "description")}
+
+
+def parsed(model: type[A], arguments: Mapping[str, Any]) -> A:
+    """The arguments of a call, which its schema has taken. Raises ToolError for what only the model can tell."""
+    try:
+        return model.model_validate(dict(arguments))
+    except ValidationError as error:
+        found = (f"{'.'.join(map(str, one['loc'])) or 'the arguments'}: {one['msg']}" for one in error.errors())
+        raise ToolError("; ".join(found)) from error
+
+
+def _plain(value: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [_plain(item, definitions) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if isinstance(reference := value.get("$ref"), str):
+        rest = {key: inner for key, inner in value.items() if key != "$ref"}
+        return _plain({**definitions[reference.rpartition("/")[2]], **rest}, definitions)
+    options = value.get("anyOf")
+    if isinstance(options, list) and {"type": "null"} in options:
+        kept = [option for option in options if option != {"type": "null"}]
+        rest = {key: inner for key, inner in value.items() if key != "anyOf"}
+        return _plain({**rest, **(kept[0] if len(kept) == 1 else {"anyOf": kept})}, definitions)
+    return {
+        key: {name: _plain(inner, definitions) for name, inner in item.items()}
+        if key == "properties"
+        else _plain(item, definitions)
+        for key, item in value.items()
+        if key not in _NOISE
+    }

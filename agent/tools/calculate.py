@@ -4,12 +4,15 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, cast
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
+from agent.core.clock import Clock
 from agent.core.errors import ToolError
-from agent.core.long_texts import worked_on
 from agent.core.tools import ToolContext, ToolSpec
+from agent.core.untrusted_text import worked_on
 
 LONGEST = 500  # characters
 SHORT = 100  # with so few, operations that are bounded each take some milliseconds at most; others go to a thread
@@ -215,3 +218,48 @@ def _written(value: Number) -> str:
         digits = f"{abs(exact.numerator) * 10**places // exact.denominator:0{places + 1}d}"
         return f"{'-' if exact < 0 else ''}{digits[:-places]}.{digits[-places:]}"
     return f"≈ {float(exact):.15g} (exactly {exact})" if len(str(exact)) <= 60 else f"≈ {float(exact):.15g}"
+
+
+# A tool that tells the date and time in any time zone.
+
+
+class CurrentTime:
+    """`current_time(zone?)`: now, in an IANA zone; without one where the asker lives, as far as is known."""
+
+    spec = ToolSpec(
+        name="current_time",
+        description="Tells the current date and time, with weekday and offset from UTC.",
+        schema={
+            "type": "object",
+            "properties": {
+                "zone": {
+                    "type": "string",
+                    "description": 'IANA name such as "Europe/Berlin". Left out: that of the person, else UTC.',
+                    "maxLength": 64,
+                }
+            },
+            "additionalProperties": False,
+        },
+        retryable=True,
+        core=True,
+        category="info",
+        risk="safe",
+    )
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        name = arguments.get("zone") or context.asker.zone or "UTC"
+        now = self._clock.now().astimezone(_zone(name))
+        shown = name if now.tzname() == name else f"{name}, {now.tzname()}"
+        return f"{now:%A}, {now.isoformat(timespec='seconds')} ({shown})"
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        near = get_close_matches(name, available_timezones(), n=3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else '; use an IANA name such as "Europe/Berlin"'
+        raise ToolError(f"there is no time zone {name!r}{hint}") from error

@@ -4,27 +4,26 @@ One executor serves all agents of a process (Z-03). It holds no state of any con
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_fixed
 
-from agent.core.cancel import CancelToken
+from agent.core.cancellation import CancelToken, TimeLimit
 from agent.core.clock import Clock
 from agent.core.errors import OutOfScope, ToolError
 from agent.core.ids import ConversationId
-from agent.core.long_texts import worked_on
 from agent.core.messages import ToolUse
 from agent.core.outbox import Answer, Question
-from agent.core.time_limit import TimeLimit
 from agent.core.tools import Appraisal, Category, Tool, ToolContext
-from agent.core.whole_text import whole
+from agent.core.untrusted_text import whole, worked_on
 from agent.storage.audit_rows import Verdict
 from agent.tools.arguments import checked, mistakes_in
-from agent.tools.overflow import Outputs
+from agent.tools.output_files import Outputs
 from agent.tools.toolbox import Toolbox
 
 _RETRY_WAIT_S = 0.2
@@ -208,3 +207,22 @@ def _in_their_time(elicit: Elicit | None, limit: TimeLimit) -> Elicit | None:
             return await elicit(question)
 
     return ask
+
+
+# Which calls of one reply may run side by side: consecutive concurrency-safe ones (SPEC §12.2). Pure.
+
+C = TypeVar("C")
+
+
+def batches_of(calls: Sequence[C], is_safe: Callable[[C], bool], most: int) -> list[tuple[C, ...]]:
+    """The calls in order, grouped: s, s, U, s → (s, s), (U), (s). A group holds `most` calls at most."""
+    groups: list[list[C]] = []
+    open_group = False
+    for call in calls:
+        safe = is_safe(call)
+        if safe and open_group and len(groups[-1]) < most:
+            groups[-1].append(call)
+        else:
+            groups.append([call])
+        open_group = safe
+    return [tuple(group) for group in groups]

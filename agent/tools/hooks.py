@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
-from agent.core.whole_text import whole
+from agent.core.untrusted_text import whole
 from agent.tools.settings import HookPoint, HookSettings
 
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")  # of our own environment

@@ -11,9 +11,8 @@ from pydantic import Field
 from agent.core.errors import OutOfScope, ToolError
 from agent.core.ids import ConversationId
 from agent.core.tools import Appraisal, ToolContext, ToolSpec
-from agent.tools.files.paths import shown
-from agent.tools.files.place import PATH, appraised, meant, tree_of
-from agent.tools.schemas import Arguments, parsed, schema_from
+from agent.tools.arguments import Arguments, parsed, schema_from
+from agent.tools.files.paths import PATH, appraised, meant, shown, tree_of
 
 LARGEST = 20 * 1024 * 1024  # bytes of a file
 LONGEST = 16_000  # characters of a message

@@ -1,10 +1,13 @@
 """What an operator may set about tools; light, because the configuration embeds it (SPEC §20.4)."""
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, ClassVar, Literal
 
-from agent.core.section_config import SECTION_CONFIG
-from agent.tools.shell.denied import denied
+from pydantic import SecretStr
+
+from agent.core.settings_section import SECTION_CONFIG
+from agent.tools.shell.policy import denied
 
 HookPoint = Literal[
     "session_start",  # the first turn of a session has begun
@@ -93,3 +96,111 @@ class ApprovalSettings:
             mistakes.append("requester is false and there are no approvers: nobody could approve anything")
         if mistakes:
             raise ValueError("; ".join(mistakes))
+
+
+# What an operator may set about the tools that reach for files, programs and the web (`[tools.files]` and its like).
+
+SearchProvider = Literal["", "searxng", "brave", "tavily"]
+
+
+def _refuse(mistakes: list[str]) -> None:
+    if mistakes:
+        raise ValueError("; ".join(mistakes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSettings:
+    """`[tools.files]`: how much one conversation's workspace may hold, in mebibytes and files."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
+
+    workspace_mb: int = 512
+    workspace_files: int = 20_000
+
+    def __post_init__(self) -> None:
+        known = (("workspace_mb", self.workspace_mb), ("workspace_files", self.workspace_files))
+        _refuse([f"{key} is {value}; it must be 1 or more" for key, value in known if value < 1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellSettings:
+    """`[tools.shell]`: where commands run, and what one may take of the machine.
+
+    `mode`: "sandbox" runs them in bubblewrap, and there are none where it does not work; "open" runs them as the
+    gateway's own user, with the limits and nothing else; "off". `network` opens it to sandboxed commands. `read_only`
+    are further folders they see. Memory is of one process, in mebibytes; output in bytes; time in seconds. Of all
+    conversations together `at_once` commands run, others wait for up to a minute. `timeout_s`
+    ends a command a little before `[timeouts] tool_exec` (600) would end the whole call, and what it wrote with it.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
+
+    mode: Literal["sandbox", "open", "off"] = "sandbox"
+    network: bool = False
+    read_only: tuple[str, ...] = ()
+    timeout_s: float = 590.0
+    cpu_s: int = 120
+    memory_mb: int = 1024
+    processes: int = 64
+    at_once: int = 32
+    file_mb: int = 256
+    output_kb: int = 1024
+    grace_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        mistakes = [
+            f"{key} is {value}; it must be more than 0"
+            for key, value in (("timeout_s", self.timeout_s), ("grace_s", self.grace_s))
+            if not (isfinite(value) and value > 0)
+        ]
+        mistakes += [
+            f"{key} is {value}; it must be {least} or more"
+            for key, value, least in (
+                ("cpu_s", self.cpu_s, 1),
+                ("memory_mb", self.memory_mb, 64),
+                ("processes", self.processes, 8),
+                ("at_once", self.at_once, 1),
+                ("file_mb", self.file_mb, 1),
+                ("output_kb", self.output_kb, 16),
+            )
+            if value < least
+        ]
+        mistakes += [f"read_only: {path!r} must begin with /" for path in self.read_only if not path.startswith("/")]
+        _refuse(mistakes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSettings:
+    """`[tools.web]`: what may be fetched, and who is asked for searches.
+
+    `internal` are the only addresses within the operator's own network that may be fetched ("host" or "host:port");
+    `blocked` are hosts that may not, with all below them; with `only`, nothing else may.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
+
+    internal: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    timeout_s: float = 20.0
+    max_mb: float = 5.0
+    search: SearchProvider = ""
+    search_url: str = ""
+    search_key: SecretStr | None = None
+    search_results: int = 8
+
+    def __post_init__(self) -> None:
+        mistakes = [
+            f"{key} is {value}; it must be more than 0"
+            for key, value in (("timeout_s", self.timeout_s), ("max_mb", self.max_mb))
+            if not (isfinite(value) and value > 0)
+        ]
+        if not 1 <= self.search_results <= 20:
+            mistakes.append(f"search_results is {self.search_results}; it must be 1 to 20")
+        if self.search == "searxng" and not self.search_url:
+            mistakes.append('search is "searxng"; it needs search_url, such as "http://127.0.0.1:8888"')
+        if self.search in ("brave", "tavily") and not (self.search_key and self.search_key.get_secret_value()):
+            mistakes.append(f'search is "{self.search}"; it needs search_key, such as "env:SEARCH_KEY"')
+        if self.search_url and not self.search_url.startswith(("http://", "https://")):
+            mistakes.append("search_url must begin with http:// or https://")
+        _refuse(mistakes)

@@ -14,19 +14,27 @@ from sqlalchemy import Connection
 from agent.core.clock import Clock
 from agent.core.errors import ToolError
 from agent.core.ids import ConversationId, SessionId
-from agent.core.tasks import LONGEST_DESCRIPTION, LONGEST_OUTPUT, MOST_TASKS, Task, Tasks, TaskStatus
-from agent.core.tools import ToolContext, ToolSpec
+from agent.core.tools import (
+    LONGEST_DESCRIPTION,
+    LONGEST_OUTPUT,
+    MOST_TASKS,
+    Task,
+    Tasks,
+    TaskStatus,
+    ToolContext,
+    ToolSpec,
+)
 from agent.storage import task_rows
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
-from agent.tools.schemas import Arguments, parsed, schema_from
+from agent.tools.arguments import Arguments, parsed, schema_from
 
 NO_SESSION = "there is no session whose tasks could be kept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTasks:
-    """Keeps the promise of `agent.core.tasks.Tasks` for one session."""
+    """Keeps the promise of `agent.core.tools.Tasks` for one session."""
 
     database: Database
     clock: Clock

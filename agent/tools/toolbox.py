@@ -1,12 +1,21 @@
 """The tools of the gateway by name, those that others lend it, and the frozen list that a model sees (SPEC §6.5)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 import anyio
 
+from agent.core.clock import Clock
 from agent.core.tools import Tool, ToolSpec
 from agent.providers.provider import ToolSchema
+from agent.tools.files.edit import Edit, Read, Write
+from agent.tools.files.search import Glob, Grep, List, SetWorkingDirectory
+from agent.tools.sending import SendFile, Sending, SendMessage
+from agent.tools.settings import FileSettings, ShellSettings, WebSettings
+from agent.tools.shell.shell import Room, Shell
+from agent.tools.web.fetching import Fetcher
+from agent.tools.web.tools import WebFetch, WebScrape, WebSearch
 
 KEPT_SCHEMAS = 256  # sets of visible tools; most conversations share one
 
@@ -111,3 +120,48 @@ class Toolbox:
         known = sorted(among)
         near = get_close_matches(name, known, n=1)
         return f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
+
+
+# The tools that reach for files, programs, the web and other chats, built of what they need of the gateway.
+
+# What there may be; `shell` and `web_search` only where the operator's machine and settings have them.
+WORKING = frozenset(
+    {"read", "write", "edit", "list", "glob", "grep", "set_working_directory", "shell", "web_fetch", "web_scrape",
+     "web_search", "send_file", "send_message"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What they need. A turn brings its own settings, these are for calls outside of one; no `room`: no shell."""
+
+    clock: Clock
+    files: Callable[[], FileSettings]
+    commands: Callable[[], ShellSettings]
+    web: Callable[[], WebSettings]
+    sending: Sending
+    room: Room | None = None
+    proxy: str | None = None
+
+
+def working_tools(reach: Reach) -> tuple[Tool, ...]:
+    """All that can be had here."""
+    fetcher = Fetcher(reach.proxy)
+    tools: list[Tool] = [
+        Read(),
+        Write(reach.files),
+        Edit(reach.files),
+        List(),
+        Glob(),
+        Grep(),
+        SetWorkingDirectory(),
+        WebFetch(fetcher, reach.web),
+        WebScrape(fetcher, reach.web),
+        SendFile(reach.sending),
+        SendMessage(reach.sending),
+    ]
+    if reach.room is not None:
+        tools.append(Shell(reach.room, reach.clock, reach.commands, reach.files))
+    if reach.web().search:
+        tools.append(WebSearch(reach.web, reach.proxy))
+    return tuple(tools)

@@ -4,32 +4,231 @@ Never raises for a model's or a tool's sake: every end is an `Executed`. Fenced 
 """
 
 import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
-from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderBusy, ProviderRefused, RequestFiltered
-from agent.core.events import ExecuteStarted
-from agent.core.framing import unframed
-from agent.core.messages import Message, TextPart, ToolUse
-from agent.ledger.spending import OverBudget, Unpriced, amount
-from agent.ledger.spending_caps import CapReached
-from agent.providers.calling import ModelTooSlow
+from agent.compaction.state import ContextUsage
+from agent.core.errors import (
+    AgentError,
+    ContextTooLong,
+    NoProviders,
+    ProviderBusy,
+    ProviderRefused,
+    RequestFiltered,
+    RequestInvalid,
+)
+from agent.core.events import ExecuteStarted, OutputSlotEscalated, StepCompleted
+from agent.core.failpoints import failpoint
+from agent.core.messages import FilePart, Message, TextPart, ToolUse
+from agent.core.untrusted_text import unframed
+from agent.ledger.spending import CapReached, OverBudget, Unpriced, amount
+from agent.providers.provider import Provider
+from agent.providers.registry import LazyProvider, answered_by, may_be_too_long
 from agent.providers.replies import Reply, ReplyTooLarge
-from agent.turn.approving import LeftForLater
+from agent.providers.routing import Answered, Attempt, ModelTooSlow
+from agent.turn.approvals import LeftForLater
+from agent.turn.context import heal, renewed
+from agent.turn.context_budget import load_of, make_room, make_room_after_refusal, sync_window
 from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
-from agent.turn.dumping import dump_reply
 from agent.turn.goals import sentence_of
 from agent.turn.guards import halt_before_call
-from agent.turn.hooking import context_of, fire
-from agent.turn.model_call import CallStopped
-from agent.turn.model_request import ask
-from agent.turn.requests import DoesNotFit, schema_of
-from agent.turn.run import Executed, Notice, Prepared, Run
-from agent.turn.speech import BETWEEN
-from agent.turn.states import States
-from agent.turn.step_accounting import step_done
+from agent.turn.hooks import context_of, fire
+from agent.turn.model_call import CallStopped, call_model, dump_reply, dump_request, note_cache
+from agent.turn.requests import DoesNotFit, build_request, fixed_of, need_of, schema_of
+from agent.turn.run import BETWEEN, Executed, Notice, Prepared, Run, Step
+from agent.turn.states import States, announce
 from agent.turn.tool_calls import finish_calls, open_calls, run_calls
 
+# Asks the model once in an iteration, and again where that heals what came back (steps 14 to 17 of SPEC §2.4).
+
+CONTEXT_RETRIES = 2  # in one run; one in each iteration (SPEC §21.9)
+KEEP_SHORT = (
+    "<reminder>\nYour last answer was cut in the middle of a tool call, so nothing was run. Write less at a time, "
+    "or split the work into several smaller calls.\n</reminder>"
+)
+
 log = logging.getLogger("tieline.turn")
+
+
+async def ask(prepared: Prepared, run: Run, states: States, context: str = "") -> Reply:
+    """Steps 11 to 17: the model's reply. `context` stands in its requests alone.
+
+    Raises CallStopped, DoesNotFit, or the AgentError that ended the call.
+    """
+
+    async def call() -> Answered:
+        return await _call(prepared, run, states, hint=context)
+
+    prepared = await renewed(prepared, run, states)
+    sync_window(run, states)
+    await make_room(_load(prepared, run, states), run, states)
+    context = "\n".join(filter(None, (context, await _before_the_prompt(prepared, run, states, context))))
+    answered = await _answered(call, prepared, run, states)
+    answered = await _escalated(answered, prepared, run, states, context)
+    if _cut_in_a_call(answered.reply) and not run.told_to_keep_short:
+        run.told_to_keep_short = True
+        run.speech.retract()
+        answered = await _call(prepared, run, states, hint="\n".join(filter(None, (context, KEEP_SHORT))))
+    return answered.reply
+
+
+async def _before_the_prompt(prepared: Prepared, run: Run, states: States, context: str) -> str:
+    """What hooks have to say of the request as it is assembled (W-40): once for an iteration, not for each repeat."""
+    if not states.runtime.hooks.wants("pre_prompt"):
+        return ""
+    provider, told = states.provider.slot.current(), {}
+    with suppress(DoesNotFit):  # what does not fit is made shorter below, and is told nothing of
+        built = build_request(run, states, provider, prepared.memory, hint=context)
+        told = {
+            "model": provider.model,
+            "messages": str(len(built.request.messages)),
+            "tokens": str(states.metrics.estimator.scaled(built.raw_tokens)),
+            "routing": built.request.routing_hint,
+        }
+    return context_of(await fire("pre_prompt", run, states, told))
+
+
+async def _answered(call: Callable[[], Awaitable[Answered]], prepared: Prepared, run: Run, states: States) -> Answered:
+    """The answer to a request of a length and with a history that the provider takes; `call` makes the request anew."""
+    again, fitted, shortened = call, False, False
+    while True:
+        try:
+            return await again()
+        except DoesNotFit as poison_message:  # another provider answers now, with a smaller window
+            if fitted:
+                raise
+            fitted, again = True, call
+            await make_room(_load(prepared, run, states, poison_message.provider), run, states)
+        except AgentError as error:
+            if await _made_shorter(error, prepared, run, states, repeated=shortened):
+                shortened = True
+                log.warning("%s; trying again with less of the conversation", error, extra={"run": run.id})
+                run.speech.retract()
+                again = call
+            elif isinstance(error, RequestInvalid) and again is call:
+                again = partial(heal, error, call, run, states)
+            else:
+                raise
+
+
+async def _made_shorter(error: AgentError, prepared: Prepared, run: Run, states: States, *, repeated: bool) -> bool:
+    """Whether the length of the request was at fault, as far as can be told, and less of the conversation is left.
+
+    `repeated`: it was made shorter before in this iteration; then only a window found to be smaller still is a reason.
+    """
+    provider = states.provider.slot.current()
+    if run.context_retries >= CONTEXT_RETRIES or not (isinstance(error, ContextTooLong) or may_be_too_long(error)):
+        return False
+    window, tokens, too_long = provider.context_window, states.metrics.context_tokens, isinstance(error, ContextTooLong)
+    if isinstance(provider, LazyProvider) and not _holds_files(run):
+        with run.interrupts.scope():
+            too_long = await provider.finds_too_long(error, tokens)
+        if run.token.fired:
+            raise CallStopped
+    smaller = provider.context_window < window
+    if not too_long or (repeated and not smaller):
+        return False
+    load = _load(prepared, run, states)
+    below = answered_by(provider) if smaller else None
+    if not await make_room_after_refusal(load, run, states, below=below):
+        return False
+    run.context_retries += 1
+    return True
+
+
+def _holds_files(run: Run) -> bool:
+    """Their tokens are guessed: what fails with them shows nothing of the window."""
+    return any(isinstance(part, FilePart) for message in run.messages for part in message.parts)
+
+
+def _load(prepared: Prepared, run: Run, states: States, provider: Provider | None = None) -> ContextUsage:
+    provider = provider or states.provider.slot.current()
+    fixed = fixed_of(run, states, provider, prepared.memory)
+    return load_of(fixed, provider, states, run.settings, first=not run.progress.model_calls)
+
+
+async def _escalated(answered: Answered, prepared: Prepared, run: Run, states: States, context: str) -> Answered:
+    """The whole answer in place of one that was cut at a length of ours (SPEC §6.8).
+
+    It is not shown while it grows: the cut text stays until the whole one is there, and for good if it does not come.
+    """
+    provider = answered.provider
+    ceiling = provider.output_ceiling
+    if answered.reply.stop_reason != "max_tokens" or ceiling is None or answered.request.max_tokens is not None:
+        return answered
+    announce(
+        states,
+        OutputSlotEscalated(
+            conversation=states.session.conversation,
+            run=run.id,
+            provider=provider.name,
+            model=provider.model,
+            max_tokens=ceiling,
+        ),
+    )
+    try:
+        whole = await _call(prepared, run, states, hint=context, max_tokens=ceiling, previewed=False)
+    except AgentError as error:
+        log.warning("the answer stays cut: %s", error, extra={"run": run.id})
+        return answered
+    run.speech.retract()
+    run.speech.delta(whole.reply.text)
+    return whole
+
+
+async def _call(
+    prepared: Prepared,
+    run: Run,
+    states: States,
+    *,
+    hint: str = "",
+    max_tokens: int | None = None,
+    previewed: bool = True,
+) -> Answered:
+    def attempt(provider: Provider) -> Attempt:
+        built = build_request(run, states, provider, prepared.memory, hint=hint, max_tokens=max_tokens)
+        dump_request(built.request, states)
+        run.prefix = built.prefix
+        failpoint("model.before")
+        return Attempt(built.request, built.raw_tokens)
+
+    answered = await call_model(attempt, run, states, previewed=previewed, need=need_of(run, states))
+    note_cache(answered, run, states)
+    return answered
+
+
+def _cut_in_a_call(reply: Reply) -> bool:
+    calls = reply.calls
+    return reply.stop_reason == "max_tokens" and bool(calls) and calls[-1].id in reply.malformed
+
+
+# The end of a step: one reply of the model and what it led to (R-35). Stores nothing itself.
+
+
+def step_done(run: Run, states: States, calls: Sequence[ToolUse] = (), failures: int = 0) -> None:
+    """Note the step, count it, take it off the budget, go on where it has moved to, and say so.
+
+    A turn keeps its folder to the end, and the next one begins where it was told to (Z-113); a sub-agent has no next
+    one and goes on there at once.
+    """
+    if run.parent is None:
+        cwd = states.lifecycle.cwd or run.execution.cwd
+    else:
+        cwd = run.moved or run.execution.cwd
+        run.execution = replace(run.execution, cwd=cwd)
+    names = tuple(use.name for use in calls)
+    run.steps.append(Step(index=run.progress.steps, tool_calls=names, failures=failures, cwd=cwd))
+    run.progress.steps += 1
+    states.runtime.bus.publish(
+        StepCompleted(
+            conversation=states.session.conversation,
+            run=run.id,
+            step_index=run.progress.steps,
+            remaining_steps=max(0, run.settings.agent.step_budget - run.progress.steps),
+        )
+    )
 
 
 async def execute(prepared: Prepared, run: Run, states: States) -> Executed:

@@ -1,30 +1,77 @@
 """CONTEXT: the history a model may see, the notes, and how large all that is (SPEC §2.3, §7.4). Bounded in time."""
 
 import logging
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
 
 import anyio
 from sqlalchemy import Connection
 
-from agent.core.context_events import MemoryRead
-from agent.core.events import ContextBuilt
-from agent.core.provider_events import ContextDegraded
+from agent.compaction.window import Drain
+from agent.core.errors import AgentError, RequestInvalid
+from agent.core.events import ContextBuilt, ContextDegraded, MemoryRead
+from agent.core.messages import Message
 from agent.goals import store as goals
-from agent.sessions import store
+from agent.memory import notes
+from agent.providers.routing import Answered
+from agent.sessions import runs, store
 from agent.storage import audit_rows
 from agent.storage.timestamps import to_timestamp
-from agent.tools.deferring import loaded_in
-from agent.tools.plan_mode import ENTER, EXIT
+from agent.tools.deferred_tools import loaded_in
+from agent.tools.session_tools import ENTER, EXIT
 from agent.turn.context_budget import load_window, options_of, sync_window
 from agent.turn.environment import environment_of, look
-from agent.turn.flushing import may_look_back
-from agent.turn.notes import read_notes, says_terminated
-from agent.turn.recalling import open_memory, recall
+from agent.turn.memory import open_memory, recall
+from agent.turn.memory_flush import may_look_back
+from agent.turn.model_call import CallStopped
 from agent.turn.requests import raw_of
 from agent.turn.run import Executed, Notice, Prepared, Run
 from agent.turn.skills import choose_skills, find_meanings
-from agent.turn.states import States, announce
+from agent.turn.states import MemoryState, States, announce
 
-log = logging.getLogger("tieline.turn")
+# MEMORY.md as a turn meets it: read anew when the file has changed, whoever changed it (B-16, B-22).
+
+CUT = "\n[The notes go on; only their beginning is shown.]"
+_TERMINATED = re.compile(r"\s*AGENT_STATUS:\s*terminated\s*$", re.MULTILINE)
+
+log = logging.getLogger("tieline.notes")
+
+
+async def read_notes(state: MemoryState, most: int, at: datetime) -> str:
+    """The notes as they stand now, at most `most` characters; "" when there are none or they cannot be read."""
+    try:
+        status = state.path.stat()
+    except OSError:
+        state.signature, state.text = None, ""
+        return ""
+    signature = (status.st_mtime_ns, status.st_size)
+    if signature != state.signature:
+        try:
+            # Left alone when the turn's deadline passes: a disk that does not answer would outlast it (Z-23).
+            read = await anyio.to_thread.run_sync(notes.read, state.path, most + 1, abandon_on_cancel=True)
+        except OSError as error:
+            log.warning("notes not read, the turn goes on without them: %s", error)
+            return state.text
+        state.text = read[:most] + CUT if len(read) > most else read
+        state.signature = signature
+        await _keep_version(state, read, at)
+    return state.text
+
+
+def says_terminated(text: str) -> bool:
+    """Whether the first line closes the agent's service here (SPEC §17.1)."""
+    first = text.lstrip().partition("\n")[0]
+    return _TERMINATED.fullmatch(first) is not None
+
+
+async def _keep_version(state: MemoryState, text: str, at: datetime) -> None:
+    """What a person wrote is kept too, so that a slip of theirs can be taken back."""
+    try:
+        await anyio.to_thread.run_sync(lambda: notes.keep_version(state.path, text, at=at))
+    except OSError as error:
+        log.warning("a version of the notes is not kept: %s", error)
 
 
 async def prepare(run: Run, states: States) -> Prepared:
@@ -128,3 +175,95 @@ def _idle_minutes(states: States) -> float:
     own, window = states.message.compaction.own, states.message.window
     at = window[own - 1].stored.created_at if own else None
     return (states.runtime.clock.now() - at).total_seconds() / 60 if at is not None else 0.0
+
+
+# What was forgotten elsewhere in the middle of a run leaves its next request (docs/memory.md).
+
+
+async def renewed(prepared: Prepared, run: Run, states: States) -> Prepared:
+    """The window and the notes as the store has them now, where words of this conversation were rewritten."""
+    drop_stale_recall(run, states)
+    count = states.runtime.memory.forgotten.words(states.session.conversation)
+    if count == states.memory.forgotten:
+        return prepared
+    states.memory.forgotten = count
+    states.provider.cache.forget()
+    states.memory.signature = None
+    notes = await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
+    if states.message.loaded:
+        await read_anew(run, states)
+    return replace(prepared, memory=notes)
+
+
+def drop_stale_recall(run: Run, states: States) -> None:
+    """An answer can do without what it was reminded of, of which something may be forgotten by now."""
+    if run.memory is not None and states.runtime.memory.forgotten.facts(run.memory.visible) != run.recalled_after:
+        run.recall = ""
+
+
+async def read_anew(run: Run, states: States) -> None:
+    """The window as the store has it, and what of the run is not stored yet."""
+    states.message.forget()
+    await load_history(run, states)
+    sync_window(run, states)
+
+
+# When the provider finds the request itself wrong (400), the history is the suspect: it is read anew, then left out.
+
+MOST_CALLS = 3  # read anew and without what was recalled; without what no model has accepted yet; without any history
+
+
+def suspects(history: Sequence[Message], unproven_from: int | None) -> tuple[int, ...]:
+    """From which position on to do without the history, the lesser loss first. Pure.
+
+    First what came since the last run that went well, then everything.
+    """
+    if unproven_from is None:
+        return (0,)
+    since = next((at for at, message in enumerate(history) if (message.id or 0) >= unproven_from), 0)
+    return (since, 0) if since else (0,)
+
+
+async def heal(error: RequestInvalid, call: Callable[[], Awaitable[Answered]], run: Run, states: States) -> Answered:
+    """The reply to a request that can be accepted. Raises the refusal where the history is not to blame.
+
+    `call` makes the request anew from the states as they are then.
+    """
+    state = states.message.compaction
+    if run.healed or not (state.own or run.recall):
+        raise error
+    run.healed = True
+    run.recall = ""  # what was recalled may be the culprit as well, and the answer can do without it
+    log.warning("%s; the history is read anew, nothing is recalled", error, extra={"run": run.id})
+    await _read_anew(run, states)
+    try:
+        return await call()
+    except RequestInvalid as again:
+        error = again
+    session = run.session
+    unproven = await states.runtime.database.read(lambda conn: runs.unproven_from(conn, session))
+    for start in suspects([entry.stored for entry in state.window[: state.own]], unproven):
+        run.speech.retract()
+        count = state.own - start
+        state.change(Drain(start=start, end=state.own, summary=None))
+        try:
+            answered = await call()
+        except RequestInvalid as again:
+            error = again
+            await _read_anew(run, states)  # it was not to blame: it stays
+            continue
+        except (AgentError, CallStopped):
+            await read_anew(run, states)  # nothing is known against it
+            raise
+        if answered.provider.name != states.provider.slot.current().name:
+            await read_anew(run, states)  # a stand-in may have taken it as well
+            return answered
+        run.quarantined = count
+        log.warning("%d messages of the history are set aside", count, extra={"run": run.id})
+        return answered
+    raise error
+
+
+async def _read_anew(run: Run, states: States) -> None:
+    run.speech.retract()
+    await read_anew(run, states)

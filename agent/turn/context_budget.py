@@ -4,17 +4,16 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection
 
-from agent.compaction import integrity, writing
-from agent.compaction.state import ContextUsage, Options
-from agent.compaction.writing import Writing
-from agent.core.context_events import CompactComplete, CompactTriggered
-from agent.core.events import Event
+from agent.compaction import pairs
+from agent.compaction import state as writing
+from agent.compaction.state import ContextUsage, Options, Writing
+from agent.core.events import CompactComplete, CompactTriggered, Event
 from agent.core.failpoints import failpoint
 from agent.core.ids import SessionId
 from agent.providers.provider import Provider
-from agent.sessions import windows
-from agent.sessions.windows import LoadedWindow
-from agent.storage.fence import check_epoch
+from agent.sessions import window_store
+from agent.sessions.window_store import LoadedWindow
+from agent.storage.database import check_epoch
 from agent.storage.timestamps import to_timestamp
 from agent.turn.context_limits import begins_exchange, ceiling
 from agent.turn.model_call import CallStopped
@@ -51,7 +50,7 @@ async def load_window(session: SessionId, own: Collection[int | None], states: S
     estimator = states.metrics.estimator
 
     def load(conn: Connection) -> LoadedWindow:
-        loaded = windows.load(conn, session)
+        loaded = window_store.load(conn, session)
         # Here, in the reader's thread: thousands of messages that were never counted take a while.
         estimator.take((entry.message, entry.counted) for entry in loaded.entries)
         return loaded
@@ -70,11 +69,11 @@ def take_window(loaded: LoadedWindow, own_ids: Collection[int | None], states: S
         if state.summary is not None:
             state.summary = None  # it covers messages that are not there
     states.context.fixed = states.context.fixed or loaded.fixed
-    integrity.mend(window, state.change, aloud=state.aloud)
+    pairs.mend(window, state.change, aloud=state.aloud)
     own = len(window)
     while own > 0 and (id := window[own - 1].stored.id) is not None and id in own_ids:
         own -= 1
-    state.own = integrity.answer(window, own)
+    state.own = pairs.answer(window, own)
     states.message.loaded = True
 
 
@@ -164,7 +163,7 @@ def write_window(conn: Connection, step: Writing, states: States) -> list[int] |
     if not states.runtime.memory.forgotten.may_write(conversation, states.memory.forgotten):
         return None
     at = to_timestamp(states.runtime.clock.now())
-    return windows.write(conn, session, conversation, step.changes, at=at)
+    return window_store.write(conn, session, conversation, step.changes, at=at)
 
 
 def show_compaction(event: Event, states: States) -> None:

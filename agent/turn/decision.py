@@ -131,3 +131,14 @@ def _ending(call: ToolUse, reply: Reply) -> Ending:
 def _said(call: ToolUse, argument: str) -> str:
     value = call.input.get(argument, "")
     return value.strip() if isinstance(value, str) else ""
+
+
+# When a run that may end in silence has nothing to tell. Pure.
+
+NOTHING = "NOTHING TO REPORT"  # what the model is asked to answer then
+
+
+def is_silence(text: str) -> bool:
+    """Whether the answer says that there is nothing to say; also without any words, in other letters, or dressed up."""
+    words = text.strip().strip("*_`\"'.!()[]").strip()
+    return not words or words.casefold() == NOTHING.casefold()

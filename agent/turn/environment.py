@@ -12,8 +12,8 @@ from pathlib import Path
 import anyio.to_thread
 
 from agent.core.errors import OutOfScope, ToolError
-from agent.core.framing import defused, harmless
-from agent.core.tree import Tree
+from agent.core.safe_files import Tree
+from agent.core.untrusted_text import defused, harmless
 from agent.tools.files.paths import shown
 
 PROJECT_FILES = ("AGENTS.md", "CLAUDE.md")  # the first that is there, in the root of the workspace

@@ -11,15 +11,13 @@ from sqlalchemy import Connection
 
 from agent.core.ids import SessionId
 from agent.core.outbox import OutgoingMessage
-from agent.goals import lifecycle, store, ticks
-from agent.goals.claims import claims
+from agent.goals import goal as lifecycle
+from agent.goals import store
 from agent.goals.driver import Came, Moved, Outcome, Tick, after_person, after_turn
-from agent.goals.lifecycle import SessionGoal
-from agent.goals.stored import Goal, Reason, Used
-from agent.goals.telling import ending
+from agent.goals.goal import Goal, Reason, SessionGoal, Used, claims
+from agent.goals.service import ending
 from agent.ledger import rows
-from agent.ledger.spending import amount
-from agent.ledger.spending_caps import CapReached
+from agent.ledger.spending import CapReached, amount
 from agent.storage import conversation_rows, outbox_rows
 from agent.turn.run import Executed, Run
 from agent.turn.states import States
@@ -78,9 +76,9 @@ def write_move(conn: Connection, moved: Moved, states: States, at: int, *, answe
     goal = moved.goal
     store.save(conn, goal, at)
     if isinstance(moved.next, Tick):
-        ticks.schedule_wake_up(conn, goal, after_s=moved.next.after_s, at=at)
+        store.schedule_wake_up(conn, goal, after_s=moved.next.after_s, at=at)
     if moved.ended:
-        ticks.cancel_wake_ups(conn, goal)
+        store.cancel_wake_ups(conn, goal)
         says = ending(goal, states.runtime.phrases, states.goal.buttons, answer=answer)
         for part, say in enumerate(says):
             outbox_rows.add(

@@ -1,31 +1,35 @@
 """INTAKE: is it sound, which session, which run; afterwards the person's words are on disk (SPEC §2.3, §19.1)."""
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 
+import anyio
 from sqlalchemy import Connection
 
-from agent.compaction.pinning import deserves_pin, states_rule
+from agent.compaction.excerpts import deserves_pin, states_rule
+from agent.core.errors import ToolError
 from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import FilePart, Message
+from agent.core.safe_files import Names, Tree
 from agent.goals import store as goals
 from agent.inbox import Incoming, Work
 from agent.sessions import runs, store
-from agent.sessions.reading import text_of
-from agent.sessions.records import Place, Stored
 from agent.sessions.runs import Checkpoint, Loop
+from agent.sessions.store import Place, Stored, text_of
 from agent.storage import task_rows
-from agent.storage.fence import check_epoch
+from agent.storage.database import check_epoch
 from agent.storage.timestamps import to_timestamp
+from agent.tools.files.paths import shown
+from agent.turn.commit import settle_staged, write_staged
 from agent.turn.guards import Progress
 from agent.turn.interim_text import committed_up_to
 from agent.turn.model_call import attribution_of
-from agent.turn.prompt import also_told, user_message
-from agent.turn.run import Executed, Notice, Run, Taken
-from agent.turn.saving import settle_staged, write_staged
-from agent.turn.speech import Speech
+from agent.turn.prompt import also_told, landed_as, user_message
+from agent.turn.run import Executed, Notice, Run, Speech, Taken
 from agent.turn.states import States
 from agent.turn.style import style_line
 
@@ -283,3 +287,24 @@ def _count_rounds(run: Run, states: States, opening: Opening) -> None:
                 said.append(text_of(message))
         run.progress.tool_failures += sum(result.is_error for result in message.tool_results)
     run.speech = Speech(states.runtime.outbox, tuple(said), was_committed=after is not None)
+
+
+# Files that people send are put into the conversation's workspace, where its tools can read them.
+
+log = logging.getLogger("tieline.turn")
+
+
+async def land(run: Run, states: States) -> None:
+    """Copy them there. One that cannot be copied is missed by the tools only: the model may still be shown it."""
+    work, home = run.work, states.tool.home
+    tree = Tree(run.execution.workspace, shown)
+    for file in work.incoming.files:
+        try:
+            await anyio.to_thread.run_sync(_copy, home, file, tree, landed_as(work, file))
+        except (OSError, ToolError) as error:
+            log.warning("a file is not in the workspace: %s", error, extra={"run": run.id, "file": file.name})
+
+
+def _copy(home: Path, file: FilePart, tree: Tree, names: Names) -> None:
+    if tree.look(names) is None:
+        tree.write(names, (home / file.path).read_bytes())

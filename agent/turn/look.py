@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.compaction.focus import entries_of, knowledge_in
+from agent.compaction.optional_stages import turns_left
 from agent.compaction.settings import FocusSettings, SidequestSettings
-from agent.compaction.sidequest import turns_left
-from agent.compaction.state import CompactionState
+from agent.compaction.state import CompactionState, entries_of, knowledge_in
 from agent.compaction.window import Entry
 from agent.core.messages import FilePart, SummaryPart, TextPart
-from agent.providers.known_models import WindowOrigin
+from agent.providers.models import WindowOrigin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,21 +1,36 @@
 """One call of the model for a turn: shows what comes, says who stands in for whom, and ends at once on a stop."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
-from agent.core.context_events import EstimatorCalibrated
-from agent.core.errors import AgentError, ProviderBarred, ProviderUnpriced
-from agent.core.events import StreamDelta
+import anyio
+
+from agent.compaction.question import Purpose, Question
+from agent.core.errors import AgentError, ContextTooLong, Permanent, ProviderBarred, ProviderUnpriced
+from agent.core.events import (
+    CacheBreakDetected,
+    DecisionCompleted,
+    EstimatorCalibrated,
+    ProviderFailedOver,
+    ProviderReturned,
+    RetryScheduled,
+    StreamDelta,
+)
 from agent.core.failpoints import failpoint
-from agent.core.provider_events import DecisionCompleted, ProviderFailedOver, ProviderReturned, RetryScheduled
-from agent.providers.calling import Answered, Attempt, Call
-from agent.providers.metering import CostAttribution, Spent
-from agent.providers.provider import Provider
-from agent.providers.slot import NO_NEED, Need
-from agent.turn.accounting import note_spent
-from agent.turn.run import Run
+from agent.core.ids import PersonId
+from agent.core.messages import Message, SummaryPart, TextPart, text_message
+from agent.providers.provider import COMPACTING, Provider, Request, SystemPrompt
+from agent.providers.replies import Reply
+from agent.providers.routing import NO_NEED, Answered, Attempt, Call, Need
+from agent.providers.usage import CostAttribution, Spent, Unwatched
+from agent.turn.prefix import Read
+from agent.turn.run import Run, note_spent
+from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import States, announce
+from agent.turn.tokens import count_by_bytes
 
 SUBAGENT = "subagent"  # the purpose of its calls
 
@@ -100,7 +115,7 @@ def attribution_of(run: Run, states: States, *, purpose: str = "turn") -> CostAt
 
 @dataclass(slots=True)
 class _Following:
-    """`agent.providers.watching.Watcher` of a turn."""
+    """`agent.providers.usage.Watcher` of a turn."""
 
     run: Run
     states: States
@@ -185,3 +200,204 @@ class _Following:
 
     def spent(self, spent: Spent) -> None:
         note_spent(spent, self.run)
+
+
+# Calls of a model that are no turn: summaries, subgoals, the shortening of results. The one place they are made.
+
+SUMMARY_TIMEOUT_S = 300.0
+MOST_SUMMARY = 8_000  # tokens of what a service writes itself
+OUTPUT_SHARE = 4  # a quarter of a small window at most is kept for the answer
+
+
+class NoAnswer(Permanent):
+    """The model said nothing, or was cut before it was done."""
+
+
+class ByBytes:
+    """Close enough for a question, and no time is lost; a turn's calibration is not touched."""
+
+    def text(self, text: str) -> int:
+        return count_by_bytes(text)
+
+    def scaled(self, raw: int) -> int:
+        return raw
+
+    def learn(self, raw: int, real: int) -> None:
+        """Questions are not built like turns: nothing is learnt from them."""
+
+
+class SideCalls:
+    """Keeps the promise of `compaction.asking.Ask` for one conversation, on the account of `person` where it is their
+    wish."""
+
+    def __init__(self, states: States, *, person: PersonId | None = None) -> None:
+        self._states = states
+        self._person = person
+
+    async def write_summary(self, messages: Sequence[Message]) -> SummaryPart | None:
+        """Keeps the promise of `compaction.asking.WriteSummary`."""
+        slot = self._states.provider.slot
+        route = slot.route()
+        if len(route) != 1 or route[0].family not in COMPACTING:
+            return None
+
+        def prepare(provider: Provider) -> Attempt:
+            asked = sum(count_by_bytes(message.content) for message in messages)
+            request = Request(
+                system=SystemPrompt(stable=""), messages=_trimmed(messages), max_tokens=MOST_SUMMARY, compact=True
+            )
+            return Attempt(request, asked)
+
+        call = self._call(prepare, slot.route, "compaction", SUMMARY_TIMEOUT_S)
+        with anyio.fail_after(SUMMARY_TIMEOUT_S):
+            answered = await self._states.provider.models.ask(call, Unwatched())
+        summary = answered.reply.summary
+        if summary is None:
+            raise NoAnswer(f"{answered.provider.name}: no summary of its own")
+        return replace(summary, sealed_by=answered.provider.name)
+
+    async def __call__(self, question: Question) -> str:
+        states = self._states
+        slot = states.provider.slot
+        asked = count_by_bytes(question.system) + count_by_bytes(question.text, framed=True)
+
+        def prepare(provider: Provider) -> Attempt:
+            window = provider.context_window or DEFAULT_WINDOW
+            most = min(question.max_tokens, window // OUTPUT_SHARE)
+            if asked + most > window:
+                raise ContextTooLong(f"{provider.name}: {asked} tokens to ask about do not fit {window}")
+            request = Request(
+                system=SystemPrompt(stable=question.system),
+                messages=(text_message("user", question.text),),
+                max_tokens=most,
+            )
+            return Attempt(request, asked)
+
+        route = (lambda: (slot.named(question.provider),)) if question.provider else slot.route
+        call = self._call(prepare, route, question.purpose, question.timeout_s)
+        with anyio.fail_after(question.timeout_s):
+            answered = await states.provider.models.ask(call, Unwatched())
+        reply = answered.reply
+        text = reply.text.strip()
+        if not text or reply.stop_reason == "max_tokens":
+            raise NoAnswer(f"{answered.provider.name}: no whole answer to a question about {question.purpose}")
+        self._dump(question, text)
+        return text
+
+    def _call(
+        self,
+        prepare: Callable[[Provider], Attempt],
+        route: Callable[[], Sequence[Provider]],
+        purpose: Purpose,
+        timeout_s: float,
+    ) -> Call:
+        return Call(
+            route=route,
+            prepare=prepare,
+            attribution=self._attribution(purpose),
+            counting=ByBytes(),
+            silence_s=timeout_s,
+            stream_s=timeout_s,
+            seed=f"{self._states.session.conversation}:{purpose}",
+            once=True,
+            policy=self._states.provider.policy,
+        )
+
+    def _attribution(self, purpose: str) -> CostAttribution:
+        """What a goal's own turn asks beside it is the goal's as well."""
+        session, goal = self._states.session, self._states.goal.working_on
+        return CostAttribution(
+            purpose=purpose,
+            conversation=session.conversation,
+            session=session.id,
+            person=self._person,
+            goal=str(goal) if goal is not None else None,
+            unattended=goal is not None,
+        )
+
+    def _dump(self, question: Question, answer: str) -> None:
+        dumps = self._states.context.dumps
+        if dumps.on:
+            dumps.write(f"{question.purpose}-request.txt", f"{question.system}\n\n{question.text}")
+            dumps.write(f"{question.purpose}-response.txt", answer)
+
+
+def _trimmed(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages; the last loses the blanks at its end, which the API refuses of an assistant's."""
+    *others, last = messages
+    if last.role != "assistant" or not last.parts or not isinstance(last.parts[-1], TextPart):
+        return tuple(messages)
+    text = replace(last.parts[-1], text=last.parts[-1].text.rstrip())
+    return (*others, replace(last, parts=(*last.parts[:-1], text)))
+
+
+# Puts requests and replies of turns into the debug dump, while one is on (SPEC §20.1).
+
+
+def dump_request(request: Request, states: States) -> None:
+    """`NNNN-request.json`: what the model is about to get; in the form "raw" as text."""
+    dumps = states.context.dumps
+    if not dumps.on:
+        return
+    if dumps.form == "raw":
+        said = ((message.role, message.content) for message in request.messages)
+        prompt = "\n\n".join(filter(None, (request.system.stable, request.system.volatile)))
+        everything = (("system", prompt), *said, ("reminder", request.reminder))
+        dumps.write("request.txt", "\n\n".join(f"[{who}]\n{text}" for who, text in everything if text) + "\n")
+        return
+    written = {
+        "system": asdict(request.system),
+        "reminder": request.reminder,
+        "tools": [spec.name for spec in request.tools.specs],
+        "messages": [_plain(message) for message in request.messages],
+    }
+    dumps.write("request.json", json.dumps(written, ensure_ascii=False, indent=1, default=str))
+
+
+def dump_reply(reply: Reply, states: States) -> None:
+    """`NNNN-response.txt`: what came back."""
+    dumps = states.context.dumps
+    if dumps.on:
+        calls = "".join(f"\n[{call.name} {json.dumps(dict(call.input), ensure_ascii=False)}]" for call in reply.calls)
+        dumps.write("response.txt", f"{reply.text}{calls}\n")
+
+
+def _plain(message: Message) -> dict[str, object]:
+    return {"role": message.role, "id": message.id, "parts": [asdict(part) for part in message.parts]}
+
+
+# Tells when a provider's cache was read much less than before, and what of ours had changed (SPEC §6.6).
+
+log = logging.getLogger("tieline.turn")
+
+
+def note_cache(answered: Answered, run: Run, states: States) -> None:
+    """Compare a call with the one before; a break is an event and a line in the log with its causes."""
+    usage, watch = answered.reply.usage, states.provider.cache
+    if usage is None or run.prefix is None:
+        return
+    read = Read(
+        prefix=run.prefix,
+        cache_read=usage.cache_read,
+        at=states.runtime.clock.monotonic(),
+        tier=answered.request.cache_tier,
+    )
+    found = watch.after(read, usage)
+    if found is not None:
+        why = ", ".join(found.causes) or "nothing of ours changed"
+        log.warning(
+            "the provider's cache was read %d tokens less: %s",
+            found.before - found.now,
+            why,
+            extra={"run": run.id, "prefix": run.prefix.hash},
+        )
+        event = CacheBreakDetected(
+            conversation=states.session.conversation,
+            run=run.id,
+            causes=found.causes,
+            tokens_before=found.before,
+            tokens_after=found.now,
+        )
+        states.runtime.bus.publish(event)
+    if watch.is_poor(usage):
+        log.warning("%s reads little from its cache here", answered.provider.name, extra={"run": run.id})

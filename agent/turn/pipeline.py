@@ -8,36 +8,31 @@ from functools import partial
 
 import anyio
 
-from agent.core.cancel import CancelToken
+from agent.core.cancellation import CancelToken, TimeLimit
 from agent.core.errors import AgentError, Fenced
 from agent.core.events import LoopEnded, LoopFailed, LoopStarted
 from agent.core.ids import RunId, SessionId
 from agent.core.outbox import Audience
-from agent.core.subagents import STEPS
-from agent.core.time_limit import TimeLimit
-from agent.core.tools import ExecutionContext
+from agent.core.tools import STEPS, ExecutionContext
 from agent.definitions import Definition
 from agent.inbox import Work
 from agent.sessions import store
 from agent.storage.errors import StorageTrouble
 from agent.turn.agent_loop import execute, keep_partial
-from agent.turn.attachment_import import land
-from agent.turn.catching_up import catch_up_soon
+from agent.turn.commit import persist, save_place
 from agent.turn.context import prepare
 from agent.turn.context_budget import prepare_next
-from agent.turn.hooking import fire, fire_soon, folder_changed, session_begins
-from agent.turn.intake import Opening, hear, ingest
-from agent.turn.learning import learn_from, pick_skill
-from agent.turn.persist import persist
+from agent.turn.hooks import fire, fire_soon, folder_changed, session_begins
+from agent.turn.intake import Opening, hear, ingest, land
+from agent.turn.memory import catch_up_soon
+from agent.turn.model_call import SideCalls
+from agent.turn.plans import offer_plan, take_back_offer
 from agent.turn.prompt import reminder_for
 from agent.turn.requests import recall_uses
-from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Persisted, Run, StagedChanges
-from agent.turn.saving import save_place
+from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Persisted, Run, Speech, StagedChanges
 from agent.turn.settings import Settings
-from agent.turn.side_calls import SideCalls
-from agent.turn.speech import Speech
+from agent.turn.skills import learn_from, pick_skill
 from agent.turn.states import States
-from agent.turn.workflow import offer_plan, take_back_offer
 
 LEAVING_S = 10.0  # for what the channel must tidy up at the end of a run
 

@@ -12,26 +12,94 @@ from functools import partial
 import anyio
 from sqlalchemy import Connection
 
-from agent.core.errors import AgentError, Fenced
-from agent.core.groups import first_error
-from agent.goals.stored import Reason
-from agent.plans import store, wakes
-from agent.plans.graph import MOST_CUT_OFFS, cost_of, outlook, preempted
+from agent.core.cancellation import first_error
+from agent.core.errors import AgentError, Fenced, Refused
+from agent.core.events import WorkflowOffered
+from agent.core.messages import text_message
+from agent.core.phrases import english
+from agent.goals.goal import Owner, Reason
+from agent.plans import service, store
+from agent.plans.admission import estimated, judged, may_ask
+from agent.plans.messages import as_written, ending, proposal, took, view
+from agent.plans.plan import AT_WORK, GATE, MOST_CUT_OFFS, Impossible, Plan, cost_of, outlook, paused, preempted
+from agent.plans.planner import as_they_are, made, put_together
 from agent.plans.runner import Move, Runner
-from agent.plans.stored import AT_WORK, Plan, paused
-from agent.plans.task_prompts import as_they_are, put_together
-from agent.plans.telling import as_written, ending, took, view
-from agent.storage import conversation_rows, outbox_rows
+from agent.plans.service import PlanRefused
+from agent.storage import conversation_rows, inbox_rows, outbox_rows
+from agent.storage.database import check_epoch
 from agent.storage.errors import StorageTrouble
-from agent.storage.fence import check_epoch
 from agent.storage.timestamps import to_timestamp
-from agent.turn.notes import read_notes, says_terminated
-from agent.turn.recalling import open_memory, recall
+from agent.turn.context import read_notes, says_terminated
+from agent.turn.memory import open_memory, recall
+from agent.turn.model_call import SideCalls
 from agent.turn.requests import recall_uses
-from agent.turn.run import Executed, Notice, Run
-from agent.turn.side_calls import SideCalls
-from agent.turn.states import States
-from agent.turn.synthesis import NotMade, note, synthesised, write_proposal
+from agent.turn.run import SHUTDOWN, Executed, Notice, Run
+from agent.turn.states import States, waiting_for_approval
+
+# Makes a plan within a run: asks the planner, and proposes what it made to the person (SPEC §13.3, §13.4).
+
+
+class NotMade(Exception):
+    """There is no plan. `why` is for people."""
+
+    def __init__(self, why: Reason, error: str = "") -> None:
+        super().__init__(error or why.key)
+        self.why = why
+
+
+async def synthesised(plan: Plan, run: Run, states: States, *, timeout_s: float) -> Plan | None:
+    """The plan with its tasks and what it may cost; None: the run was stopped meanwhile. Raises NotMade."""
+    settings = run.settings.plans
+    ask = SideCalls(states, person=plan.owner.person)
+    tasks = None
+    try:
+        with run.interrupts.scope():
+            tasks = await made(plan.goal, ask, settings, timeout_s=timeout_s)
+    except Impossible as error:
+        values = {name: str(value) for name, value in error.values.items()}
+        raise NotMade(Reason(key=error.key, values=values), english(error.key, "en", **values)) from error
+    except (Fenced, StorageTrouble):
+        raise
+    except Refused as error:
+        raise NotMade(Reason(key="goal_why_budget", values={"reason": str(error)})) from error
+    except (AgentError, TimeoutError) as error:
+        raise NotMade(Reason(key="plan_why_no_planner"), f"{type(error).__name__}: {error}") from error
+    if run.token.fired or tasks is None:
+        return None
+    slot, name = states.provider.slot, settings.provider
+    prices = (slot.named(name) if name else slot.current()).prices
+    return replace(plan, status="proposed", tasks=tasks, estimate=estimated(tasks, prices))
+
+
+def write_proposal(conn: Connection, made: Plan, states: States, at: int) -> bool:
+    """Keep it as proposed and ask the person; False: it was put down while it was made."""
+    now = store.find(conn, made.id)
+    if now is None or now.status != "drafting":
+        return False
+    store.save(conn, replace(made, ticks=now.ticks), at)
+    store.set_screen(conn, made.id, "open")
+    outbox_rows.add(
+        conn,
+        conversation=made.conversation,
+        inbox_id=None,
+        part=0,
+        dedup=plan_prompt_key(made.id),
+        say=proposal(made, states.runtime.phrases, states.runtime.plan_buttons),
+        at=at,
+    )
+    return True
+
+
+def plan_prompt_key(id: int) -> str:
+    """What the outbox row of a proposal is known by."""
+    return f"plan:{id}:proposal"
+
+
+def note(text: str, run: Run, states: States) -> None:
+    """Keep it in the transcript as said by the assistant: later turns know of it."""
+    run.hidden_from_history = False
+    run.messages.append(text_message("assistant", text, created_at=states.runtime.clock.now()))
+
 
 log = logging.getLogger("tieline.plans")
 
@@ -197,7 +265,7 @@ class PlanTurns:
                 tasks = preempted(tasks, task.id, 0.0)
         after = replace(plan, tasks=tasks, ticks=plan.ticks + 1)
         store.save(conn, after, at)
-        wakes.schedule_wake_up(conn, after, at=at)
+        store.schedule_wake_up(conn, after, at=at)
 
     def _broken(self, id: int, conn: Connection, executed: Executed, at: int) -> None:
         """The turn was cut short: for a newer message it goes on, after a defect or beyond its time it rests."""
@@ -223,7 +291,7 @@ class PlanTurns:
             plan = store.find(conn, id)
             if plan is None or plan.status != "running":
                 return None
-            if unless_others and wakes.others_wait(conn, conversation, but=run.work.inbox_id, now=at):
+            if unless_others and store.others_wait(conn, conversation, but=run.work.inbox_id, now=at):
                 return plan
             after = move(plan)
             if after != plan:
@@ -254,3 +322,119 @@ def show(plan: Plan, states: States) -> None:
     """How far it has come, in the message that follows it."""
     runtime = states.runtime
     runtime.outbox.live(view(plan, runtime.phrases), runtime.plan_buttons("stop", plan))
+
+
+# The workflow gate: a message that sounds like work in many steps is offered as a plan first (SPEC §13.4).
+
+
+async def offer_plan(run: Run, states: States) -> Executed | None:
+    """The end of the run, where a person has approved a plan in place of an answer, or stopped it; else None.
+
+    Called when the person's words are on disk, before the loop (W-16). Raises Fenced or StorageTrouble.
+    """
+    settings, incoming = run.settings.plans, run.work.incoming
+    if settings.workflow.mode != "live" or not settings.enabled:
+        return None
+    if run.work.kind != "message" or run.work.by_hand is not None or run.loop is not None or run.progress.model_calls:
+        return None
+    approver, writer = incoming.person is not None, not (incoming.may_be_silent or run.audience.silent)
+    if not may_ask(settings.workflow.mode, approver=approver, writer=writer, words=incoming.text):
+        return None
+    notes = await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
+    if says_terminated(notes):
+        return None  # the normal turn says so
+    plan = await _drafted(run, states)
+    if plan is not None:
+        run.offered = plan.id
+    if plan is not None and plan.status == "drafting":
+        plan = await _proposed(plan, run, states)
+    if plan is not None and plan.status == "proposed" and not run.token.fired:
+        plan = await _decided(plan, run, states)
+    if run.token.fired:
+        return Executed(verdict="cancelled", notice=Notice("stopped"))
+    if plan is None or not plan.ticks:  # nobody has ever let it run
+        return None
+    phrases, language = states.runtime.phrases, run.audience.language
+    begins = plan.status == "running"  # else a restart or a stop came between the word and this answer to it
+    text = phrases("plan_begins", language, id=plan.id) if begins else view(plan, phrases, language)
+    note(f"{as_written(plan)}\n\n{text}", run, states)
+    return Executed(verdict="answered", text=text)
+
+
+async def take_back_offer(run: Run, states: States) -> None:
+    """However the turn came to its end: nobody is asked any more about what it offered. Raises StorageTrouble."""
+    if run.offered is not None:
+        with anyio.CancelScope(shield=True):
+            await service.expire(states.runtime.plans, run.offered)
+
+
+async def _drafted(run: Run, states: States) -> Plan | None:
+    """The plan of this message, also the one that was made before a restart; None where there can be none."""
+    incoming = run.work.incoming
+    owner = Owner(
+        person=incoming.person,
+        display=incoming.display,
+        language=incoming.language,
+        role=incoming.role,
+        chat_type=incoming.chat_type,
+    )
+    try:
+        return await states.runtime.plans.draft(
+            states.session.conversation, owner, incoming.text, origin=f"{GATE}{run.work.inbox_id}"
+        )
+    except PlanRefused as refusal:
+        log.info("no plan is offered: %s", refusal.key, extra={"run": run.id})
+        return None
+
+
+async def _proposed(plan: Plan, run: Run, states: States) -> Plan | None:
+    """The plan once its proposal is on its way; None where none could be made."""
+    runtime = states.runtime
+    runtime.outbox.status(runtime.phrases("plan_making", run.audience.language))
+    found = judged(run.work.incoming.text)
+    runtime.bus.publish(
+        WorkflowOffered(conversation=plan.conversation, run=run.id, plan=plan.id, confidence=found.confidence)
+    )
+    made: Plan | None = None
+    try:
+        made = await synthesised(plan, run, states, timeout_s=run.settings.plans.workflow.synthesis_timeout_secs)
+    except NotMade as error:
+        log.info("no plan is offered: %s", error, extra={"run": run.id})
+    finally:
+        runtime.outbox.status("")
+    if made is None:
+        if run.token.reason != SHUTDOWN:
+            await service.expire(runtime.plans, plan.id)
+        return None
+
+    def write(conn: Connection) -> bool:
+        check_epoch(conn, plan.conversation, run.work.epoch)
+        kept = write_proposal(conn, made, states, to_timestamp(runtime.clock.now()))
+        take_first(conn)
+        return kept
+
+    with runtime.outbox.committing() as take_first:
+        return made if await runtime.database.write(write) else None
+
+
+async def _decided(plan: Plan, run: Run, states: States) -> Plan | None:
+    """The plan with a person's word about it; without one in time it is none (W-19)."""
+    toolset, within_s = states.runtime.plans, run.settings.plans.workflow.approval_secs
+    decided: Plan | None = None
+
+    def waits(conn: Connection) -> None:
+        check_epoch(conn, plan.conversation, run.work.epoch)
+        inbox_rows.forgive(conn, run.work.inbox_id)
+
+    await states.runtime.database.write(waits)
+    async with waiting_for_approval(run, states):
+        with run.interrupts.scope():
+            decided = await toolset.decided(plan, within_s)
+    if toolset.closing and decided is not None and decided.status == "proposed":
+        run.token.fire(SHUTDOWN)
+    if run.token.reason == SHUTDOWN:
+        return decided
+    if run.token.fired or decided is None or decided.status == "proposed":
+        await service.expire(toolset, plan.id)
+        return None
+    return decided

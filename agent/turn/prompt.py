@@ -5,17 +5,37 @@
 
 import re
 from datetime import datetime
+from pathlib import PurePosixPath
 from zoneinfo import ZoneInfo
 
 from agent.core.clock import shown_zone
-from agent.core.framing import defused, framed, harmless
 from agent.core.messages import FilePart, Message, Part, TextPart
+from agent.core.safe_files import Names
+from agent.core.untrusted_text import defused, framed, harmless
 from agent.definitions import Definition
-from agent.goals.prompts import goal_block, goal_tag
+from agent.goals.driver import goal_block, goal_tag
+from agent.goals.goal import after_message
 from agent.inbox import Incoming, Work
 from agent.providers.provider import ToolSchema
+from agent.tools.files.paths import shown
 from agent.turn.environment import NOWHERE_SPECIAL, Environment
-from agent.turn.received_files import told_of
+from agent.turn.run import Run
+from agent.turn.states import States
+
+# Where files that people send lie in the conversation's workspace, and the line that tells the model so. Pure.
+
+FOLDER = "received"
+
+
+def landed_as(work: Work, file: FilePart) -> Names:
+    """Where a file of this work lies: the same after a crash."""
+    return (FOLDER, str(work.inbox_id), PurePosixPath(file.path).name)
+
+
+def told_of(work: Work) -> str:
+    """The line that tells the model where its files are."""
+    return f"<files>{', '.join(shown(landed_as(work, file)) for file in work.incoming.files)}</files>"
+
 
 LONGEST_NAME = 64
 LONGEST_QUOTE = 4_000
@@ -160,3 +180,16 @@ def _header(work: Work) -> str:
         quoted = incoming.quoted[:LONGEST_QUOTE]
         lines.append(f"<quoted>\n{harmless(quoted)}\n</quoted>")
     return "\n".join(lines)
+
+
+# What of a goal a model may read: its text, where the configuration wants that; never how it stands (Z-88, Z-96).
+
+
+def goal_text(run: Run, states: States) -> str:
+    """The goal as it is with the words that this run answers; "" where there is none or it is not wanted."""
+    if not run.settings.agent.goal.follows_session:
+        return ""
+    goal = states.goal.of_session
+    if run.work.kind == "message":
+        goal = after_message(goal, run.work.incoming.text)
+    return goal.text if goal.state == "active" else ""

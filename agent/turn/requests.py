@@ -3,34 +3,68 @@
 import logging
 from dataclasses import dataclass
 
-from agent.compaction.integrity import orphans_in
-from agent.compaction.pairs import repaired, with_orphaned_uses_answered
+from agent.compaction.pairs import orphans_in, repaired, with_orphaned_uses_answered
 from agent.compaction.window import Window
 from agent.core.messages import FilePart, Message
-from agent.core.subagents import AGENT
-from agent.core.tools import ToolSpec
+from agent.core.tools import AGENT, ToolSpec
 from agent.definitions import Definition, allows
 from agent.memory.tools import MEMORY_TOOLS
-from agent.providers.opening import answered_by
-from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
-from agent.providers.slot import Need
-from agent.skills.showing import LOAD, listing
+from agent.providers.provider import CacheTier, Provider, Request, SystemPrompt, ToolSchema
+from agent.providers.registry import answered_by
+from agent.providers.routing import Need
+from agent.skills.catalogue import LOAD, listing
 from agent.storage import audit_rows
-from agent.tools.deferring import deferred, search_tool
-from agent.tools.focus import FOCUS_TOOLS
-from agent.tools.gate import matches
-from agent.tools.mcp.curation import curated
-from agent.tools.plan_mode import ENTER, EXIT, INSTRUCTIONS
+from agent.tools.approvals import matches
+from agent.tools.deferred_tools import deferred, search_tool
+from agent.tools.mcp.offers import curated
+from agent.tools.session_tools import ENTER, EXIT, FOCUS_TOOLS, INSTRUCTIONS
 from agent.turn.context_limits import ceiling
 from agent.turn.decision import ASK_USER, PSEUDO_TOOLS
-from agent.turn.goal_text import goal_text
-from agent.turn.hints import cache_tier_for, code_ratio_of, routing_hint_for
 from agent.turn.prefix import Prefix
-from agent.turn.prompt import CURRENT_GOAL, stable_prompt, volatile_prompt, words_of
+from agent.turn.prompt import CURRENT_GOAL, goal_text, stable_prompt, volatile_prompt, words_of
 from agent.turn.run import Notice, Run
 from agent.turn.settings import DEFAULT_WINDOW
-from agent.turn.states import States
-from agent.turn.tool_state import Shown
+from agent.turn.states import Shown, States
+
+# Hints a request carries for caches and dashboards; none changes what is answered (SPEC §6.3, §6.4). Pure.
+
+LEAST_CACHED = 1024
+REUSE_S = 3600.0  # a chat is expected to go on within the hour
+
+
+def cache_tier_for(input_tokens: int, reuse_s: float = REUSE_S) -> CacheTier:
+    """How long the request's prefix should stay cached (W-36)."""
+    if input_tokens < LEAST_CACHED:
+        return "none"
+    return "1h" if reuse_s > 300 else "5m"
+
+
+def routing_hint_for(input_tokens: int, *, tool_calls: int, code_ratio: float, vision: bool) -> str:
+    """`tier:reason` for a request of this shape; the first rule that holds wins."""
+    if vision:
+        return "premium:requires_vision"
+    if input_tokens > 8000:
+        return "premium:large_context"
+    if tool_calls >= 3:
+        return "premium:tool_heavy"
+    if code_ratio >= 0.30:
+        return "balanced:code_heavy"
+    return "cheap:simple"
+
+
+def code_ratio_of(text: str) -> float:
+    """The share (0..1) of a text's lines that stand in fenced code."""
+    lines = text.splitlines()
+    if not lines or "```" not in text:
+        return 0.0
+    fenced, inside = 0, False
+    for line in lines:
+        if line.lstrip().startswith("```"):
+            inside = not inside
+        elif inside:
+            fenced += 1
+    return fenced / len(lines)
+
 
 log = logging.getLogger("tieline.turn")
 

@@ -1,6 +1,6 @@
 """One run's own state, from intake to persist, and what its stages hand to each other."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,24 +10,80 @@ from typing import Literal
 import anyio
 from sqlalchemy import Connection
 
-from agent.core.cancel import CancelToken
+from agent.core.cancellation import CancelToken, TimeLimit
 from agent.core.ids import RunId, SessionId
 from agent.core.messages import FilePart, Message
-from agent.core.outbox import Audience, Buttons
-from agent.core.time_limit import TimeLimit
+from agent.core.outbox import Audience, Buttons, Outbox
 from agent.core.tools import ExecutionContext
 from agent.definitions import Definition
 from agent.inbox import Work
-from agent.memory.audience import Scope
-from agent.providers.metering import Spent
+from agent.memory.records import Scope
+from agent.providers.usage import Spent, read_of
 from agent.sessions.runs import Checkpoint, Loop
-from agent.skills.router import Pick
+from agent.skills.hints import Pick
 from agent.storage.audit_rows import Record
 from agent.turn.environment import NOWHERE_SPECIAL, Environment
 from agent.turn.guards import Progress
 from agent.turn.prefix import Prefix
 from agent.turn.settings import Settings
-from agent.turn.speech import Speech
+
+# The texts of a run's rounds, one under the other, as the person sees them. Previews may vanish, `text` arrives.
+
+BETWEEN = "\n\n"
+
+
+class Speech:
+    """Follows one run; `earlier` are the texts of rounds before a crash that are not committed yet.
+
+    `was_committed`: a part of the run's text stands in the outbox already.
+    """
+
+    def __init__(self, outbox: Outbox, earlier: tuple[str, ...] = (), *, was_committed: bool = False) -> None:
+        self._outbox = outbox
+        self._rounds = [text for text in earlier if text]
+        self._open: list[str] = []
+        self._previewed = False  # the preview holds the rounds before this one
+        self.was_committed = was_committed
+
+    @property
+    def text(self) -> str:
+        """Everything that is said and not committed yet, what is being streamed included."""
+        return BETWEEN.join(text for text in (*self._rounds, self.unfinished) if text)
+
+    @property
+    def unfinished(self) -> str:
+        """What was streamed of a round that has not ended."""
+        return "".join(self._open)
+
+    def delta(self, text: str) -> None:
+        """The round grows by `text`: show it."""
+        if not self._open:
+            if self._rounds:
+                self._outbox.preview(BETWEEN if self._previewed else BETWEEN.join(self._rounds) + BETWEEN)
+            self._previewed = True
+        self._open.append(text)
+        self._outbox.preview(text)
+
+    def retract(self) -> None:
+        """What was streamed of this round is void; it will come again (G-24)."""
+        if self._open:
+            self._open = []
+            self._previewed = False
+            self._outbox.reset_preview()
+
+    def end_round(self, text: str) -> None:
+        """The round said `text`, all in all."""
+        self._open = []
+        if text:
+            self._rounds.append(text)
+
+    def committed(self) -> None:
+        """The rounds so far stand in the outbox: `text` begins anew, and so does the preview."""
+        self._rounds = []
+        self._previewed = False
+        self.was_committed = True
+        self._outbox.end_preview()
+
 
 SHUTDOWN = "shutdown"  # the reason that leaves a run unfinished, to be resumed by the next process
 
@@ -235,3 +291,33 @@ class Persisted:
     transcript_updated: bool = False
     session_updated: bool = False
     memory_updated: bool = False
+
+
+# Notes what the calls of a run took, as the meter told it; the ledger keeps them one by one.
+
+
+def note_spent(spent: Spent, run: Run) -> None:
+    """Add one call to the run; a sub-agent's counts against its parent's limits too."""
+    run.usage.append(spent)
+    run.progress.tokens_in += read_of(spent.usage)
+    run.progress.tokens_out += spent.usage.output
+    run.progress.cost_usd += spent.cost_usd or 0.0
+    if run.parent is not None:
+        note_spent(spent, run.parent)
+
+
+def note_tool_time(elapsed_ms: int, run: Run) -> None:
+    """Add how long a call ran; a sub-agent's counts against its parent's limit too."""
+    run.progress.tool_ms += elapsed_ms
+    if run.parent is not None:
+        note_tool_time(elapsed_ms, run.parent)
+
+
+def total_cost(calls: Iterable[Spent]) -> float | None:
+    """The sum of a run; None when one of its calls has no known price."""
+    total = 0.0
+    for call in calls:
+        if call.cost_usd is None:
+            return None
+        total += call.cost_usd
+    return total

@@ -14,13 +14,12 @@ from agent.compaction.settings import (
     MicrocompactSettings,
     TacoSettings,
 )
-from agent.core.section_config import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG
 from agent.goals.settings import GoalSettings
 from agent.plans.settings import PlanSettings
 from agent.skills.settings import SkillSettings
 from agent.tools.mcp.settings import McpSettings
-from agent.tools.reach import FileSettings, ShellSettings, WebSettings
-from agent.tools.settings import ApprovalSettings
+from agent.tools.settings import ApprovalSettings, FileSettings, ShellSettings, WebSettings
 from agent.turn.tokenizer import Encoding
 
 MOST_TOOL_ITERATIONS = 100

@@ -4,9 +4,11 @@ A state arrives with its feature: what is missing here belongs to a later part. 
 run that goes on and the tools, have modules of their own: `lifecycle` and `tool_state`.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -15,46 +17,187 @@ from agent.compaction.dumps import Dumps
 from agent.compaction.engine import Engine
 from agent.compaction.state import CompactionState
 from agent.compaction.window import Window
+from agent.core.cancellation import CancelToken
 from agent.core.clock import Clock
 from agent.core.events import Event, EventBus
-from agent.core.ids import ConversationId, SessionId
-from agent.core.ids_source import NewId
+from agent.core.ids import ConversationId, NewId, RunId, SessionId
 from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
+from agent.core.tools import Subagents
 from agent.definitions import Definition, Definitions
 from agent.goals.driver import Moved
-from agent.goals.lifecycle import IDLE, SessionGoal
-from agent.goals.roles import Reachable, RoleOf, always_reachable, role_then
-from agent.goals.telling import Buttoned, no_buttons
-from agent.inbox import Incoming
+from agent.goals.goal import IDLE, SessionGoal
+from agent.goals.service import Buttoned, Reachable, RoleOf, always_reachable, no_buttons, role_then
+from agent.inbox import Incoming, Source
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
 from agent.memory.memory import Memory
+from agent.plans.messages import Buttoned as PlanButtons
+from agent.plans.messages import no_buttons as no_plan_buttons
 from agent.plans.service import PlanService
-from agent.plans.telling import Buttoned as PlanButtons
-from agent.plans.telling import no_buttons as no_plan_buttons
-from agent.providers.calling import Models
 from agent.providers.provider import Provider, ToolSchema
-from agent.providers.retries import RetryPolicy
-from agent.providers.slot import NO_NEED, Choice, Chooser, Need
+from agent.providers.retry_policy import RetryPolicy
+from agent.providers.routing import NO_NEED, Choice, Chooser, Models, Need
+from agent.sessions.store import Place
 from agent.skills.catalogue import NOTHING, Catalogue, Snapshot
 from agent.skills.learning import Learning
 from agent.storage.database import Database
 from agent.style.user_model import UserModel
 from agent.tools.approvals import Approvals
+from agent.tools.executor import Executor
 from agent.tools.hooks import Hooks
 from agent.turn.environment import Looked
-from agent.turn.lifecycle import LifecycleState
 from agent.turn.prefix import CacheWatch
 from agent.turn.run import Run
 from agent.turn.settings import Settings
 from agent.turn.tokens import Estimator
-from agent.turn.tool_state import ToolState
-from agent.voice_transcription import VoiceTranscription
+from agent.voice_messages import VoiceTranscription
+
+# The tools of one conversation: what its model sees of them, what decides that, and what its session has loaded.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What decides which tools a model sees: those it may call, pseudo-tools, its window, what it has loaded, which
+    of many MCP tools fit, and how often the lent ones have changed."""
+
+    scope: frozenset[str]
+    pseudo: tuple[str, ...]
+    window: int
+    loaded: frozenset[str]
+    fitting: tuple[str, ...] = ()
+    inventory: int = 0
+
+
+class SubagentPort(Protocol):
+    """Who runs sub-agent tasks for a conversation; `agent.subagent.runner.Crew` keeps this promise."""
+
+    def of(self, run: Run, *, most: int | None = None) -> Subagents:
+        """Those that work for that run, on its account and within its limits; with `most` so many at once."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolState:
+    """The executor all agents share (Z-03), the data directory and this conversation's folder in it, what its model
+    sees of its tools.
+
+    `loaded` are those that `tool_search` brought in, in the session `loaded_for`; `planned` is the session that is in
+    plan mode; `shown` is what the frozen schema was made for (R-03). `subagent_runner` needs the agent and is set
+    right after it is built.
+    """
+
+    executor: Executor
+    home: Path
+    workspace: Path
+    loaded: frozenset[str] = frozenset()
+    loaded_for: SessionId | None = None
+    recent: Mapping[str, int] = field(default_factory=dict)  # calls of each tool lately, for what fits
+    fitting: tuple[str, ...] = ()  # MCP tools, in the order they came, for the turn, session and inventory …
+    fitting_for: tuple[RunId, SessionId, int] | None = None  # … of these
+    planned: SessionId | None = None
+    shown: Shown | None = None
+    schema: ToolSchema = ToolSchema()  # noqa: RUF009 - frozen
+    subagent_runner: SubagentPort = field(init=False)
+
+    def plan(self, session: SessionId, on: bool) -> None:
+        """Plan mode, from the model's next step on (SPEC §12.5)."""
+        self.planned = session if on else None
+
+    def loaded_in(self, session: SessionId) -> frozenset[str]:
+        """What was loaded in that session."""
+        return self.loaded if self.loaded_for == session else frozenset()
+
+    def load(self, session: SessionId, names: frozenset[str]) -> None:
+        """They stay for the session, whatever is forgotten of its history."""
+        self.loaded, self.loaded_for = self.loaded_in(session) | names, session
+
+
+# The run that goes on in a conversation now, and which run a stop is meant for (SPEC §2.6).
+
+REMEMBERED = 32  # runs that a stop which comes late may have been said of
+
+
+@dataclass(slots=True, kw_only=True)
+class LifecycleState:
+    """The run that goes on now, and what the next one begins with: its working directory (None: the workspace) and
+    what hooks and loaded skills have set in its environment. Both are of the session `placed_for` and are stored with
+    what its turns write; `unplaced` until then. `worked_in` is where the turn before was, `changes` counts changes.
+    `source` is where its work comes from. `before` tells from when to when the last runs went on: to their end, or to
+    the moment in which they were told to end.
+    """
+
+    run: RunId | None = None
+    token: CancelToken | None = None
+    since: datetime | None = None
+    said_at: datetime | None = None  # when the words came that it answers
+    told_at: datetime | None = None  # when it was told to end
+    before: deque[tuple[datetime, datetime]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    language: str = "en"  # of the person it answers
+    cwd: Path | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    placed_for: SessionId | None = None
+    unplaced: bool = False
+    worked_in: Path | None = None
+    changes: dict[str, int] = field(default_factory=dict)
+    source: Source | None = None
+
+    def begin(self, run: RunId, token: CancelToken, *, at: datetime, said_at: datetime) -> None:
+        """A run goes on from now on."""
+        self.run, self.token, self.since, self.said_at = run, token, at, said_at
+
+    def end(self, at: datetime) -> None:
+        """It is over."""
+        if self.since is not None:
+            self.before.append((self.since, self.told_at or at))
+        self.run = self.token = self.since = self.said_at = self.told_at = None
+
+    def stop(self, reason: str, at: datetime) -> bool:
+        """Tell the run that goes on to end; False when there is none. Telling it twice is telling it once."""
+        if self.token is None:
+            return False
+        self.told_at = self.told_at or at
+        self.token.fire(reason)
+        return True
+
+    @property
+    def is_ending(self) -> bool:
+        """A run goes on that was told to end."""
+        return self.token is not None and self.token.fired
+
+    def is_meant(self, stop_at: datetime) -> bool:
+        """Whether a stop that was said at that moment is for the run that goes on now (PEERS §3, theme 17).
+
+        It is when the run went on then, or when its words were there and no other run went on: either it was the next
+        to begin, or nobody was at work, and the stop was read from a history with them. A stop that was said of another
+        run never ends this one.
+        """
+        if self.since is None or self.said_at is None or self.since <= stop_at:
+            return True
+        was_of_another = any(began <= stop_at < ended for began, ended in self.before)
+        return self.said_at <= stop_at and not was_of_another
+
+    def move(self, folder: Path) -> None:
+        """Work there from the next turn on (Z-112)."""
+        self.cwd, self.unplaced = folder, True
+
+    def set_environment(self, values: Mapping[str, str]) -> None:
+        """Set it for programs, from the next turn on; a session's first turn has it as well (Z-111)."""
+        if values:
+            self.env, self.unplaced = {**self.env, **values}, True
+
+    def take_place(self, session: SessionId | None, place: Place, workspace: Path) -> None:
+        """Go on where that session was; None: a fresh one."""
+        self.placed_for, self.unplaced = session, False
+        self.cwd, self.env = workspace / place.cwd if place.cwd else None, dict(place.env)
+
+    def place(self, workspace: Path) -> Place:
+        """What is to be stored of it."""
+        below = self.cwd is not None and self.cwd != workspace and self.cwd.is_relative_to(workspace)
+        return Place(cwd=str(self.cwd.relative_to(workspace)) if below and self.cwd else None, env=self.env)
 
 
 class Slot(Protocol):
-    """Which provider this conversation uses now; `agent.providers.slot.ProviderSlot` keeps this promise."""
+    """Which provider this conversation uses now; `agent.providers.routing.ProviderSlot` keeps this promise."""
 
     @property
     def choice(self) -> Choice: ...
@@ -270,3 +413,22 @@ def announce(states: States, event: Event) -> None:
     """Publish the event and let people see it, as far as the channel shows such things."""
     states.runtime.bus.publish(event)
     states.runtime.outbox.show(event)
+
+
+# A run that waits for people: it costs neither its own time nor a place among the turns that work.
+
+
+@asynccontextmanager
+async def waiting_for_approval(run: Run, states: States) -> AsyncIterator[None]:
+    """Nobody is at work in the block; several calls at once may ask for it. A stop waits for no place."""
+    source = states.lifecycle.source
+    with run.time.paused(), states.runtime.outbox.awaiting():
+        if source is None:
+            yield
+            return
+        source.park()
+        try:
+            yield
+        finally:
+            with run.interrupts.scope():
+                await source.unpark()

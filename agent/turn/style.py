@@ -12,10 +12,9 @@ from sqlalchemy.exc import DBAPIError
 from agent.core.ids import PersonId
 from agent.inbox import Work
 from agent.memory import rows
-from agent.storage.retries import is_trouble
+from agent.storage.database import is_trouble
 from agent.storage.timestamps import to_timestamp
-from agent.style.detector import StyleDetector
-from agent.style.telling import line_of
+from agent.style.detector import StyleDetector, line_of
 from agent.style.user_model import Observation, UserModel
 from agent.turn.states import States
 

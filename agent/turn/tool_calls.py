@@ -1,28 +1,421 @@
 """Runs the tool calls of one reply: recorded before and after, in groups, results in call order (SPEC §12.2)."""
 
+import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import anyio
 from sqlalchemy import Connection
 
+from agent.compaction.taco import compressed, is_eligible
+from agent.core.cancellation import first_error
+from agent.core.events import Event, MemoryWritten, PermissionDenied, ToolEnded, ToolOutputCompressed, ToolStarted
 from agent.core.failpoints import failpoint
-from agent.core.groups import first_error
-from agent.core.messages import Message, ToolResult, ToolUse
+from agent.core.ids import CallId
+from agent.core.messages import FilePart, Message, TacoCompressed, ToolResult, ToolUse
+from agent.core.safe_files import Tree
+from agent.core.tools import Asker, ToolContext
+from agent.core.untrusted_text import beginning_of, framed, harmless
+from agent.definitions import allows
+from agent.memory.rights import reaches_others
+from agent.memory.tools import MemoryToolset
+from agent.providers.encoding import IMAGES
 from agent.providers.replies import Reply
 from agent.sessions.runs import Checkpoint
+from agent.sessions.transcript_search import Recollection
 from agent.storage import approval_rows
-from agent.tools.batches import batches_of
-from agent.tools.deferring import SEARCH
-from agent.tools.executor import Outcome
-from agent.turn.approving import LeftForLater
+from agent.storage.approval_rows import Approval
+from agent.storage.audit_rows import Record
+from agent.storage.timestamps import to_timestamp
+from agent.tools.approvals import Rules, canonical, covers_of, gate_for
+from agent.tools.deferred_tools import SEARCH
+from agent.tools.executor import Cleared, Limits, Outcome, batches_of
+from agent.tools.files.edit import put
+from agent.tools.files.paths import shown
+from agent.tools.tasks import SessionTasks
+from agent.turn.approvals import LeftForLater, ask_person, cut_off, elicit, still_the_same
+from agent.turn.commit import save_progress
 from agent.turn.decision import parts_with
-from agent.turn.eliciting import cut_off
-from agent.turn.requests import visible_of
-from agent.turn.run import SHUTDOWN, Run, Step
-from agent.turn.saving import save_progress
-from agent.turn.states import States
-from agent.turn.tool_call import Ready, interrupted, not_run, record, refused, run_call, stopped, through_approval_gate
+from agent.turn.hooks import file_changed, fire, fire_soon, of_call
+from agent.turn.interim_text import commit_before_question
+from agent.turn.model_call import SideCalls, attribution_of
+from agent.turn.requests import scope_of, visible_of
+from agent.turn.run import SHUTDOWN, Run, Step, note_tool_time
+from agent.turn.settings import Settings
+from agent.turn.skills import load_skill
+from agent.turn.states import States, announce, waiting_for_approval
+
+# Shortens a tool's long output by a model before it enters the conversation; the raw one is kept (SPEC §11).
+
+NOTICE = '\n[shortened from {tokens} tokens; read_output has all of it: output "{name}"]'
+
+
+async def shortened(result: ToolResult, tool: str, run: Run, states: States, *, confirmed: bool) -> ToolResult:
+    """The result as it is stored: shorter where that was asked for and worked, else the very same (Z-98, Z-106)."""
+    settings, executor = run.settings.tools.taco, states.tool.executor
+    found = executor.toolbox.get(tool)
+    if not settings.enabled or found is None:
+        return result
+    tokens = states.metrics.estimator.text(result.content)
+    category = found.spec.category
+    if not is_eligible(tokens, tool, category, settings, confirmed=confirmed, is_error=result.is_error):
+        return result
+    text = None
+    with run.interrupts.scope():
+        text = await compressed(result.content, settings, SideCalls(states))
+    if text is None:
+        return result
+    conversation = states.session.conversation
+    name = await executor.outputs.keep(conversation, result.content)
+    if name is not None:
+        text += NOTICE.format(tokens=tokens, name=name)
+    taco = TacoCompressed(tool_name=tool, original_tokens=tokens, compressed_tokens=states.metrics.estimator.text(text))
+    if taco.compressed_tokens >= tokens:
+        return result
+    announce(
+        states,
+        ToolOutputCompressed(
+            conversation=conversation,
+            run=run.id,
+            tool_name=tool,
+            tool_call_id=result.tool_use_id,
+            original_tokens=tokens,
+            compressed_tokens=taco.compressed_tokens,
+            raw_output=name or "",
+        ),
+    )
+    return replace(result, content=text, taco=taco)
+
+
+# What a tool call may know of the run it belongs to, and how long it may take (SPEC §2.9, §12.2).
+
+ATTACHED = "from-tools"  # the folder of the workspace for files that tools gave
+
+
+def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
+    """A call is known by its number among those of the work; one that is in no transcript by its own id."""
+    runtime, incoming = states.runtime, run.work.incoming
+    numbered = enumerate(use.id for message in run.messages for use in message.tool_uses)
+    number = next((str(number) for number, id in numbered if id == use.id), use.id)
+    alone = run.parent is None
+    return ToolContext(
+        conversation=states.session.conversation,
+        run=run.id,
+        call=CallId(use.id),
+        person=incoming.person,
+        idempotency_key=f"{run.work.inbox_id}:{number}" if alone else f"{run.work.inbox_id}:{run.id}:{number}",
+        cancel=run.token,
+        asker=Asker(
+            display=incoming.display,
+            language=incoming.language,
+            role=incoming.role,
+            chat_type=incoming.chat_type,
+            zone=incoming.zone,
+        ),
+        recall=Recollection(runtime.database, run.session, states.metrics.estimator.text),
+        focus=states.message.compaction.focus if run.settings.memory.focus.enabled else None,
+        memory=_memory(run, states),
+        skill=partial(load_skill, run, states) if states.skill.snapshot.offered else None,
+        execution=run.execution,
+        progress=runtime.outbox.status,
+        elicit=partial(elicit, use=use, run=run, states=states) if alone else None,
+        phrase=partial(runtime.phrases, language=run.audience.language),
+        attach=partial(_attach, use.id, run, states),
+        move=states.lifecycle.move if alone else run.move,
+        planning=partial(states.tool.plan, run.session),
+        tasks=SessionTasks(
+            database=runtime.database,
+            clock=runtime.clock,
+            conversation=states.session.conversation,
+            session=run.session,
+        ),
+        subagents=states.tool.subagent_runner.of(run) if alone else None,
+    )
+
+
+async def _attach(call: str, run: Run, states: States, name: str, mime_type: str, data: bytes) -> str:
+    """Keep what a tool gave beside its words in the conversation's workspace; a picture is shown to the model.
+
+    Raises ToolError where there is no room for it.
+    """
+    workspace = run.execution.workspace
+    names = (ATTACHED, f"{hashlib.blake2b(data, digest_size=6).hexdigest()}-{name}")
+    await anyio.to_thread.run_sync(partial(workspace.mkdir, parents=True, exist_ok=True, mode=0o700))
+    await anyio.to_thread.run_sync(put, Tree(workspace, shown), names, data, run.settings.tools.files)
+    if mime_type in IMAGES and (path := workspace.joinpath(*names)).is_relative_to(states.tool.home):
+        path = path.relative_to(states.tool.home)
+        part = FilePart(path=str(path), mime_type=mime_type, name=name, size=len(data))
+        run.attached.setdefault(call, []).append(part)
+    return shown(names)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """How long a call of each category may take here."""
+    timeouts = settings.timeouts
+    return Limits(
+        timeouts={
+            "exec": timeouts.tool_exec,
+            "mcp": timeouts.tool_mcp,
+            "info": timeouts.tool_info,
+            "edit": timeouts.tool_edit,
+        },
+        max_retries=settings.tools.max_retries,
+        max_retry_duration_s=settings.tools.max_retry_duration_secs,
+    )
+
+
+def _memory(run: Run, states: States) -> MemoryToolset | None:
+    if run.memory is None:
+        return None
+    return MemoryToolset(
+        memory=states.runtime.memory,
+        scope=run.memory,
+        others_too=reaches_others(run.work.incoming.chat_type, run.work.incoming.role),
+        attribution=attribution_of(run, states),
+        inbox_id=run.work.inbox_id,
+        run=run.id,
+        notes=states.memory.path,
+        clock=states.runtime.clock,
+        tell=partial(_tell, run, states),
+    )
+
+
+def _tell(run: Run, states: States, event: Event) -> None:
+    """Publish what a tool of the memory has done; the run's end tells whether anything was kept (B-51)."""
+    run.notes_written = run.notes_written or isinstance(event, MemoryWritten)
+    announce(states, event)
+
+
+# One call from the model's wish to its result: looked at, hooked, gated, run, framed, recorded (SPEC §12).
+
+LONGEST_SUMMARY = 200
+LONGEST_RECORDED = 2_000  # characters of arguments and of a result in the audit
+STOPPED = "Not finished: the person stopped this run."
+INTERRUPTED = "Interrupted by a restart; it is not known whether this call took effect. Check before repeating it."
+DENIED = "{name} was denied and was not run: {reason}"
+OUTSIDE_THE_SKILL = "{name} was not run: the skill that was called up works with other tools alone: {tools}"
+UNASKED = (
+    "{name} was not run: it needs a person's approval, and a sub-agent cannot ask for one. Go on without it; if it is "
+    "needed, put the exact call into your answer, so that whoever gave you the task can make it."
+)
+BY_POLICY = "the rules of the gateway do not allow it"
+BY_CHAT = "an admin of this chat has ruled that it never runs here"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A call that may run now. `approval` was given for exactly this one."""
+
+    use: ToolUse
+    cleared: Cleared
+    context: ToolContext
+    approval: Approval | None = None
+
+
+@dataclass(slots=True)
+class Passed:
+    """What became of a group of calls at the gate."""
+
+    ready: list[Ready] = field(default_factory=list)
+    results: dict[str, ToolResult] = field(default_factory=dict)
+
+
+async def through_approval_gate(
+    batch: Sequence[ToolUse],
+    run: Run,
+    states: States,
+    note: Callable[[Callable[[Connection], None]], Awaitable[None]],
+) -> Passed:
+    """Which of the calls may run. `note` puts on disk where the loop goes on, before anybody is asked, and with it the
+    text that leads up to the question.
+
+    Those that need a person are asked about all at once; a sub-agent's are refused, because an approval waits with a
+    loop that is stored, across restarts, and its loop is not. Raises LeftForLater, Fenced or StorageTrouble.
+    """
+    passed, asking = Passed(), []
+    await _come(batch, run, states)
+    for use in batch:
+        context = tool_context(use, run, states)
+        found = await looked_at(use, context, run, states)
+        if isinstance(found, Outcome):
+            passed.results[use.id] = not_run(use, found, run, states)
+        elif isinstance(found, Ready):
+            passed.ready.append(found)
+        elif run.parent is not None:
+            why = Outcome(content=UNASKED.format(name=use.name), is_error=True, verdict="denied")
+            passed.results[use.id] = not_run(use, why, run, states)
+        else:
+            asking.append((found, context))
+    if not asking:
+        return passed
+    await commit_before_question(run, states, note)
+
+    async def ask(cleared: Cleared, context: ToolContext) -> None:
+        use, reason = cleared.call, cleared.appraisal.reason
+        answer = await ask_person(cleared, reason, run, states)
+        if isinstance(answer, Approval):
+            call = replace(use, input=cleared.appraisal.arguments)
+            again = await still_the_same(answer, call, context, run, states)
+            if isinstance(again, Cleared):
+                passed.ready.append(Ready(use=use, cleared=again, context=context, approval=answer))
+                return
+            answer = again
+        passed.results[use.id] = not_run(use, answer, run, states, by="person")
+
+    with first_error():
+        async with waiting_for_approval(run, states), anyio.create_task_group() as group:
+            for cleared, context in asking:
+                group.start_soon(ask, cleared, context)
+    return passed
+
+
+async def _come(batch: Sequence[ToolUse], run: Run, states: States) -> None:
+    """Wait a while for tools whose MCP server has not been connected yet."""
+    toolbox = states.tool.executor.toolbox
+    late = [use.name for use in batch if toolbox.is_expected(use.name)]
+    if late:
+        with anyio.move_on_after(run.settings.mcp.call_wait_s), run.interrupts.scope():
+            for name in late:
+                await toolbox.arrived(name)
+
+
+async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:
+    """Run it, and give what the model reads of it. Raises LeftForLater where the end of the process cuts it off."""
+    use, conversation = ready.use, states.session.conversation
+    announce(states, ToolStarted(conversation=conversation, run=run.id, tool_name=use.name, tool_call_id=use.id))
+    outcome = stopped()
+    failpoint("tool.started")
+    with run.interrupts.scope():
+        outcome = await states.tool.executor.perform(
+            ready.cleared, ready.context, limits_of(run.settings), confirmed=ready.approval is not None
+        )
+    if outcome.verdict == "stopped" and run.token.reason == SHUTDOWN:
+        raise LeftForLater
+    failpoint("tool.ended")
+    note_tool_time(outcome.elapsed_ms, run)
+    _announce_end(use, outcome, run, states)
+    if states.context.dumps.on:
+        states.context.dumps.write(f"tool-{use.name}.txt", outcome.content)
+    written = record(use, outcome, run, states, ready.approval)
+    files = tuple(run.attached.pop(use.id, ()))
+    result = ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error, files=files)
+    result = await shortened(result, use.name, run, states, confirmed=outcome.confirmed)
+    if result.taco is not None:  # what the model reads is not what stands in the record: it says so
+        taco = result.taco
+        changed = replace(written, original_tokens=taco.original_tokens, shortened_tokens=taco.compressed_tokens)
+        run.records[run.records.index(written)] = changed
+    told = of_call(use, outcome.content, is_error=outcome.is_error)
+    fire_soon("post_tool_use", run, states, told, tool=use.name)
+    spec, path = ready.cleared.tool.spec, ready.cleared.appraisal.arguments.get("path")
+    if spec.category == "edit" and spec.risk == "write" and isinstance(path, str) and not outcome.is_error:
+        file_changed(path, run, states)
+    if spec.untrusted:
+        return replace(result, content=framed(result.content, use.name))
+    return replace(result, content=harmless(result.content))
+
+
+def not_run(use: ToolUse, outcome: Outcome, run: Run, states: States, *, by: str = "policy") -> ToolResult:
+    """The result of a call that something kept from running; it is told and recorded like every other."""
+    conversation = states.session.conversation
+    started = ToolStarted(
+        conversation=conversation, run=run.id, tool_name=use.name, tool_call_id=use.id, runs=False
+    )  # fmt: skip
+    announce(states, started)
+    if outcome.verdict == "denied":
+        denied = PermissionDenied(
+            conversation=conversation, run=run.id, tool_name=use.name, tool_call_id=use.id, by=by
+        )  # fmt: skip
+        announce(states, denied)
+        fire_soon("permission_denied", run, states, of_call(use, outcome.content, is_error=True), tool=use.name)
+    _announce_end(use, outcome, run, states)
+    record(use, outcome, run, states)
+    return ToolResult(tool_use_id=use.id, content=harmless(outcome.content), is_error=outcome.is_error)
+
+
+def stopped() -> Outcome:
+    return Outcome(content=STOPPED, is_error=True, verdict="stopped")
+
+
+def interrupted(why: str | None = None) -> Outcome:
+    return Outcome(content=why or INTERRUPTED, is_error=True, verdict="interrupted")
+
+
+def refused(why: str) -> Outcome:
+    """It was no call: the model must mend it."""
+    return Outcome(content=why, is_error=True, verdict="refused")
+
+
+async def looked_at(use: ToolUse, context: ToolContext, run: Run, states: States) -> Ready | Cleared | Outcome:
+    """Ready to run, or a person must be asked about what was cleared, or it does not run."""
+    if run.within is not None and use.name in scope_of(run, states) and not allows(run.within, use.name):
+        return refused(OUTSIDE_THE_SKILL.format(name=use.name, tools=", ".join(sorted(run.within)) or "none"))
+    found = await states.tool.executor.look(use, context, allowed=scope_of(run, states))
+    if isinstance(found, Outcome):
+        return found
+    fired = await fire("pre_tool_use", run, states, of_call(use), tool=use.name)
+    if fired.blocked:
+        content = DENIED.format(name=use.name, reason=fired.blocked)
+        return Outcome(content=content, is_error=True, verdict="denied")
+    conversation, name = states.session.conversation, use.name
+    spec, covers = found.tool.spec, covers_of(found.appraisal)
+    ruled = await states.runtime.database.read(lambda conn: approval_rows.verdict(conn, conversation, name, covers))
+    if ruled == "deny":
+        content = DENIED.format(name=name, reason=BY_CHAT)
+        return Outcome(content=content, is_error=True, verdict="denied")
+    gate = gate_for(spec, found.appraisal, rules_of(run), allowed_for_good=ruled == "allow")
+    match gate:
+        case "allow":
+            return Ready(use=use, cleared=found, context=context)
+        case "ask":
+            return found
+        case "deny":
+            content = DENIED.format(name=use.name, reason=found.appraisal.reason or BY_POLICY)
+            return Outcome(content=content, is_error=True, verdict="denied")
+
+
+def rules_of(run: Run) -> Rules:
+    """The operator's, as this run found them."""
+    approvals = run.settings.approvals
+    return Rules(auto_approve=approvals.auto_approve, force=approvals.force, ask=approvals.ask, deny=approvals.deny)
+
+
+def _announce_end(use: ToolUse, outcome: Outcome, run: Run, states: States) -> None:
+    ended = ToolEnded(
+        conversation=states.session.conversation,
+        run=run.id,
+        tool_name=use.name,
+        tool_call_id=use.id,
+        elapsed_ms=outcome.elapsed_ms,
+        is_error=outcome.is_error,
+        result_summary=" ".join(outcome.content.split())[:LONGEST_SUMMARY],
+        exists=states.tool.executor.toolbox.get(use.name) is not None,
+    )
+    announce(states, ended)
+
+
+def record(use: ToolUse, outcome: Outcome, run: Run, states: States, approval: Approval | None = None) -> Record:
+    """For the audit; stored together with the result, so that a model never reads what is not recorded."""
+    redact = states.tool.executor.redact
+    written = Record(
+        conversation=states.session.conversation,
+        session=run.execution.session or run.session,
+        inbox_id=run.work.inbox_id,
+        run=run.id,
+        call=use.id if run.parent is None else f"{run.id}/{use.id}",  # unique among the calls of the work
+        tool=use.name,
+        arguments=beginning_of(canonical(use.input), LONGEST_RECORDED, redact),
+        verdict=outcome.verdict,
+        approval=approval.id if approval is not None else None,
+        person=run.work.incoming.person,
+        result=beginning_of(outcome.content, LONGEST_RECORDED, redact),
+        elapsed_ms=outcome.elapsed_ms,
+        at=to_timestamp(states.runtime.clock.now()),
+    )
+    run.records.append(written)
+    return written
+
 
 SERVERS_COME_WITHIN_S = 30.0  # after a start; until then their tools are unknown
 

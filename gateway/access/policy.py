@@ -1,8 +1,11 @@
 """May this message be answered? A pure decision over message, settings and grants (SPEC §1.3, DESIGN §6)."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import IntEnum
+import hashlib
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum, IntEnum
 from typing import Literal
 
 from gateway.access.settings import AccessSettings
@@ -158,3 +161,113 @@ def _decide_group(
     names = place_names(inbound)
     open_here = settings.groups == "open" or names & set(settings.allow_groups) or names & grants.places
     return Allowed(max(role, Role.MEMBER)) if open_here else Ignored("group not allowed")
+
+
+# How much one sender may send: token buckets as values, bounded in memory (DESIGN §13.22, SPEC §1.3).
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """`tokens` at the moment `at` (monotonic seconds); `told` whether the sender heard that it is empty."""
+
+    tokens: float
+    at: float
+    told: bool = False
+
+
+class Take(Enum):
+    TAKEN = "taken"
+    REFUSED_FIRST = "refused, tell them once"
+    REFUSED = "refused"
+
+
+def take(bucket: Bucket, now: float, *, per_s: float, burst: float) -> tuple[Bucket, Take]:
+    """Take one token of a bucket that refills by `per_s` up to `burst`; the first refusal in a row wants a notice."""
+    tokens = min(burst, bucket.tokens + (now - bucket.at) * per_s)
+    if tokens >= 1:
+        return Bucket(tokens - 1, now), Take.TAKEN
+    verdict = Take.REFUSED if bucket.told else Take.REFUSED_FIRST
+    return replace(bucket, tokens=tokens, at=now, told=True), verdict
+
+
+class Flood:
+    """Buckets by key, the least recently used forgotten beyond `most`."""
+
+    def __init__(self, *, per_s: float, burst: float, most: int = 4096) -> None:
+        self._per_s, self._burst, self._most = per_s, burst, most
+        self._buckets: OrderedDict[Hashable, Bucket] = OrderedDict()
+
+    def take(self, key: Hashable, now: float) -> Take:
+        bucket = self._buckets.pop(key, Bucket(self._burst, now))
+        self._buckets[key], verdict = take(bucket, now, per_s=self._per_s, burst=self._burst)
+        if len(self._buckets) > self._most:
+            self._buckets.popitem(last=False)
+        return verdict
+
+
+# 30 automatic answers in 600 s, over 4,096 conversations (SPEC §1.3, bot-to-bot).
+def bot_loop_guard() -> Flood:
+    return Flood(per_s=30 / 600, burst=30, most=4096)
+
+
+# Pairing codes: how they look and how long they live. The store keeps only their hash (DESIGN §6).
+
+LIFETIME = timedelta(minutes=10)
+LENGTH = 8
+MOST_PENDING = 50  # open requests over all accounts; beyond it strangers hear nothing
+WRONG_TRIES = 10  # wrong codes an hour before `approve` refuses
+# Without letters and digits that look alike.
+ALPHABET = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
+
+
+def code_from(entropy: bytes) -> str:
+    """The code that these random bytes (at least 8) spell."""
+    if len(entropy) < LENGTH:
+        raise ValueError(f"{len(entropy)} random bytes are too few for a code of {LENGTH}")
+    number = int.from_bytes(entropy)
+    letters = []
+    for _ in range(LENGTH):
+        number, index = divmod(number, len(ALPHABET))
+        letters.append(ALPHABET[index])
+    return "".join(letters)
+
+
+def normalised(code: str) -> str:
+    """What people type, as the code was made: upper case, no blanks or dashes."""
+    return "".join(letter for letter in code.upper() if letter.isalnum())
+
+
+def digest(code: str) -> str:
+    """What is stored of a code."""
+    return hashlib.sha256(f"tieline pairing {normalised(code)}".encode()).hexdigest()
+
+
+# The last messages that were not answered, and why: what `/why` tells. In memory and bounded.
+
+PER_CONVERSATION, CONVERSATIONS = 5, 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unanswered:
+    message_id: str
+    person: str
+    why: str
+    at: datetime
+
+
+class Decisions:
+    """Remembers the newest few of each conversation; the conversation longest untouched is forgotten first."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, deque[Unanswered]] = OrderedDict()
+
+    def note(self, conversation: str, unanswered: Unanswered) -> None:
+        kept = self._kept.pop(conversation, None) or deque(maxlen=PER_CONVERSATION)
+        kept.append(unanswered)
+        self._kept[conversation] = kept
+        if len(self._kept) > CONVERSATIONS:
+            self._kept.popitem(last=False)
+
+    def of(self, conversation: str) -> tuple[Unanswered, ...]:
+        """Newest first."""
+        return tuple(reversed(self._kept.get(conversation, ())))

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from agent.core.section_config import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG
 
 DirectPolicy = Literal["pairing", "allowlist", "open", "closed"]
 GroupPolicy = Literal["allowlist", "open", "closed"]

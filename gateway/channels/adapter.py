@@ -1,13 +1,15 @@
 """The contract of one signed-in bot account, and what the gateway lends it."""
 
 import warnings
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
+import anyio
 from pydantic import BaseModel, ConfigDict
 from starlette.routing import BaseRoute
 
@@ -236,3 +238,23 @@ def __getattr__(name: str) -> type:
         warnings.warn(f"{name} is called {_FORMER[name].__name__} now", DeprecationWarning, stacklevel=2)
         return _FORMER[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+# Bytes that come in: a file is whole, or it is not there; a server that asks to wait is waited for.
+
+
+@asynccontextmanager
+async def whole_or_nothing(to: Path) -> AsyncIterator[None]:
+    """Whatever goes wrong while `to` is written, cancellation too, it is removed: half a file helps nobody."""
+    try:
+        yield
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await anyio.Path(to).unlink(missing_ok=True)
+        raise
+
+
+def wait_asked_s(headers: Mapping[str, str], otherwise: float) -> float:
+    """The seconds that `Retry-After` asks for."""
+    asked = headers.get("Retry-After", "")
+    return float(asked) if asked.isdecimal() else otherwise

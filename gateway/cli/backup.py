@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
+from gateway.cli.offline import operate
 from gateway.cli.options import config_option
-from gateway.cli.through import operate
 
 
 @click.command("backup")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from pydantic import TypeAdapter
 
-from gateway.channels.loading import installed, settings_class
+from gateway.channels.entry_points import installed, settings_class
 from gateway.cli.options import config_option, settings_from
 from gateway.config.settings import Sections, Settings
 from gateway.telemetry.redaction import Redactor

@@ -1,6 +1,6 @@
 """`tieline dead [list|retry|drop]`: dead letters of both boxes."""
 
-from gateway.cli.letters import letters
+from gateway.cli.queue_commands import letters
 
 command = letters(
     "dead",

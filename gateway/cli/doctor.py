@@ -13,12 +13,12 @@ from typing import Any, Literal
 import anyio
 import click
 
-from agent.core.program import as_typed, home_as_typed
-from agent.providers.prices import lookup
+from agent.core.phrases import as_typed, home_as_typed
+from agent.providers.models import lookup
 from agent.providers.settings import ProviderSettings
 from gateway.channels.adapter import Diagnosis
-from gateway.cli.checking import bare_adapter_context, diagnose
 from gateway.cli.options import config_option, settings_from
+from gateway.cli.platform_checks import bare_adapter_context, diagnose
 from gateway.config.settings import Settings
 from gateway.web.control_client import RESTART, NoGateway, OtherVersion, Refused, call, differing, is_running
 
@@ -44,7 +44,7 @@ def command(fix: bool, offline: bool, config_path: Path | None, home: Path | Non
 
 
 async def _fix(settings: Settings) -> None:
-    mending, alone = import_module("gateway.cli.mending"), import_module("gateway.cli.alone")
+    mending, alone = import_module("gateway.cli.repair"), import_module("gateway.cli.offline")
     try:
         async for line in mending.mended(settings, running=is_running(settings.home)):
             click.echo(f"{click.style('⚒', fg='green')} {line}")
@@ -155,7 +155,7 @@ def _database(settings: Settings, running: bool) -> Iterable[Diagnosis]:
 def _workspaces(home: Path) -> Sequence[Diagnosis]:
     """Links that lead out of a conversation's files, told once for each conversation."""
     links: dict[str, list[str]] = {}
-    for workspace, link, target in import_module("agent.tools.workspace").links_outside(home):
+    for workspace, link, target in import_module("agent.tools.files.paths").links_outside(home):
         links.setdefault(workspace, []).append(f"{link or workspace} → {target}")
     return [
         Diagnosis(
@@ -176,7 +176,7 @@ def _shell(settings: Settings) -> Sequence[Diagnosis]:
         finding = "commands run without a sandbox, as the gateway's own user"
         fix = 'set [tools.shell] mode = "sandbox"'
         return [Diagnosis(subject="shell", level="warning", finding=finding, fix=fix)]
-    trouble, _ = import_module("agent.tools.shell.probing").trouble_with()
+    trouble, _ = import_module("agent.tools.shell.shell").trouble_with()
     if not trouble:
         return [_line("shell", "commands run in bubblewrap")]
     fix = 'install bubblewrap, or set [tools.shell] mode = "off"; there is no shell tool until then'
@@ -239,7 +239,7 @@ def _agents(settings: Settings) -> Iterator[Diagnosis]:
 async def _providers(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
     """Every model, tried with a small request."""
     found: list[Diagnosis] = []
-    trying = None if offline else await anyio.to_thread.run_sync(import_module, "gateway.cli.trying")
+    trying = None if offline else await anyio.to_thread.run_sync(import_module, "gateway.cli.provider_checks")
     for provider in import_module("gateway.config.live").Live(settings).provider_settings():
         if provider.type == "demo":
             found.append(_demo(provider, settings.llm.providers))
@@ -260,7 +260,7 @@ async def _mcp(settings: Settings, offline: bool, running: bool) -> Sequence[Dia
     if not servers or offline or running:
         said = "held by the running gateway, which tells above of one that is lost" if running else NOT_ASKED
         return [_line(f"MCP server {one.name}", said) for one in servers]
-    trying = await anyio.to_thread.run_sync(import_module, "gateway.cli.trying")
+    trying = await anyio.to_thread.run_sync(import_module, "gateway.cli.provider_checks")
     return [await trying.tried_server(one, settings.home) for one in servers]
 
 

@@ -6,14 +6,12 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
+from agent.storage.connect import State, target_of
 from agent.storage.errors import DatabaseDamaged, DatabaseUnusable, SchemaTooNew
 from agent.storage.inspection import check_pages, look, look_at_revision, read
-from agent.storage.opening import target_of
-from agent.storage.schema import State
 from gateway.channels.adapter import Diagnosis
 from gateway.config.settings import Settings
-from gateway.storage.opening import SCHEMA
-from gateway.storage.repair import Ailment, ailments, homeless_schedules, refused_histories
+from gateway.storage.repair import SCHEMA, Ailment, ailments, homeless_schedules, refused_histories
 
 
 def findings(settings: Settings, running: bool) -> Iterator[Diagnosis]:

@@ -1,6 +1,6 @@
 """`tieline inbox [list|retry|drop]`: messages that wait for their turn."""
 
-from gateway.cli.letters import letters
+from gateway.cli.queue_commands import letters
 
 command = letters(
     "inbox",

@@ -12,14 +12,14 @@ import click
 import tomlkit
 
 from agent.compaction.settings import CompressionSettings
-from agent.core.program import home_as_typed, program_as_typed
+from agent.core.phrases import home_as_typed, program_as_typed
 from gateway.channels.adapter import Asked
-from gateway.channels.loading import installed, settings_class
-from gateway.cli.checking import diagnose_channel
+from gateway.channels.entry_points import installed, settings_class
 from gateway.cli.options import fail, home_option
+from gateway.cli.platform_checks import diagnose_channel
 from gateway.cli.questions import choose, secret, tell
-from gateway.config.mistakes import ConfigError
-from gateway.config.reading import home_directory, read
+from gateway.config.errors import ConfigError
+from gateway.config.read import home_directory, read
 from gateway.config.settings import Settings
 
 PROVIDERS = {
@@ -128,7 +128,7 @@ def _answers(answers: Answers) -> bool:
     """Does the model answer? Says why not."""
     (provider,) = _settings(answers).llm.providers
     click.echo("  Trying it…")
-    found = anyio.run(import_module("gateway.cli.trying").tried, provider, answers.home)
+    found = anyio.run(import_module("gateway.cli.provider_checks").tried, provider, answers.home)
     if found.level == "ok":
         click.echo(f"  ✓ {found.finding}")
         return True

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
+from gateway.cli.offline import local_minute, operate, shown
 from gateway.cli.options import config_option
-from gateway.cli.through import local_minute, operate, shown
 
 LONGEST = 80  # characters of a query in the list
 HEADINGS = {"at": "at", "conversation": "conversation", "strategy": "by", "error": "why", "query": "looked for"}

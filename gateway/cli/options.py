@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 import click
 
-from agent.core.program import as_typed, home_as_typed
-from gateway.config.mistakes import ConfigError
-from gateway.config.reading import home_directory, load
+from agent.core.phrases import as_typed, home_as_typed
+from gateway.config.errors import ConfigError
+from gateway.config.read import home_directory, load
 from gateway.config.settings import Settings
 
 MISCONFIGURED = 78  # EX_CONFIG of sysexits.h: starting again does not help until somebody changes the configuration

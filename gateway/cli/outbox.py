@@ -1,6 +1,6 @@
 """`tieline outbox [list|retry|drop]`: answers on their way."""
 
-from gateway.cli.letters import letters
+from gateway.cli.queue_commands import letters
 
 command = letters(
     "outbox",

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from agent.core.program import home_as_typed, program_as_typed
+from agent.core.phrases import home_as_typed, program_as_typed
+from gateway.cli.offline import operate, shown
 from gateway.cli.options import config_option, home_from
-from gateway.cli.through import operate, shown
 
 
 @click.group("pair")

@@ -32,7 +32,7 @@ def command(file: Path, keep_open: bool, yes: bool, config_path: Path | None, ho
         _ask_about_another(file, settings)
     if is_running(settings.home):
         fail("the gateway runs with this database; stop it first")
-    restoring = import_module("agent.storage.restoring")
+    restoring = import_module("agent.storage.restore")
     now = import_module("agent.core.clock").SystemClock().now()
     phrase = import_module("gateway.phrases.catalogue").read_catalogue()
     try:
@@ -40,7 +40,7 @@ def command(file: Path, keep_open: bool, yes: bool, config_path: Path | None, ho
             settings.database.url,
             settings.home,
             file.absolute(),
-            schema=import_module("gateway.storage.opening").SCHEMA,
+            schema=import_module("gateway.storage.repair").SCHEMA,
             kept_as=f"before-restore-{now:%Y%m%d-%H%M%S}.db",
             others=partial(import_module("gateway.scheduler.restored").put_aside, now=now, phrase=phrase),
             keep_open=keep_open,
@@ -67,7 +67,7 @@ def _ask_about_another(file: Path, settings: Settings) -> None:
     folder = file.absolute().parent.resolve()
     if folder.name != "backups" or not any((folder.parent / name).exists() for name in OF_A_HOME):
         return
-    target = import_module("agent.storage.opening").target_of(settings.database.url, settings.home)
+    target = import_module("agent.storage.connect").target_of(settings.database.url, settings.home)
     own = {settings.home.resolve()} | ({target.parent.resolve()} if isinstance(target, Path) else set())
     if folder.parent in own:
         return

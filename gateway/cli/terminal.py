@@ -13,10 +13,10 @@ from uuid import uuid4
 
 import click
 
-from agent.core.whole_text import without_steering
-from gateway.cli.markdown_renderer import MarkdownRenderer
+from agent.core.untrusted_text import without_steering
 from gateway.cli.options import typed
 from gateway.cli.prompt import CLEAR_LINE, Prompt, no_control_characters
+from gateway.cli.terminal_markdown import MarkdownRenderer
 from gateway.web.control_client import NoGateway, Refused, channel_call, channel_lines
 
 EVENTS, SAY, PRESS = "/channels/console/events", "/channels/console/say", "/channels/console/press"

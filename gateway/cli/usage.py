@@ -6,8 +6,8 @@ from typing import TextIO
 
 import click
 
+from gateway.cli.offline import operate, shown
 from gateway.cli.options import config_option, fail
-from gateway.cli.through import operate, shown
 
 COLUMNS = {
     "name": "",

@@ -6,7 +6,7 @@ from gateway.channels.outbound import CommandSpec
 from gateway.commands import (
     approvals,
     context,
-    deleting,
+    delete,
     diagnostics,
     feedback,
     goals,
@@ -24,8 +24,6 @@ from gateway.commands import (
     status,
     style,
     subagents,
-    tasks,
-    timezone,
 )
 from gateway.commands import help as help_family
 from gateway.commands.command import Call, Command, Commands, Reply
@@ -44,7 +42,7 @@ def all_commands() -> Commands:
             status.STATUS,
             session.NEW,
             session.CLEAR,
-            deleting.DELETE,
+            delete.DELETE,
             context.COMPACT,
             context.RECAP,
             context.CONTEXT,
@@ -65,14 +63,14 @@ def all_commands() -> Commands:
             queue.DROP_LAST,
             remind.REMIND,
             schedules.SCHEDULES,
-            timezone.TIMEZONE,
+            remind.TIMEZONE,
             remind.LOOP_COMMAND,
             remind.HEARTBEAT_COMMAND,
             goals.GOAL,
             goals.DONE,
             subagents.AGENTS,
             subagents.AGENT,
-            tasks.TASKS,
+            session.TASKS,
             plans.PLAN,
             model.PROVIDER,
             model.MODEL,

@@ -7,12 +7,11 @@ from agent.core.phrases import Phrases
 from agent.storage import approval_rows
 from agent.storage.approval_rows import EVERY_CALL, Approval, Effect, Rule
 from agent.storage.timestamps import to_timestamp
-from agent.tools.approvals import Approvals, Finding, Ruling, Word
-from agent.tools.gate import extent_of, may_decide
-from agent.turn.approving import FINGERPRINT, PRESS
+from agent.tools.approvals import Approvals, Finding, Ruling, Word, extent_of, may_decide
+from agent.turn.approvals import FINGERPRINT, PRESS
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
-from gateway.delivery.prompts import label_of
+from gateway.delivery.ephemeral.prompts import label_of
 
 ALWAYS = ("always", "immer")
 REVOKE = ("revoke", "remove")

@@ -4,13 +4,12 @@ from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
 from agent.ledger import rows
-from agent.ledger.attributions import Entry, UsageTotals
-from agent.ledger.spending import amount
+from agent.ledger.spending import Entry, UsageTotals, amount
 from agent.sessions import runs
 from agent.storage import audit_rows
 from agent.storage.audit_rows import Record
 from agent.storage.timestamps import from_timestamp, to_timestamp
-from agent.turn.approving import plain
+from agent.turn.approvals import plain
 from gateway.access.policy import Role, role_everywhere
 from gateway.commands.command import Call, Command, Reply
 

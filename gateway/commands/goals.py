@@ -1,20 +1,188 @@
 """Goals: /goal sets, pauses, resumes and shows them, /done says that one is reached (SPEC §10.1, §10.2)."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import Button
-from agent.goals.service import GoalRefused
-from agent.goals.stored import Goal, Owner
-from agent.goals.telling import progress, why_of
-from agent.goals.ticks import short
+from agent.core.phrases import Phrases
+from agent.goals.goal import Auto, Goal, Limits, Owner, raised, spent_limit
+from agent.goals.service import Buttons, GoalRefused, progress, why_of
+from agent.goals.store import short
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply, refused
-from gateway.commands.goal_buttons import go_on_button, raising, told_limits, told_turns
-from gateway.commands.goal_lines import goal_line, work_line
-from gateway.commands.goal_words import is_number, read_wanted
 from gateway.commands.remind import origin_of
+
+# What a goal may still take, in words, and the button that goes on with it. Pure.
+
+
+def go_on_button(goal: Goal, phrase: Phrases, language: str) -> Buttons:
+    """Goes on with a paused goal. At a limit it names the next one; where none helps there is no button."""
+    if spent_limit(goal.limits, goal.used) is None:
+        auto = " --auto" if goal.auto is not None else ""
+        label, command = phrase("button_goal_go_on", language), f"/goal resume {goal.id}{auto}"
+    elif command := raising(goal):
+        more = told_limits(raised(goal.limits, goal.used), phrase, language)
+        label = phrase("button_goal_more", language, limits=more)
+    else:
+        return ()
+    return ((Button(label=label, action=f"{PRESS}{command}", style="primary"),),)
+
+
+def raising(goal: Goal) -> str:
+    """The command that gives a goal as much again of what it has used up; "" where that would not do."""
+    more = raised(goal.limits, goal.used)
+    if more == Limits() or (goal.limits.usd is not None and goal.used.unpriced):
+        return ""
+    words = [f"/goal resume {goal.id}"]
+    if goal.auto is not None and more.turns is None:
+        words.append("--auto")  # beside it --turns would be those of the next work by itself
+    if more.turns is not None:
+        words.append(f"--turns {more.turns}")
+    if more.tokens is not None:
+        words.append(f"--tokens {more.tokens}")
+    if more.usd is not None:
+        words.append(f"--usd {more.usd:g}")
+    return " ".join(words)
+
+
+def told_turns(count: int, phrase: Phrases, language: str) -> str:
+    return phrase("goal_limit_turns" if count != 1 else "goal_limit_one_turn", language, limit=count)
+
+
+def told_limits(limits: Limits, phrase: Phrases, language: str) -> str:
+    """Those that are set; "" where none is."""
+    shown = []
+    if limits.turns is not None:
+        shown.append(told_turns(limits.turns, phrase, language))
+    if limits.tokens is not None:
+        shown.append(phrase("goal_limit_tokens", language, limit=f"{limits.tokens:,}"))
+    if limits.usd is not None:
+        shown.append(phrase("goal_limit_usd", language, limit=f"{limits.usd:g}"))
+    return " · ".join(shown)
+
+
+# A goal in a line or two, as commands show it: what it is for, how its own work stands. It changes nothing.
+
+_MARKS = {"active": "▸", "paused": "⏸", "completed": "✓", "cleared": "–"}
+_AUTO_MARKS = {"achieved": "✓", "orphaned": "⚠", "stuck": "⚠", "failed": "⚠", "aborted": "⏸"}
+
+
+def goal_line(call: Call, goal: Goal) -> str:
+    """Number, state and what it is for."""
+    phrase, language = call.deps.phrase, call.incoming.language
+    status = phrase(f"goal_{goal.status}", language)
+    return phrase("goal_line", language, mark=_MARKS[goal.status], id=goal.id, status=status, goal=short(goal.text))
+
+
+def subagent_line(call: Call, goal: Goal) -> str:
+    """State, turns, time and what the last check said."""
+    phrase, language, auto = call.deps.phrase, call.incoming.language, goal.auto
+    assert auto is not None
+    line = phrase(
+        "agents_line",
+        language,
+        mark=_AUTO_MARKS.get(auto.state, "▸"),
+        id=goal.id,
+        state=phrase(f"auto_{auto.state}", language),
+        turns=auto.turns,
+        most=auto.most,
+        elapsed=_elapsed(call, goal),
+        goal=short(goal.text),
+    )
+    return f"{line}\n   {_checked(call, auto)}"
+
+
+def work_line(call: Call, goal: Goal) -> str:
+    """The same below the goal itself: what was said of it there is not said again."""
+    phrase, language, auto = call.deps.phrase, call.incoming.language, goal.auto
+    assert auto is not None
+    state = f" · {phrase(f'auto_{auto.state}', language)}" if goal.is_autonomous else ""
+    elapsed = _elapsed(call, goal)
+    line = phrase("goal_work", language, turns=auto.turns, most=auto.most, elapsed=elapsed, state=state)
+    return f"{line}\n   {_checked(call, auto)}"
+
+
+def _elapsed(call: Call, goal: Goal) -> str:
+    until = call.deps.clock.now() if goal.is_autonomous else goal.updated_at
+    minutes = max(0, int((until - goal.created_at).total_seconds())) // 60
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+
+
+def _checked(call: Call, auto: Auto) -> str:
+    phrase, language = call.deps.phrase, call.incoming.language
+    if not auto.verified_at:
+        return phrase("agents_unchecked", language)
+    return phrase("agents_verdict", language, turn=auto.verified_at, reason=auto.verdict or "–")
+
+
+# Takes the words after /goal apart: text, a number, options in any order. Pure.
+
+LONGEST_NUMBER = 10  # characters; what is longer fits no database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The words of a command, taken apart. Without `autonomous`, `turns` is a limit of the goal."""
+
+    text: str
+    limits: Limits
+    autonomous: bool = False
+    turns: int | None = None
+
+    @property
+    def number(self) -> int | None:
+        """The goal that is meant, where one is named."""
+        if not self.text:
+            return None
+        if not is_number(self.text) or len(self.text) > LONGEST_NUMBER:
+            raise GoalRefused("goal_unknown", id=self.text)
+        return int(self.text.removeprefix("#"))
+
+
+def is_number(text: str) -> bool:
+    """Whether the words are a number, and so no goal's text."""
+    return text.removeprefix("#").isdecimal()
+
+
+def read_wanted(words: str) -> Wanted:
+    """Text and options in any order: --auto, --turns N, --tokens N (or --budget N), --usd N. Raises GoalRefused."""
+    text: list[str] = []
+    numbers: dict[str, float] = {}
+    autonomous = False
+    rest = iter(words.replace("—", "--").split())  # telephones make a dash of two hyphens
+    for word in rest:
+        name, _, value = word.partition("=")
+        match name:
+            case "--auto":
+                autonomous = True
+            case "--turns" | "--tokens" | "--budget" | "--usd":
+                numbers["--tokens" if name == "--budget" else name] = _number(name, value or next(rest, ""))
+            case _ if name.startswith("--"):
+                raise GoalRefused("goal_option", option=word)
+            case _:
+                text.append(word)
+    turns = int(numbers["--turns"]) if "--turns" in numbers else None
+    limits = Limits(
+        turns=None if autonomous else turns,
+        tokens=int(numbers["--tokens"]) if "--tokens" in numbers else None,
+        usd=numbers.get("--usd"),
+    )
+    return Wanted(text=" ".join(text), limits=limits, autonomous=autonomous, turns=turns if autonomous else None)
+
+
+def _number(name: str, value: str) -> float:
+    cleaned = value.replace(",", ".") if name == "--usd" else value.replace("_", "").replace(",", "")
+    try:
+        number = float(cleaned.removeprefix("$"))
+    except ValueError:
+        raise GoalRefused("goal_option", option=f"{name} {value}".strip()) from None
+    if number <= 0 and name != "--usd":
+        raise GoalRefused("goal_option_least", option=name)
+    if not 0 < number < 1e12 or (name != "--usd" and number != int(number)):
+        raise GoalRefused("goal_option", option=f"{name} {value}".strip())
+    return number
 
 
 async def goal(call: Call) -> Reply:

@@ -9,8 +9,7 @@ from agent.inbox import Incoming, Work
 from agent.operations import Operations
 from gateway.access.policy import Role
 from gateway.channels.keys import ConversationKey
-from gateway.commands.command import Call, Command, Commands, Reply, refused, split_command
-from gateway.commands.deps import CommandDeps
+from gateway.commands.command import Call, Command, CommandDeps, Commands, Reply, refused, split_command
 from gateway.commands.help import unknown
 
 ROLES = {"owner": Role.OWNER, "admin": Role.ADMIN, "member": Role.MEMBER}

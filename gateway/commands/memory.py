@@ -15,19 +15,19 @@ from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import FileRef, Question
-from agent.memory import graph_rows, index, notes, rows
-from agent.memory.audience import Scope
-from agent.memory.erasing import forget, preview
+from agent.memory import graph as graph_rows
+from agent.memory import index, notes, rows
+from agent.memory.erasure import forget, preview
+from agent.memory.lexicon import telling
 from agent.memory.memory import EVERYTHING
 from agent.memory.notes import path_of
-from agent.memory.records import LONGEST_FACT, Item, Kept
+from agent.memory.records import LONGEST_FACT, Item, Kept, Scope
 from agent.memory.rights import reaches_others
-from agent.memory.target import Erased, Target
-from agent.memory.words import telling
-from agent.skills.buckets import Holds
-from agent.tools.overflow import outputs_of
-from agent.tools.workspace import workspace_of
-from agent.turn.received_files import FOLDER as RECEIVED
+from agent.memory.rows import Erased, Target
+from agent.skills.signals import Holds
+from agent.tools.files.paths import workspace_of
+from agent.tools.output_files import outputs_of
+from agent.turn.prompt import FOLDER as RECEIVED
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.commands.style import numbers_of, style_of

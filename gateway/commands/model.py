@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.ids import ConversationId
 from agent.providers.registry import UnknownProvider
+from agent.providers.routing import Choice, Chooser
 from agent.providers.settings import LONGEST_MODEL, is_model_name
-from agent.providers.slot import Choice, Chooser
 from agent.providers.window_discovery import listed
 from agent.status import Status
 from agent.storage.timestamps import to_timestamp

@@ -8,8 +8,8 @@ from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.access.policy import Role, role_everywhere
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Reply, refused
-from gateway.commands.hints import why_skill
-from gateway.scheduler.zones import zone_named
+from gateway.commands.skills import why_skill
+from gateway.scheduler.triggers.zones import zone_named
 from gateway.storage import grants, pairings
 from gateway.storage.grants import Grant
 from gateway.storage.pairings import Pairing

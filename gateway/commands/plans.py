@@ -6,16 +6,40 @@ Not plan mode (SPEC §12.5): that is the model's own, within a turn, and ends wh
 from collections.abc import Awaitable, Callable, Mapping
 
 from agent.core.ids import ConversationId
-from agent.goals.stored import Owner
-from agent.goals.ticks import short
+from agent.core.outbox import Button
+from agent.goals.goal import Owner
+from agent.goals.store import short
+from agent.plans.messages import Buttoned, Buttons, Offer, proposal, view
+from agent.plans.plan import OPEN, Plan
 from agent.plans.service import PlanRefused
-from agent.plans.stored import OPEN, Plan
-from agent.plans.telling import Offer, proposal, view
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
-from gateway.commands.command import Call, Command, Reply
-from gateway.commands.plan_buttons import plan_buttons
+from gateway.commands.command import PRESS, Call, Command, Reply
 from gateway.commands.remind import origin_of
+from gateway.phrases.catalogue import Catalogue
+
+# Buttons below what is told of plans: they stand for commands, so a press is taken like a typed one, after a restart
+# too.
+
+
+def plan_buttons(phrase: Catalogue) -> Buttoned:
+    """Confirm or decline below a proposal, stop below the running plan, what can be done below one that rests."""
+
+    def buttons(offer: Offer, plan: Plan) -> Buttons:
+        def button(key: str, word: str) -> Button:
+            return Button(label=phrase(key, plan.owner.language), action=f"{PRESS}/plan {word} {plan.id}")
+
+        match offer:
+            case "confirm":
+                return ((button("button_plan_confirm", "confirm"), button("button_plan_decline", "cancel")),)
+            case "stop":
+                return ((button("button_plan_stop", "stop"),),)
+            case "go_on":
+                row = (button("button_plan_go_on", "resume"), button("button_plan_retry", "retry"))
+                return (row, (button("button_plan_cancel", "cancel"),))
+
+    return buttons
+
 
 _MARKS = {"running": "▶", "completed": "✓", "failed": "✗", "waiting": "❓", "interrupted": "⏸", "cancelled": "–"}
 _OFFERS: Mapping[str, Offer] = {

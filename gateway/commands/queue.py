@@ -1,15 +1,76 @@
 """What waits and what runs: /queue /clear-queue /drop-last-queued /stop."""
 
+from enum import Enum
+from functools import partial
+
+from sqlalchemy import Connection
+
 from agent.core.ids import ConversationId
 from agent.inbox import Incoming
-from agent.storage import waiting_rows
+from agent.sessions import runs
+from agent.storage import inbox_rows
+from agent.storage.inbox_rows import OpenRow
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.commands.goals import pause_work
 from gateway.commands.plans import halt_plan, halted_reply
-from gateway.commands.stopping import Following, stop_what_follows
 from gateway.storage import settings_rows
+
+# The message that a stop is meant for when its turn is not under way: said before the stop, and next to begin.
+
+BEGINS_WITHIN_S, GIVES_UP_AFTER_S, LOOK_EVERY_S = 1.0, 2.0, 0.01
+
+
+class Following(Enum):
+    """What a stop did to the message that was next."""
+
+    NOTHING = "none was there"
+    STOPPED = "its turn began and was stopped"
+    REFUSED = "it was ended before a turn began"
+
+
+async def stop_what_follows(call: Call, conversation: ConversationId, reason: str) -> Following:
+    """Stop its turn as soon as that begins. If it does not for a moment, the message is ended where it waits: an album
+    that is gathered, a run to be tried again, or what stands behind a turn that takes long to end.
+    """
+    deps, said_at = call.deps, to_timestamp(call.incoming.received_at)
+    began = deps.clock.monotonic()
+    while (waited_s := deps.clock.monotonic() - began) < GIVES_UP_AFTER_S:
+        look = partial(
+            inbox_rows.next_open, conversation=conversation, said_at=said_at, unbegun=deps.is_ending(conversation)
+        )
+        row = await deps.database.read(look)
+        if row is None:
+            return Following.NOTHING
+        if not deps.is_ending(conversation) and deps.stop(conversation, reason, deps.clock.now()):
+            return Following.STOPPED
+        is_late = waited_s >= BEGINS_WITHIN_S and _is_free(call, conversation, row)
+        if is_late and await _refused(call, conversation, row, reason):
+            return Following.REFUSED
+        await deps.clock.sleep(LOOK_EVERY_S)
+    return Following.NOTHING
+
+
+def _is_free(call: Call, conversation: ConversationId, row: OpenRow) -> bool:
+    """No turn is under way that could be this message's own."""
+    if call.deps.is_ending(conversation):
+        return row.attempts == 0
+    return not call.deps.is_running(conversation)
+
+
+async def _refused(call: Call, conversation: ConversationId, row: OpenRow, reason: str) -> bool:
+    """End it, and the run that failed before, unless another has begun meanwhile."""
+    at = to_timestamp(call.deps.clock.now())
+
+    def work(conn: Connection) -> bool:
+        if not inbox_rows.refuse_open(conn, conversation, row, note=reason):
+            return False
+        runs.end_run(conn, row.id, "cancelled", at)
+        return True
+
+    return await call.deps.database.write(work)
+
 
 MODES = ("queue", "drop", "interrupt")
 MODE_SETTING = "queue_mode"
@@ -39,7 +100,7 @@ async def _set_mode(call: Call, mode: str) -> Reply:
 async def _show(call: Call) -> Reply:
     phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
     waiting, stored = await call.deps.database.read(
-        lambda conn: (waiting_rows.waiting(conn, conversation), settings_rows.get(conn, conversation, MODE_SETTING))
+        lambda conn: (inbox_rows.waiting(conn, conversation), settings_rows.get(conn, conversation, MODE_SETTING))
     )
     mode = stored or call.deps.default_queue_mode()
     if not waiting:
@@ -53,7 +114,7 @@ async def clear_queue(call: Call) -> Reply:
     """Refuses everything that waits; what runs goes on."""
     conversation = ConversationId(str(call.key))
     note = f"cleared by {call.incoming.person}"
-    count = await call.deps.database.write(lambda conn: waiting_rows.clear_waiting(conn, conversation, note=note))
+    count = await call.deps.database.write(lambda conn: inbox_rows.clear_waiting(conn, conversation, note=note))
     return Reply(text=call.deps.phrase("queue_cleared", call.incoming.language, count=count))
 
 
@@ -61,7 +122,7 @@ async def drop_last_queued(call: Call) -> Reply:
     """Refuses the newest waiting message."""
     conversation = ConversationId(str(call.key))
     note = f"dropped by {call.incoming.person}"
-    dropped = await call.deps.database.write(lambda conn: waiting_rows.drop_last_waiting(conn, conversation, note=note))
+    dropped = await call.deps.database.write(lambda conn: inbox_rows.drop_last_waiting(conn, conversation, note=note))
     key = "queue_dropped_last" if dropped else "queue_cleared"
     return Reply(text=call.deps.phrase(key, call.incoming.language, count=0))
 

@@ -1,21 +1,22 @@
 """Setting what is to happen later: /remind /loop /heartbeat (DESIGN §7)."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from agent.core.clock import shown_zone
 from agent.core.ids import ConversationId
-from agent.core.long_texts import worked_on
 from agent.core.outbox import Button
+from agent.core.untrusted_text import worked_on
 from gateway.commands.command import PRESS, Call, Command, Reply
-from gateway.scheduler.misfires import ONE_SHOT, RECURRING, Misfire
-from gateway.scheduler.mistakes import Mistake
-from gateway.scheduler.people import Zone
-from gateway.scheduler.rights import may_change
-from gateway.scheduler.rules import follows_the_wall, is_recurring
+from gateway.scheduler.errors import Mistake
+from gateway.scheduler.person_zones import Zone
+from gateway.scheduler.phrases.when import Wanted, read_when
+from gateway.scheduler.phrases.wording import shown
 from gateway.scheduler.schedule import Action, Creator, Plan, Schedule
-from gateway.scheduler.when import Wanted, read_when
-from gateway.scheduler.wording import shown
-from gateway.scheduler.zones import likely_zones, zone_named
+from gateway.scheduler.service import may_change
+from gateway.scheduler.triggers.misfires import ONE_SHOT, RECURRING, Misfire
+from gateway.scheduler.triggers.rules import follows_the_wall, is_recurring
+from gateway.scheduler.triggers.zones import all_zones, find_zone, likely_zones, zone_named
 
 LOOP = "loop"  # the kind of what /loop sets
 HEARTBEAT = "heartbeat"  # the name of a chat's heartbeat
@@ -194,4 +195,41 @@ HEARTBEAT_COMMAND = Command(
     immediate=True,
     admin_in_groups=True,
     examples="heartbeat_usage",
+)
+
+
+# Where a person lives: /timezone. Their reminders by the wall clock follow.
+
+
+async def timezone(call: Call) -> Reply:
+    """Shows or sets it: an IANA name, a city, or an offset from UTC."""
+    phrase, language, schedules = call.deps.phrase, call.incoming.language, call.deps.schedules
+    person = call.incoming.person
+    if not call.args or person is None:
+        zone = await schedules.zone_of(person, call.incoming.zone)
+        now = f"{schedules.now.astimezone(zone_named(zone.name)):%H:%M}"
+        text = phrase(f"zone_{zone.source}", language, zone=shown_zone(zone.name), now=now)
+        return Reply(text=text, buttons=tuple(zone_buttons(call)), private=True, verbatim=True)
+    if call.args.lower() == "reset":
+        await schedules.forget_zone(person)
+        return Reply(text=phrase("zone_reset", language), private=True)
+    try:
+        name = find_zone(call.args)
+        moved = await schedules.set_zone(person, name)
+    except Mistake as mistake:
+        return Reply(text=mistake.said(phrase, language), private=True)
+    now = f"{schedules.now.astimezone(zone_named(name)):%H:%M}"
+    text = phrase("zone_set", language, zone=shown_zone(name), now=now)
+    if moved:
+        text += "\n" + phrase("zone_moved", language, count=len(moved))
+    return Reply(text=text, private=True, verbatim=True)
+
+
+async def zones(call: Call) -> Sequence[str]:
+    """Every zone, those where the person's language is spoken first."""
+    return all_zones(call.incoming.language)
+
+
+TIMEZONE = Command(
+    name="timezone", run=timezone, group="later", usage="[zone or city | reset]", immediate=True, suggest=zones
 )

@@ -6,22 +6,21 @@ from functools import partial
 from zoneinfo import ZoneInfo
 
 from agent.core.clock import shown_zone
-from agent.core.long_texts import worked_on
-from agent.core.money import money
 from agent.core.outbox import Button
+from agent.core.phrases import money
+from agent.core.untrusted_text import worked_on
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply, refused
 from gateway.commands.remind import confirmation, conversation_of, creator_of, origin_of
+from gateway.scheduler.errors import Mistake
 from gateway.scheduler.ledger import Entry
-from gateway.scheduler.misfires import read_misfire, written
-from gateway.scheduler.mistakes import Mistake
-from gateway.scheduler.quiet import read_quiet
-from gateway.scheduler.rights import may_change
+from gateway.scheduler.phrases.when import read_when
+from gateway.scheduler.phrases.wording import moment_of, shown, typed
 from gateway.scheduler.schedule import Schedule
-from gateway.scheduler.when import read_when
-from gateway.scheduler.wording import moment_of, shown, typed
-from gateway.scheduler.zones import zone_named
+from gateway.scheduler.service import may_change
+from gateway.scheduler.triggers.misfires import read_misfire, read_quiet, written
+from gateway.scheduler.triggers.zones import zone_named
 from gateway.storage import settings_rows
 
 QUIET_SETTING = "quiet_hours"

@@ -7,10 +7,12 @@ import anyio
 
 from agent.core.errors import AgentError
 from agent.core.outbox import Button, FileRef, Question
+from agent.core.tools import STATUSES
+from agent.goals.store import short
 from agent.operations import SessionClosed, TakenBack
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply
-from gateway.scheduler.zones import zone_named
+from gateway.scheduler.triggers.zones import zone_named
 
 KEEP_PLAN = "--keep-plan"
 SHOWN_ID = 8  # characters of a session's id that people see and type
@@ -184,3 +186,29 @@ RETRY = Command(name="retry", everyday=True, run=retry, group="chat")
 UNDO = Command(name="undo", everyday=True, run=undo, group="chat")
 SESSIONS = Command(name="sessions", run=sessions, group="chat", usage="[id | last | close [id]]", admin_in_groups=True)
 EXPORT = Command(name="export", run=export, group="more", admin_in_groups=True)
+
+
+# What the agent has set itself to do in this session: /tasks.
+
+MOST_SHOWN = 50
+_MARKS = {"pending": "○", "in_progress": "▸", "completed": "✓", "failed": "✗"}
+
+
+async def tasks(call: Call) -> Reply:
+    """Its list, the oldest first; of a long one the newest."""
+    phrase, language = call.deps.phrase, call.incoming.language
+    found = await call.agent.tasks()
+    if not found:
+        return Reply(text=phrase("tasks_none", language), private=True)
+    counts = {status: sum(one.status == status for one in found) for status in STATUSES}
+    lines = [phrase("tasks_title", language, **counts), ""]
+    if len(found) > MOST_SHOWN:
+        lines.append(phrase("tasks_more", language, count=len(found) - MOST_SHOWN))
+    for one in found[-MOST_SHOWN:]:
+        lines.append(f"{_MARKS[one.status]} {one.id} · {short(one.description)}")
+        if one.output:
+            lines.append(f"   {short(one.output)}")
+    return Reply(text="\n".join(lines), private=True, verbatim=True)
+
+
+TASKS = Command(name="tasks", run=tasks, group="later", immediate=True)

@@ -10,12 +10,10 @@ from sqlalchemy import Connection
 from agent.core.errors import Permanent
 from agent.core.ids import ConversationId
 from agent.core.outbox import Button, Buttons, FileRef
-from agent.ledger import rows, table
-from agent.ledger.accounts import AccountBalance
-from agent.ledger.attributions import UsageTotals
-from agent.ledger.budgets import AlreadyDecided, NoLimit, NotInMoney, PeriodOver
-from agent.ledger.spending import SCOPES, SPANS, Account, amount, period_of
-from agent.providers.metering import CostAttribution
+from agent.ledger import rows
+from agent.ledger.ledger import AlreadyDecided, NoLimit, NotInMoney, PeriodOver
+from agent.ledger.spending import SCOPES, SPANS, Account, AccountBalance, UsageTotals, amount, period_of
+from agent.providers.usage import CostAttribution
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role, role_everywhere
 from gateway.commands.command import MOST_ACTION, PRESS, Call, Command, Reply, refused
@@ -191,7 +189,7 @@ async def _export(call: Call) -> Reply:
         return Reply(text=phrase("nothing_to_export", language))
     # The name cannot be guessed: files of the data directory are handed out by name.
     path = Path("exports", f"{secrets.token_hex(8)}.csv")
-    await anyio.to_thread.run_sync(_write, deps.home / path, table.HEADING + table.lines(entries))
+    await anyio.to_thread.run_sync(_write, deps.home / path, rows.HEADING + rows.lines(entries))
     file = FileRef(path=str(path), name="usage.csv", mime_type="text/csv")
     return Reply(text=phrase("cost_exported", language, count=len(entries)), files=(file,))
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection
 
-from agent.compaction.gauge import Colour, badge_of, colour_of
+from agent.compaction.ladder import Colour, badge_of, colour_of
 from agent.core.ids import ConversationId
-from agent.goals.ticks import short
+from agent.goals.store import short
 from agent.ledger import rows
-from agent.ledger.attributions import UsageTotals
+from agent.ledger.spending import UsageTotals
 from agent.status import Status
 from agent.storage import approval_rows
 from agent.storage.timestamps import to_timestamp

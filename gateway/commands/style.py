@@ -9,8 +9,7 @@ from agent.core.ids import PersonId
 from agent.memory import rows
 from agent.storage.timestamps import to_timestamp
 from agent.style import user_model as people
-from agent.style.detector import Style, StyleDetector
-from agent.style.telling import ENOUGH, line_of
+from agent.style.detector import ENOUGH, Style, StyleDetector, line_of
 from agent.style.user_model import UserModel
 from gateway.commands.command import Call, Command, Reply
 

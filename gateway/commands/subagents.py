@@ -2,14 +2,14 @@
 
 from agent.core.ids import ConversationId
 from agent.core.messages import ToolUse
-from agent.core.subagents import AGENT as TOOL
-from agent.goals.ticks import short
+from agent.core.tools import AGENT as TOOL
+from agent.goals.store import short
 from agent.subagent.profiles import Listed
-from agent.subagent.registry import Working
+from agent.subagent.runner import Working
 from agent.subagent.tool import LONGEST_TASK
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
-from gateway.commands.goal_lines import subagent_line
+from gateway.commands.goals import subagent_line
 
 MOST_SHOWN = 50
 

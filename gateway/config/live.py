@@ -14,8 +14,8 @@ from pydantic import SecretStr
 
 from agent.core.clock import Clock
 from agent.providers.settings import ProviderSettings
-from gateway.config.mistakes import ConfigError
-from gateway.config.reading import load
+from gateway.config.errors import ConfigError
+from gateway.config.read import load
 from gateway.config.settings import Sections, Settings
 
 LOOK_EVERY_S, SETTLE_S = 1.0, 0.5

@@ -1,4 +1,4 @@
-"""The whole configuration as one frozen value; `gateway.config.reading` makes it. Nothing is opened here."""
+"""The whole configuration as one frozen value; `gateway.config.read` makes it. Nothing is opened here."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from agent.compaction.settings import MemorySettings
 from agent.ledger.spending import Limit, Spending
 from agent.plans.settings import PlanSettings
-from agent.providers.retries import RetryPolicy
+from agent.providers.retry_policy import RetryPolicy
 from agent.providers.transcription import TranscriptionSettings
 from agent.skills.settings import SkillSettings
 from agent.tools.mcp.settings import McpSettings
@@ -35,8 +35,8 @@ from gateway.config.sections import (
     QueueSettings,
     RetentionSettings,
     SessionSettings,
+    WebSettings,
 )
-from gateway.config.web import WebSettings
 from gateway.delivery.settings import Settings as DeliverySettings
 from gateway.scheduler.settings import SchedulerSettings
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from agent.providers.slot import Choice, Scope
+from agent.core.ids import ConversationId
+from agent.memory.records import Places
+from agent.providers.routing import Choice, Scope
 from gateway.channels.keys import ConversationKey
 from gateway.storage import preferences
 from gateway.storage.preferences import Preference
@@ -61,3 +63,21 @@ def configured_only(configured: Configured) -> Held:
 
 def _choice(preference: Preference, scope: Scope) -> Choice:
     return Choice(provider=preference.provider, model=preference.model, source=preference.source, scope=scope)
+
+
+# Which places have the same people in them, for what may be remembered from one to the other. Pure.
+
+
+def places_of(key: ConversationKey, parent: str | None, place_parts: int | None) -> Places:
+    """The home of a conversation; `parent` is the channel that an adapter said it is a thread of.
+
+    `place_parts` is the platform's (`ChannelSettings`).
+    """
+    parts = key.channel_id.split(":")
+    if place_parts is not None and len(parts) > place_parts:
+        return Places(home=_id(key, ":".join(parts[:place_parts])))
+    return Places(home=_id(key, key.channel_id), around=(_id(key, parent),) if parent else ())
+
+
+def _id(key: ConversationKey, channel_id: str) -> ConversationId:
+    return ConversationId(str(ConversationKey(key.channel_type, channel_id)))

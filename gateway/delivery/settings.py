@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from agent.core.section_config import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG
 from gateway.channels.keys import ConversationKey
-from gateway.delivery.verbosity import Verbosity
+from gateway.delivery.ephemeral.verbosity import Verbosity
 from gateway.phrases.catalogue import spoken
 
 

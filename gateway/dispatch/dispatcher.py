@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+import anyio
 from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
@@ -106,3 +107,30 @@ class Timing:
     last_grace: float = 10.0  # for turns that are cut off at the end to store what they have
     most_attempts: int = 5
     most_turns: int = 200  # turns under way at once, over all conversations
+
+
+# Rings when there may be work, and remembers that it rang until somebody has looked.
+
+
+class WakeEvent:
+    """Ring after the commit, silence before looking: then no message falls between looking and waiting."""
+
+    def __init__(self) -> None:
+        self._stage = anyio.Event()
+
+    @property
+    def rang(self) -> bool:
+        return self._stage.is_set()
+
+    def ring(self) -> None:
+        self._stage.set()
+
+    def silence(self) -> None:
+        if self._stage.is_set():
+            self._stage = anyio.Event()
+
+    async def wait(self, longest_s: float) -> bool:
+        """Whether it rang within that time."""
+        with anyio.move_on_after(longest_s):
+            await self._stage.wait()
+        return self.rang

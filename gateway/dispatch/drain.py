@@ -7,18 +7,16 @@ from enum import Enum
 import anyio
 from sqlalchemy import Connection
 
+from agent.core.cancellation import first_error
 from agent.core.clock import Clock
 from agent.core.errors import Fenced, LockTimeout, Permanent
-from agent.core.groups import first_error
 from agent.core.ids import ConversationId
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from agent.storage.timestamps import to_timestamp
-from gateway.dispatch.dispatcher import Agents, DispatchDeps, Timing
-from gateway.dispatch.leases import Held, Leases, Trouble
-from gateway.dispatch.source import InboxSource
-from gateway.dispatch.wake_event import WakeEvent
+from gateway.dispatch.dispatcher import Agents, DispatchDeps, Timing, WakeEvent
+from gateway.dispatch.source import Held, InboxSource, Leases, Trouble
 
 _log = logging.getLogger("tieline.dispatch")
 

@@ -12,7 +12,7 @@ from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.timestamps import from_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.operations.callbacks import OperationCallbacks
-from gateway.storage import inbox_view, outbox_view
+from gateway.storage import inbox_entries, outbox_entries
 from gateway.web.control import OperationError as Refusal
 
 DROPPED = "dropped by the operator"
@@ -44,34 +44,36 @@ class DeadLetters:
         }
 
     async def inbox_list(self, _: Mapping[str, Json]) -> Json:
-        return [_incoming(letter) for letter in await self.database.read(inbox_view.waiting)]
+        return [_incoming(letter) for letter in await self.database.read(inbox_entries.waiting)]
 
     async def inbox_retry(self, arguments: Mapping[str, Json]) -> Json:
         """A message that waits for its moment is due now."""
         row = _number(arguments, "`tieline inbox`")
-        return self._work(await self._do(inbox_view.now, row, "no message waits under the number", "`tieline inbox`"))
+        return self._work(
+            await self._do(inbox_entries.now, row, "no message waits under the number", "`tieline inbox`")
+        )
 
     async def inbox_drop(self, arguments: Mapping[str, Json]) -> Json:
         row = _number(arguments, "`tieline inbox`")
 
         def take_out(conn: Connection, id: int) -> ConversationId | None:
-            return inbox_view.take_out(conn, id, why=DROPPED)
+            return inbox_entries.take_out(conn, id, why=DROPPED)
 
         found = await self._do(take_out, row, "no message waits for its turn under the number", "`tieline inbox`")
         return {"conversation": found}
 
     async def outbox_list(self, _: Mapping[str, Json]) -> Json:
-        return [_outgoing(letter) for letter in await self.database.read(outbox_view.still_open)]
+        return [_outgoing(letter) for letter in await self.database.read(outbox_entries.still_open)]
 
     async def outbox_retry(self, arguments: Mapping[str, Json]) -> Json:
         row = _number(arguments, "`tieline outbox`")
-        return self._deliver(await self._do(outbox_view.now, row, "nothing is to be sent as", "`tieline outbox`"))
+        return self._deliver(await self._do(outbox_entries.now, row, "nothing is to be sent as", "`tieline outbox`"))
 
     async def outbox_drop(self, arguments: Mapping[str, Json]) -> Json:
         row = _number(arguments, "`tieline outbox`")
 
         def give_up(conn: Connection, id: int) -> ConversationId | None:
-            return outbox_view.give_up(conn, id, why=DROPPED)
+            return outbox_entries.give_up(conn, id, why=DROPPED)
 
         found = await self._do(give_up, row, "nothing is to be sent as", "`tieline outbox`")
         return {"conversation": found}
@@ -79,8 +81,8 @@ class DeadLetters:
     async def dead_list(self, _: Mapping[str, Json]) -> Json:
         """Both ways, newest first."""
 
-        def read(conn: Connection) -> tuple[Sequence[inbox_view.InboxEntry], Sequence[outbox_view.OutboxEntry]]:
-            return inbox_view.dead(conn), outbox_view.dead(conn)
+        def read(conn: Connection) -> tuple[Sequence[inbox_entries.InboxEntry], Sequence[outbox_entries.OutboxEntry]]:
+            return inbox_entries.dead(conn), outbox_entries.dead(conn)
 
         incoming, outgoing = await self.database.read(read)
         letters = [{**_incoming(letter), "id": f"{IN}{letter.id}"} for letter in incoming]
@@ -90,14 +92,16 @@ class DeadLetters:
     async def dead_retry(self, arguments: Mapping[str, Json]) -> Json:
         box, row = _dead_number(arguments)
         if box == IN:
-            return self._work(await self._do(inbox_view.revive, row, f"there is no dead letter {IN}", "`tieline dead`"))
+            return self._work(
+                await self._do(inbox_entries.revive, row, f"there is no dead letter {IN}", "`tieline dead`")
+            )
         return self._deliver(
-            await self._do(outbox_view.revive, row, f"there is no dead letter {OUT}", "`tieline dead`")
+            await self._do(outbox_entries.revive, row, f"there is no dead letter {OUT}", "`tieline dead`")
         )
 
     async def dead_drop(self, arguments: Mapping[str, Json]) -> Json:
         box, row = _dead_number(arguments)
-        bury = inbox_view.bury if box == IN else outbox_view.bury
+        bury = inbox_entries.bury if box == IN else outbox_entries.bury
         return {"conversation": await self._do(bury, row, f"there is no dead letter {box}", "`tieline dead`")}
 
     async def _do(self, row: Row, number: int, missing: str, listed: str) -> ConversationId:
@@ -131,7 +135,7 @@ def _dead_number(arguments: Mapping[str, Json]) -> tuple[str, int]:
     raise Refusal("which one?", fix=f"give what `tieline dead` shows, such as {IN}12 or {OUT}7")
 
 
-def _incoming(letter: inbox_view.InboxEntry) -> dict[str, Json]:
+def _incoming(letter: inbox_entries.InboxEntry) -> dict[str, Json]:
     try:
         text = decode_incoming(letter.payload).text
     except ValueError:
@@ -147,13 +151,13 @@ def _incoming(letter: inbox_view.InboxEntry) -> dict[str, Json]:
     }
 
 
-def _state(letter: inbox_view.InboxEntry) -> str:
+def _state(letter: inbox_entries.InboxEntry) -> str:
     if letter.not_before is not None:
         return f"waits until {from_timestamp(letter.not_before):%Y-%m-%d %H:%M:%S}"
     return "under work" if letter.attempts else "waits"
 
 
-def _outgoing(letter: outbox_view.OutboxEntry) -> dict[str, Json]:
+def _outgoing(letter: outbox_entries.OutboxEntry) -> dict[str, Json]:
     try:
         text = decode_outgoing(letter.payload).text
     except ValueError:

@@ -21,11 +21,11 @@ from agent.storage import audit_rows, backup, conversation_rows
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.timestamps import from_timestamp, to_timestamp
-from gateway.access.pairing import LENGTH, WRONG_TRIES, digest, normalised
+from gateway.access.policy import LENGTH, WRONG_TRIES, digest, normalised
 from gateway.channels.keys import ConversationKey
 from gateway.operations.callbacks import OperationCallbacks
 from gateway.operations.dead_letters import DeadLetters
-from gateway.operations.finding import Finding
+from gateway.operations.references import Finding
 from gateway.operations.remarks import Remarks
 from gateway.operations.usage import Usage
 from gateway.phrases.catalogue import Catalogue

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.sessions import store
-from agent.sessions.reading import text_of
+from agent.sessions.store import text_of
 from agent.storage import feedback_rows
 from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp, to_timestamp

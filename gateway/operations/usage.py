@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
-from agent.ledger import rows, table
+from agent.ledger import rows
 from agent.ledger.rows import Grouping
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
@@ -62,10 +62,10 @@ class Usage:
 
         def read(conn: Connection) -> tuple[str, int | None]:
             entries, last = rows.page(conn, after=int(after or 0), since=since, until=until, conversation=conversation)
-            return table.lines(entries), last
+            return rows.lines(entries), last
 
         lines, last = await self._database.read(read)
-        return {"lines": lines if after else table.HEADING + lines, "next": last}
+        return {"lines": lines if after else rows.HEADING + lines, "next": last}
 
     async def _settled(self) -> None:
         if self._settle is not None:

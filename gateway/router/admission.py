@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import secrets
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -11,24 +12,23 @@ from sqlalchemy import Connection
 
 from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId
-from agent.core.outbox import OutgoingMessage
+from agent.core.outbox import Button, Buttons, OutgoingMessage
 from agent.inbox import Incoming
-from agent.storage import conversation_rows, inbox_rows, waiting_rows
+from agent.storage import conversation_rows, inbox_rows
 from agent.storage.errors import StorageTrouble
 from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import to_timestamp
-from gateway.access.limits import Flood, Take
-from gateway.access.policy import NO_MENTION, Role, person_name
+from gateway.access.policy import LIFETIME, MOST_PENDING, NO_MENTION, Flood, Role, Take, code_from, digest, person_name
 from gateway.access.settings import AccessSettings
 from gateway.channels.inbound import ButtonClicked, MessageReceived, Outcome, Receipt
 from gateway.commands.approvals import answered_by_text
+from gateway.commands.command import MOST_ACTION, PRESS
 from gateway.dispatch.queue_modes import Verdict, verdict
 from gateway.router import albums
-from gateway.router.arrival import Arrival
-from gateway.router.deps import RouterDeps
-from gateway.router.gathering import Gathering
-from gateway.router.identity import dedup_key, event_key
-from gateway.router.incoming import incoming_from, language_of, notice_for, person_of, unanswered
+from gateway.router.albums import Gathering
+from gateway.router.messages import dedup_key, event_key, incoming_from, language_of, notice_for, person_of, unanswered
+from gateway.router.ports import Arrival, RouterDeps
+from gateway.storage import pairings
 
 _log = logging.getLogger("tieline.router")
 
@@ -133,7 +133,7 @@ class Admission:
             deps.conversations.stop(arrival.conversation, "a newer message came")
 
         def work(conn: Connection) -> inbox_rows.Admitted:
-            album = waiting_rows.waiting_album(conn, arrival.conversation, incoming)
+            album = inbox_rows.waiting_album(conn, arrival.conversation, incoming)
             admitted = self._insert(conn, arrival, incoming, limit if album is None else None, at=incoming.received_at)
             if album is not None and admitted.id is not None:
                 self._albums.put_to(conn, album, incoming, admitted.id)
@@ -166,7 +166,7 @@ class Admission:
         def look(conn: Connection) -> bool:
             if inbox_rows.waiting_count(conn, arrival.conversation) < limit:
                 return False
-            return waiting_rows.waiting_album(conn, arrival.conversation, arrival.incoming) is None
+            return inbox_rows.waiting_album(conn, arrival.conversation, arrival.incoming) is None
 
         return await self._deps.database.read(look)
 
@@ -300,7 +300,7 @@ class Admission:
             limit=limit,
         )
         if incoming.album is None and admitted.depth > 1:
-            waiting_rows.complete_albums(conn, conversation)
+            inbox_rows.complete_albums(conn, conversation)
         if admitted.id is not None and conversation_rows.is_gone(conn, conversation):
             # Who is heard can be spoken to, whatever the platform told or failed to tell about our return.
             conversation_rows.set_gone(conn, conversation, gone=False)
@@ -318,3 +318,85 @@ class Admission:
         if self._flood is None or self._flood[0] != limit:
             self._flood = (limit, Flood(per_s=limit / 60, burst=limit))
         return self._flood[1]
+
+
+# Unknown people in direct chats: they get a pairing code and nothing else (DESIGN §6).
+
+LONGEST_NAME = 64
+
+
+class PairingFlow:
+    """Gives codes. One person has one open code at a time; what they write next is answered once more, that it still
+    waits. All together at most 50 are open.
+
+    The owners are told of each person, three in a row and then three in an hour, so that no crowd floods them and
+    nobody who asks again and again hides the others. The log has each.
+    """
+
+    def __init__(self, deps: RouterDeps) -> None:
+        self._deps = deps
+        self._flood = Flood(per_s=1 / 60, burst=3)
+        self._news = Flood(per_s=1 / 3600, burst=1)  # of a person
+        self._crowd = Flood(per_s=3 / 3600, burst=3)
+
+    async def meet(self, said: MessageReceived) -> bool:
+        """Tell them a new code, or once that theirs still waits; False, and silence, for anything more."""
+        deps = self._deps
+        if self._flood.take(person_name(said), deps.clock.monotonic()) is not Take.TAKEN:
+            return False
+        now, code = deps.clock.now(), code_from(secrets.token_bytes(16))
+        text = deps.phrase("pairing", language_of(said), code=code)
+        say = OutgoingMessage(text=text, kind="notice", verbatim=True, interaction=said.interaction)
+
+        def work(conn: Connection) -> bool:
+            """Code and message together: a code that its owner never heard of would keep them out for its lifetime."""
+            made = pairings.ask(
+                conn,
+                code_hash=digest(code),
+                subject=person_name(said),
+                display=said.sender.display,
+                conversation=str(said.key),
+                language=language_of(said),
+                now=to_timestamp(now),
+                expires=to_timestamp(now + LIFETIME),
+                most_open=MOST_PENDING,
+            )
+            if made:
+                deps.notices.add(conn, said.key, say, dedup=dedup_key(said))
+                conversation_rows.set_gone(conn, ConversationId(str(said.key)), gone=False)
+            return made
+
+        if not await deps.database.write(work):
+            return await self._waits(said)
+        deps.notices.committed(said.key)
+        self._notify_operator(said)
+        return True
+
+    async def _waits(self, said: MessageReceived) -> bool:
+        """Once for each code: a second message that meets silence looks like a bot that is broken."""
+        deps, now = self._deps, to_timestamp(self._deps.clock.now())
+        request = await deps.database.read(lambda conn: pairings.open_of(conn, person_name(said), now))
+        if request is None:
+            return False
+        minutes = max(1, round((request.expires_at - now) / 60e6))
+        text = deps.phrase("pairing_waits", language_of(said), minutes=minutes)
+        say = OutgoingMessage(text=text, kind="notice", verbatim=True, interaction=said.interaction)
+        await deps.notices.say(said.key, say, dedup=f"waits:{request.id}")
+        return True
+
+    def _buttons(self, person: str, language: str) -> Buttons:
+        """What an admin may do about it with one press; none where the name is too long for a button."""
+        actions = (("button_let_in", f"{PRESS}/allow {person}"), ("button_turn_away", f"{PRESS}/allow deny {person}"))
+        if any(len(action.encode()) > MOST_ACTION for _, action in actions):
+            return ()
+        return (tuple(Button(label=self._deps.phrase(key, language), action=action) for key, action in actions),)
+
+    def _notify_operator(self, said: MessageReceived) -> None:
+        deps, name, person = self._deps, " ".join(said.sender.display.split())[:LONGEST_NAME], person_name(said)
+        values: dict[str, object] = {"who": f"{name} ({person})".lstrip(), "channel": said.key.channel_type}
+        values["person"] = person
+        is_news = self._news.take(person, deps.clock.monotonic()) is Take.TAKEN
+        if is_news and self._crowd.take("", deps.clock.monotonic()) is Take.TAKEN:
+            deps.notify_owner("owner_pairing", values, partial(self._buttons, person))  # which logs it, too
+        else:
+            _log.warning("%s", deps.phrase("owner_pairing", "en", **values))

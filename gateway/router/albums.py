@@ -8,10 +8,18 @@ from collections.abc import Hashable
 from dataclasses import replace
 from datetime import timedelta
 
+from sqlalchemy import Connection
+
+from agent.core.ids import ConversationId
 from agent.inbox import Incoming
+from agent.storage import inbox_rows
+from agent.storage.inbox_rows import InboxRow
+from agent.storage.timestamps import to_timestamp
+from gateway.access.policy import Role
 from gateway.channels.inbound import MessageReceived
 from gateway.router.attachments import FETCH_TIMEOUT_S
-from gateway.router.incoming import with_notes
+from gateway.router.messages import incoming_from, with_notes
+from gateway.router.ports import Arrival, RouterDeps
 
 SETTLES_S = 1.5  # parts come in one batch, or in two that follow each other
 SETTLES = timedelta(seconds=SETTLES_S)
@@ -56,3 +64,54 @@ def _words(said: Incoming) -> str:
     """Its text without the notes at its end."""
     lines = said.text.split("\n")
     return "\n".join(lines[: len(lines) - len("\n".join(said.notes).split("\n"))] if said.notes else lines)
+
+
+# The albums that wait in the inbox until all their parts are there (`gateway.router.albums`).
+
+WAKE_MARGIN_S = 0.05  # the wall clock, by which rows are due, is not the one that sleeps
+
+
+class Gathering:
+    """Finds the album that a part belongs to, holds it while files are fetched, and puts the part to it."""
+
+    def __init__(self, deps: RouterDeps) -> None:
+        self._deps = deps
+
+    async def waits_for(self, said: MessageReceived) -> bool:
+        """It is a part of an album that waits for it."""
+        if said.album is None:
+            return False
+        conversation, incoming = ConversationId(str(said.key)), incoming_from(said, Role.MEMBER)
+        return await self._deps.database.read(
+            lambda conn: inbox_rows.waiting_album(conn, conversation, incoming) is not None
+        )
+
+    async def hold(self, arrival: Arrival) -> bool:
+        """The same; then the album waits while the files of this part are fetched, if it is not there already."""
+        if arrival.said.album is None:
+            return False
+
+        def work(conn: Connection) -> bool:
+            album = inbox_rows.waiting_album(conn, arrival.conversation, arrival.incoming)
+            if album is not None and not arrival.is_known(conn):
+                inbox_rows.join(conn, album, album.incoming, part=None, not_before=self._in(FETCHING))
+            return album is not None
+
+        return await self._deps.database.write(work)
+
+    def settled_at(self, incoming: Incoming) -> int | None:
+        """Before that moment (µs) nobody begins with it, since more parts may come; None for what is no part."""
+        return None if incoming.album is None else self._in(SETTLES)
+
+    def put_to(self, conn: Connection, album: InboxRow, incoming: Incoming, part: int) -> None:
+        """The part, stored under that number, is the album's from here on; the album waits for the next."""
+        whole = joined(album.incoming, incoming)
+        inbox_rows.join(conn, album, whole, part=part, not_before=self._in(SETTLES))
+
+    async def wake_settled(self, conversation: ConversationId) -> None:
+        """(After a crash, and should the clock be set back, the dispatcher finds it when it looks around.)"""
+        await self._deps.clock.sleep(SETTLES_S + WAKE_MARGIN_S)
+        self._deps.wake(conversation)
+
+    def _in(self, time: timedelta) -> int:
+        return to_timestamp(self._deps.clock.now() + time)

@@ -12,10 +12,10 @@ from pathlib import Path
 import anyio
 
 from agent.core.messages import FilePart
+from gateway.channels.adapter import whole_or_nothing
 from gateway.channels.channel import Channel, Files
 from gateway.channels.errors import ChannelBusy
 from gateway.channels.inbound import Attachment, MessageReceived
-from gateway.channels.receiving import whole_or_nothing
 from gateway.phrases.catalogue import Catalogue
 
 FETCH_TIMEOUT_S = 30.0

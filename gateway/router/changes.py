@@ -11,14 +11,14 @@ from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
 from agent.memory import notes
-from agent.storage import conversation_rows, waiting_rows
+from agent.storage import conversation_rows, inbox_rows
 from agent.storage.timestamps import to_timestamp
-from agent.tools.overflow import move_outputs
-from agent.tools.workspace import move_workspace
+from agent.tools.files.paths import move_workspace
+from agent.tools.output_files import move_outputs
 from gateway.channels.inbound import Deleted, Edited, Membership, Moved, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
-from gateway.router.deps import RouterDeps
-from gateway.router.incoming import language_of, notice_for
+from gateway.router.messages import language_of, notice_for
+from gateway.router.ports import RouterDeps
 from gateway.storage import grants, places, settings_rows
 from gateway.storage.grants import Grant
 from gateway.storage.rekey import rekey, rekey_grants
@@ -42,9 +42,9 @@ class Changes:
 
         def edit(conn: Connection) -> bool:
             version = edited.version
-            if waiting_rows.edit(conn, conversation=conversation, platform_ref=ref, text=text, version=version):
+            if inbox_rows.edit(conn, conversation=conversation, platform_ref=ref, text=text, version=version):
                 return True
-            if waiting_rows.is_edited_late(conn, conversation=conversation, platform_ref=ref, text=text):
+            if inbox_rows.is_edited_late(conn, conversation=conversation, platform_ref=ref, text=text):
                 say = notice_for(edited, words)
                 self._deps.notices.add(conn, edited.key, say, dedup=f"edited late:{conversation}")
             return False
@@ -58,7 +58,7 @@ class Changes:
         """A message taken back before its turn is not answered."""
         conversation, ref = _id(deleted), deleted.message_id
         taken = await self._deps.database.write(
-            lambda conn: waiting_rows.take_back(conn, conversation=conversation, platform_ref=ref)
+            lambda conn: inbox_rows.take_back(conn, conversation=conversation, platform_ref=ref)
         )
         return Receipt(Outcome.ACCEPTED) if taken else Receipt(Outcome.IGNORED, "its turn has begun")
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from random import Random
 
 import anyio
 from sqlalchemy import Connection
@@ -12,21 +13,35 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from agent.agent import Agent
 from agent.assembly import Shared, assemble
-from agent.compaction.gauge import badge_of, colour_of
+from agent.compaction.ladder import badge_of, colour_of
+from agent.core.clock import Clock
 from agent.core.errors import AgentInvalid, AgentMissing
+from agent.core.events import EventBus
 from agent.core.ids import ConversationId
 from agent.core.outbox import Outbox
+from agent.core.tools import Tool
 from agent.inbox import Source
 from agent.operations import Operations
 from agent.providers.registry import Registry
-from agent.providers.slot import ProviderSlot
+from agent.providers.routing import ProviderSlot
+from agent.skills.catalogue import Catalogue
+from agent.skills.drafts import Drafter
+from agent.skills.hints import Router
+from agent.skills.learning import Learning
+from agent.skills.settings import LearningSettings
+from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.timestamps import to_timestamp
+from agent.tools.shell.shell import room_for
+from agent.tools.toolbox import Reach, working_tools
 from agent.turn.settings import DEFAULT_WINDOW
 from gateway.channels.adapter import Fullness
 from gateway.channels.keys import ConversationKey
 from gateway.commands.model import PERSONA_SETTING
+from gateway.config.live import Live
 from gateway.conversations.choices import Held, account_of
+from gateway.delivery.outbox.delivery import Delivery
+from gateway.running.sending import Sending
 from gateway.storage import settings_rows
 
 LOAD_WITHIN_S = 2.0  # a slow database must not keep a session from starting (SPEC §19.2)
@@ -36,7 +51,7 @@ _log = logging.getLogger("tieline.agents")
 
 @dataclass(slots=True, kw_only=True)
 class ActiveAgent:
-    """`gateway.conversations.agents.Agent`: one agent in memory, and its voice, which lives as long."""
+    """`gateway.conversations.registry.Agent`: one agent in memory, and its voice, which lives as long."""
 
     conversation: ConversationId
     agent: Agent
@@ -211,3 +226,52 @@ class AgentFactory:
             reason = str(error).partition("\n")[0] or "too slow"
             _log.warning("the preferences of %s cannot be read, defaults are used: %s", key, reason)
             return None
+
+
+# The tools that reach for files, programs and the web, as this machine and its configuration allow them.
+
+
+async def working_tools_of(live: Live, database: Database, clock: Clock, delivery: Delivery) -> tuple[Tool, ...]:
+    """Those that can be had; whether there is a sandbox is tried out here, once."""
+    settings = live.settings
+
+    def serves(key: ConversationKey) -> bool:
+        return any(channel.channel_type == key.channel_type for channel in live.settings.channels)
+
+    return working_tools(
+        Reach(
+            clock=clock,
+            files=lambda: live.settings.tools.files,
+            commands=lambda: live.settings.tools.shell,
+            web=lambda: live.settings.tools.web,
+            sending=Sending(database, clock, settings.home, deliver=delivery.wake, serves=serves),
+            room=await anyio.to_thread.run_sync(room_for, settings.tools.shell),
+            proxy=settings.network.proxy,
+        )
+    )
+
+
+# Opens what is learnt about skills, on the database and the configuration of the process.
+
+
+async def open_learning(
+    live: Live,
+    database: Database,
+    clock: Clock,
+    bus: EventBus,
+    catalogue: Catalogue,
+    redact: Callable[[str], str],
+) -> Learning:
+    """The router with what it knew, and the drafter; no secret gets to them. The seed counts from the start on."""
+    settings: Callable[[], LearningSettings] = lambda: live.settings.skills.learning  # noqa: E731
+    seed = settings().seed
+    router = Router(
+        database,
+        clock,
+        settings=settings,
+        chance=None if seed is None else Random(seed),  # noqa: S311 - no secret
+    )
+    drafter = Drafter(database, clock, home=live.settings.home, known=catalogue, settings=settings)
+    learning = Learning(router, drafter, clock, bus, settings=settings, redact=redact)
+    await learning.open()
+    return learning

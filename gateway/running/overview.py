@@ -11,13 +11,12 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
-from agent.core.program import home_as_typed, with_home
+from agent.core.phrases import home_as_typed, with_home
 from agent.goals import store as goals
-from agent.goals.stored import Goal
-from agent.goals.ticks import short
-from agent.ledger.accounts import AccountBalance
+from agent.goals.goal import Goal
+from agent.goals.store import short
 from agent.ledger.ledger import Ledger
-from agent.ledger.spending import amount
+from agent.ledger.spending import AccountBalance, amount
 from agent.memory import misses
 from agent.providers.registry import Registry as Providers
 from agent.storage import approval_rows, outbox_rows
@@ -29,16 +28,24 @@ from gateway.conversations.registry import Registry as Conversations
 from gateway.dispatch.local import LocalDispatcher
 from gateway.operations.operations import Operations
 from gateway.running.accounts import Accounts
-from gateway.running.model_health import ModelHealth
-from gateway.storage import inbox_view
-from gateway.telemetry.gauges import Gauges
-from gateway.telemetry.loop_lag import LoopLag
-from gateway.telemetry.metrics import Metrics
+from gateway.running.alerts import ModelHealth
+from gateway.storage import inbox_entries
+from gateway.telemetry.metrics import Gauges, LoopLag, Metrics
 from gateway.telemetry.trouble import Troubles
 from gateway.web.control import OperationError
-from gateway.web.facts import attention, figures, headline
 from gateway.web.health import Reason, not_ready
-from gateway.web.overview import Account, ActiveConversation, Budget, Overview, OwnWork, Pairing, Pending
+from gateway.web.overview import (
+    Account,
+    ActiveConversation,
+    Budget,
+    Overview,
+    OwnWork,
+    Pairing,
+    Pending,
+    attention,
+    figures,
+    headline,
+)
 
 RECENT = 10
 SHOWN_BUDGETS = 8
@@ -78,7 +85,7 @@ class OverviewService:
         awake = self.conversations.awake
         asked = pending[:SHOWN_PENDING]
         shown = [*awake[:SHOWN_AWAKE], *(ConversationId(one.conversation) for one in asked)]
-        names = await self.database.read(lambda conn: {key: inbox_view.name_of(conn, key) for key in set(shown)})
+        names = await self.database.read(lambda conn: {key: inbox_entries.name_of(conn, key) for key in set(shown)})
         asking = {one.conversation for one in pending}
         subagent_registry = await self.database.read(lambda conn: goals.subagent_registry(conn, None))
         requests = await self.operations.pair_list({})
@@ -207,7 +214,7 @@ class _Counts(NamedTuple):
 
 
 def _counts(conn: Connection) -> _Counts:
-    (waiting, unanswered), (on_their_way, undelivered) = inbox_view.counts(conn), outbox_rows.counts(conn)
+    (waiting, unanswered), (on_their_way, undelivered) = inbox_entries.counts(conn), outbox_rows.counts(conn)
     return _Counts(waiting, on_their_way, unanswered, undelivered)
 
 

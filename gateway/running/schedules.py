@@ -11,24 +11,23 @@ from agent.core.ids import ConversationId
 from agent.core.tools import ToolContext
 from agent.inbox import AccessRole
 from agent.storage.database import Database
-from gateway.access.book import AccessBook
+from gateway.access.grants import AccessBook
 from gateway.channels.keys import ConversationKey
 from gateway.commands.schedules import QUIET_SETTING
 from gateway.config.live import Live
 from gateway.phrases.catalogue import Catalogue
-from gateway.running.roles import is_blocked, role_today
-from gateway.scheduler.cron import parse_cron
+from gateway.running.wiring import is_blocked, role_today
+from gateway.scheduler.errors import Mistake
 from gateway.scheduler.firing import FiringDeps
-from gateway.scheduler.misfires import ONE_SHOT, RECURRING, read_misfire
-from gateway.scheduler.mistakes import Mistake
-from gateway.scheduler.people import Zone
-from gateway.scheduler.quiet import Quiet, stored_quiet
+from gateway.scheduler.person_zones import Zone
+from gateway.scheduler.phrases.when import read_moment
+from gateway.scheduler.phrases.wording import moment_of, stamp
 from gateway.scheduler.runner import Runner
 from gateway.scheduler.schedule import Creator, Plan, Schedule
 from gateway.scheduler.service import ScheduleService
-from gateway.scheduler.when import read_moment
-from gateway.scheduler.wording import moment_of, stamp
-from gateway.scheduler.zones import zone_named
+from gateway.scheduler.triggers.cron import parse_cron
+from gateway.scheduler.triggers.misfires import ONE_SHOT, RECURRING, Quiet, read_misfire, stored_quiet
+from gateway.scheduler.triggers.zones import zone_named
 from gateway.storage import settings_rows
 from gateway.telemetry.metrics import Metrics
 

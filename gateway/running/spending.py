@@ -4,11 +4,9 @@ from collections import OrderedDict
 from typing import cast
 
 from agent.core.clock import Clock
-from agent.core.events import EventBus, Published
-from agent.core.ids import ConversationId
-from agent.core.ids_source import random_uuid
+from agent.core.events import BudgetReached, EventBus, Published
+from agent.core.ids import ConversationId, random_uuid
 from agent.core.outbox import Buttons, OutgoingMessage
-from agent.core.provider_events import BudgetReached
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Account, OverBudget, Scope, amount
@@ -17,7 +15,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.commands.spending import more_button
 from gateway.config.live import Live
 from gateway.phrases.catalogue import Catalogue
-from gateway.router.notices import Notices
+from gateway.router.ports import Notices
 from gateway.running.alerts import Alerts
 
 REMEMBERED = 500  # budgets whose refused chats are told when more is allowed

@@ -9,30 +9,42 @@ from functools import partial
 from sqlalchemy import Connection
 
 from agent.assembly import rules_without_effect
-from agent.between_turns import BetweenTurns
+from agent.between_turns import BetweenTurns, Jobs
 from agent.core.clock import Clock
-from agent.core.ids import ConversationId
-from agent.core.outbox import Answer, Question
-from agent.memory.audience import Places
-from agent.providers.calling import Models
-from agent.providers.known_models import USEFUL_WINDOW
+from agent.core.ids import ConversationId, PersonId
+from agent.core.outbox import Answer, Button, Question
+from agent.goals.goal import Goal
+from agent.goals.service import Buttoned, Buttons, GoalService, Offer, Owned, RoleOf
+from agent.inbox import AccessRole
+from agent.memory.records import Places
+from agent.plans import service
+from agent.plans.service import PlanService
+from agent.providers.models import USEFUL_WINDOW
 from agent.providers.registry import Registry as Providers
-from gateway.access.book import AccessBook
+from agent.providers.routing import Models
+from gateway.access.grants import AccessBook
+from gateway.access.policy import OPERATOR_PLATFORMS, Role, role_everywhere
+from gateway.access.settings import AccessSettings
 from gateway.channels.adapter import Adapter
 from gateway.channels.keys import ConversationKey
+from gateway.commands.command import PRESS
+from gateway.commands.goals import go_on_button
+from gateway.commands.handler import ROLES
+from gateway.commands.plans import plan_buttons
 from gateway.config.live import Live
 from gateway.config.settings import Settings
-from gateway.conversations.audiences import places_of
-from gateway.conversations.choices import Configured, Held, configured_only
+from gateway.conversations.choices import Configured, Held, configured_only, places_of
 from gateway.conversations.choices import held as held_by
 from gateway.conversations.registry import Registry as Conversations
-from gateway.delivery.delivery import Delivery
+from gateway.delivery.outbox.delivery import Delivery
+from gateway.dispatch.dispatcher import DeadLetter
 from gateway.dispatch.local import LocalDispatcher
+from gateway.phrases.catalogue import Catalogue
+from gateway.router.messages import ROLE_NAMES
 from gateway.running.accounts import Accounts
 from gateway.running.agents import AgentFactory
-from gateway.running.alerts import DEAF_AFTER_S, Alerts
-from gateway.running.chosen import PARENT_SETTING, Chosen
-from gateway.running.model_health import ModelHealth
+from gateway.running.alerts import DEAF_AFTER_S, Alerts, ModelHealth
+from gateway.running.place_settings import PARENT_SETTING, Chosen
 from gateway.telemetry.trouble import Troubles
 
 _log = logging.getLogger("tieline.gateway")
@@ -198,3 +210,89 @@ def forgotten(background: BetweenTurns, conversations: Conversations, conversati
     """
     if conversation in conversations.awake:
         background.start(partial(conversations.forget, conversation))
+
+
+# What somebody may do now who set something up earlier: who lost a role must not keep it in what goes on.
+
+
+def is_blocked(book: AccessBook, access: AccessSettings, person: PersonId | None) -> bool:
+    return person is not None and role_everywhere(person, access, book.grants) is Role.BLOCKED
+
+
+def role_today(
+    book: AccessBook, access: AccessSettings, person: PersonId | None, conversation: ConversationId, then: AccessRole
+) -> AccessRole:
+    """The role that the person has there, and at most what they had `then`."""
+    key = ConversationKey.parse(conversation)
+    places = frozenset(f"{key.platform}:{one.channel_id}" for one in (key, key.around or key))
+    now = max(book.grants.role(person or "", places), Role.MEMBER)
+    if person in access.admins:
+        now = max(now, Role.ADMIN)
+    if key.platform in OPERATOR_PLATFORMS:
+        now = Role.OWNER
+    return ROLE_NAMES[min(now, ROLES[then])]
+
+
+# What the gateway lends to goals: buttons that stand for commands, so a press is taken like a typed one, and roles.
+
+
+def goal_buttons(phrase: Catalogue) -> Buttoned:
+    """Stop below the message that follows the work, go on below what is said when it rests."""
+
+    def buttons(offer: Offer, goal: Goal) -> Buttons:
+        language = goal.owner.language
+        if offer == "stop":
+            action = f"{PRESS}/goal pause {goal.id}"
+            return ((Button(label=phrase("button_goal_stop", language), action=action, style="danger"),),)
+        return go_on_button(goal, phrase, language)
+
+    return buttons
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """Hears of dead letters: a goal or plan whose wake-up is one is put down: nothing would ever wake it again.
+
+    What the workflow gate made of a message that is one is offered no longer.
+    """
+
+    goals: GoalService
+    plans: PlanService
+    background: Jobs
+    phrase: Catalogue
+    delivery: Delivery
+
+    def __call__(self, letter: DeadLetter) -> None:
+        wake_up = letter.incoming.wake_up
+        if wake_up is not None:
+            self.background.start(partial(self._pause, wake_up.goal))
+        if letter.incoming.plan is not None:
+            self.background.start(partial(self._put_plan_down, letter.incoming.plan.plan))
+        elif wake_up is None:
+            self.background.start(partial(service.withdraw, self.plans, letter.inbox_id))
+
+    async def _put_plan_down(self, id: int) -> None:
+        plan = await service.abandon(self.plans, id, self.phrase, plan_buttons(self.phrase))
+        if plan is not None:
+            key = ConversationKey.parse(plan.conversation)
+            self.delivery.show_live(key, "")
+            self.delivery.wake(key)
+
+    async def _pause(self, id: int) -> None:
+        goal = await self.goals.abandon(id, self.phrase, goal_buttons(self.phrase))
+        if goal is not None:
+            key = ConversationKey.parse(goal.conversation)
+            self.delivery.show_live(key, "")
+            self.delivery.wake(key)
+
+
+def goal_role(book: AccessBook, live: Live) -> RoleOf:
+    """The owner's role of today; None for one who was blocked since."""
+
+    def role(goal: Owned) -> AccessRole | None:
+        owner = goal.owner
+        if is_blocked(book, live.settings.access, owner.person):
+            return None
+        return role_today(book, live.settings.access, owner.person, goal.conversation, owner.role)
+
+    return role

@@ -9,8 +9,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
@@ -19,13 +21,13 @@ from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import to_timestamp
 from gateway.phrases.catalogue import Catalogue
-from gateway.scheduler import ledger, store, wording
-from gateway.scheduler.ledger import Outcome
-from gateway.scheduler.misfires import Fire, held_back, judge
-from gateway.scheduler.occurrences import Occurrence, due, first_after
-from gateway.scheduler.quiet import Quiet
+from gateway.scheduler import ledger, store
+from gateway.scheduler.ledger import Entry, Finding, Outcome
+from gateway.scheduler.phrases import wording
 from gateway.scheduler.schedule import Schedule
 from gateway.scheduler.settings import SchedulerSettings
+from gateway.scheduler.triggers.misfires import Fire, Quiet, held_back, judge
+from gateway.scheduler.triggers.occurrences import Occurrence, due, first_after
 
 MOST_COUNTED = 100  # moments that are looked at after a downtime; of more, the oldest are not told apart
 AT_ONCE = 4  # agents woken together; the others follow one after another
@@ -301,3 +303,66 @@ def _wake(
         limit=None,
     )
     done.work.add(schedule.conversation)
+
+
+# The seam around the work on one schedule: one that cannot be worked with holds up no other.
+
+
+def guarded(conn: Connection, schedule: int, now: datetime, work: Callable[[], None]) -> None:
+    """Do the work on the schedule of that id; if that cannot be done, none of it stays and the schedule is off."""
+    try:
+        with conn.begin_nested():
+            work()
+    except DBAPIError:
+        raise  # the database's trouble, not the schedule's
+    except Exception as error:  # noqa: BLE001 - the seam of one schedule's work, as a turn is of one message's
+        _log.exception("schedule %d cannot be worked with", schedule)
+        store.turn_off(conn, schedule, "failed", type(error).__name__, at=to_timestamp(now))
+
+
+# Finds out how started runs went, and what follows for their schedules; inside a transaction of the caller.
+
+MOST = 200  # runs looked at in one transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """`still` says whether some are under way; the next look begins behind the id `after`."""
+
+    still: bool
+    after: int = 0
+
+
+def settle(conn: Connection, now: datetime, around: FiringDeps, done: Done, *, after: int) -> Settled:
+    """Look at some of the runs that are under way: in turn, so that those that never end hide none."""
+    entries = ledger.open_runs(conn, after=after, most=MOST)
+    still = False
+    for entry in entries:
+        found = ledger.finding(conn, entry)
+        if found.run is None or found.delivery is None:
+            still = True
+            continue
+        ledger.settle(conn, entry, found, at=to_timestamp(now))
+        guarded(conn, entry.schedule, now, partial(_conclude, conn, entry, found, now, around, done))
+    if len(entries) == MOST:
+        return Settled(True, entries[-1].id)
+    return Settled(still or after > 0)
+
+
+def _counts(entry: Entry, schedule: Schedule) -> bool:
+    """Of a one-shot only the run of its own moment: not one by hand, nor one of a moment that it had before."""
+    return schedule.recurs or (schedule.due is not None and entry.due_at == to_timestamp(schedule.due.at))
+
+
+def _conclude(conn: Connection, entry: Entry, found: Finding, now: datetime, around: FiringDeps, done: Done) -> None:
+    schedule = store.by_id(conn, entry.schedule)
+    if schedule is None or schedule.state in ("failed", "paused") or not _counts(entry, schedule):
+        return
+    if found.run == "ok" and found.delivery != "dead":
+        if schedule.state == "ended":
+            store.remove(conn, schedule.id)
+        elif schedule.failures:
+            store.count_failures(conn, schedule.id, 0, at=to_timestamp(now))
+        return
+    key = "schedule_run_failed" if found.run == "failed" else "schedule_undelivered"
+    count_failure(conn, schedule, around.phrase(key, schedule.creator.language), now, around, done)

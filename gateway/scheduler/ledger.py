@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from sqlalchemy import Connection, Row, bindparam, case, func, insert, literal_column, select, update
 
 from agent.core.ids import ConversationId
-from agent.storage.conflicts import or_ignore
+from agent.storage.statements import or_ignore
 from agent.storage.tables import inbox, outbox, turn, usage
 from gateway.scheduler.schedule import Schedule
 from gateway.storage.tables import schedule_run as table

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, inspect
 from agent.storage.timestamps import to_timestamp
 from gateway.phrases.catalogue import Catalogue
 from gateway.scheduler import ledger, store
-from gateway.scheduler.guarding import guarded
+from gateway.scheduler.firing import guarded
 from gateway.scheduler.ledger import Entry, Finding
 from gateway.scheduler.schedule import Schedule
 from gateway.storage.tables import schedule as table

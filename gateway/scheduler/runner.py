@@ -20,11 +20,9 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageError, StorageTrouble
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.scheduler import store
-from gateway.scheduler.firing import Done, FiringDeps, act, compute
-from gateway.scheduler.guarding import guarded
+from gateway.scheduler.firing import Done, FiringDeps, Settled, act, compute, guarded, settle
 from gateway.scheduler.ledger import Outcome
 from gateway.scheduler.schedule import Schedule
-from gateway.scheduler.settling import Settled, settle
 
 T = TypeVar("T")
 

@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 
 from agent.core.ids import ConversationId, PersonId
 from agent.inbox import AccessRole, ChatType
-from gateway.scheduler.misfires import Misfire
-from gateway.scheduler.occurrences import Occurrence
-from gateway.scheduler.rules import Rule, is_recurring
-from gateway.scheduler.zones import zone_named
+from gateway.scheduler.triggers.misfires import Misfire
+from gateway.scheduler.triggers.occurrences import Occurrence
+from gateway.scheduler.triggers.rules import Rule, is_recurring
+from gateway.scheduler.triggers.zones import zone_named
 
 # remind: the text is sent as it is. ask: the agent is woken with it. heartbeat: the same, and it may say nothing.
 Action = Literal["remind", "ask", "heartbeat"]

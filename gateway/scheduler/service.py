@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import pairwise
 
 from sqlalchemy import Connection
 
@@ -10,18 +11,82 @@ from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
-from gateway.scheduler import ledger, people, store
-from gateway.scheduler.checking import check_right, check_room, checked_first, first_moment
+from gateway.scheduler import ledger, person_zones, store
+from gateway.scheduler.errors import Mistake
 from gateway.scheduler.firing import Done, FiringDeps, advance, start
 from gateway.scheduler.ledger import Cost, Entry
-from gateway.scheduler.misfires import Misfire
-from gateway.scheduler.mistakes import Mistake
-from gateway.scheduler.occurrences import Occurrence
-from gateway.scheduler.people import Zone
-from gateway.scheduler.rezoning import move
-from gateway.scheduler.schedule import Creator, Plan, Schedule
+from gateway.scheduler.person_zones import Zone, move
+from gateway.scheduler.schedule import LONGEST_KIND, LONGEST_NAME, LONGEST_TEXT, Creator, Plan, Schedule
 from gateway.scheduler.settings import SchedulerSettings
-from gateway.scheduler.zones import zone_named
+from gateway.scheduler.store import Counts
+from gateway.scheduler.triggers.misfires import Misfire
+from gateway.scheduler.triggers.occurrences import Occurrence, first_after
+from gateway.scheduler.triggers.zones import zone_named
+
+# Who may change what is set, and how often it may recur, by a command or the agent's tools (DESIGN §6). Pure.
+
+
+def may_change(schedule: Schedule, who: Creator) -> bool:
+    """In a direct chat everything is one's own; in a group admins may also change what others set."""
+    return _is_free(who) or schedule.creator.person == who.person
+
+
+def shortest_period_s(who: Creator, settings: SchedulerSettings) -> int:
+    """In seconds: everybody in a group hears and pays for what one member sets (SPEC §20.2)."""
+    return settings.min_period_s if _is_free(who) else max(settings.min_period_s, settings.group_period_s)
+
+
+def _is_free(who: Creator) -> bool:
+    return who.chat_type == "direct" or who.role != "member"
+
+
+# What must hold before a schedule is stored: its words, its moments, how many there are, whose it is. Pure.
+
+LOOKED_AT = 12  # moments whose distances are compared with the shortest period
+
+
+def checked_first(plan: Plan, name: str | None, by: Creator, now: datetime, settings: SchedulerSettings) -> Occurrence:
+    """The plan's first moment, when there is one, it is not too long and does not come too often for whoever asks."""
+    if not plan.text.strip():
+        raise Mistake("when_no_text")
+    for what, value, limit in (
+        ("text", plan.text, LONGEST_TEXT),
+        ("name", name or "", LONGEST_NAME),
+        ("kind", plan.kind, LONGEST_KIND),
+    ):
+        if len(value) > limit:
+            raise Mistake("schedule_long", what=what, length=len(value), limit=limit)
+    first = first_moment(plan, now)
+    moments, zone = [first], zone_named(plan.zone)
+    while len(moments) < LOOKED_AT and (one := first_after(plan.rule, zone, moments[-1].at)) is not None:
+        moments.append(one)
+    limit = shortest_period_s(by, settings)
+    if any(later.at - earlier.at < timedelta(seconds=limit) for earlier, later in pairwise(moments)):
+        key = "schedule_often" if limit == settings.min_period_s else "schedule_often_in_group"
+        raise Mistake(key, limit=limit)
+    return first
+
+
+def first_moment(plan: Plan, now: datetime) -> Occurrence:
+    """The next moment from now."""
+    first = first_after(plan.rule, zone_named(plan.zone), now)
+    if first is None:
+        raise Mistake("when_never")
+    return first
+
+
+def check_room(counts: Counts, settings: SchedulerSettings) -> None:
+    """Whether one more may be set there, by that person."""
+    if counts.here >= settings.per_conversation:
+        raise Mistake("schedule_full_here", limit=settings.per_conversation)
+    if counts.theirs >= settings.per_person:
+        raise Mistake("schedule_full_person", limit=settings.per_person)
+
+
+def check_right(schedule: Schedule, who: Creator) -> None:
+    """Whether it is theirs to change."""
+    if not may_change(schedule, who):
+        raise Mistake("schedule_of_another", title=schedule.title)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +133,12 @@ class ScheduleService:
     async def zone_of(self, person: str | None, told: str | None) -> Zone:
         """Where the person lives: by their own word, else the platform's (`told`), else as configured."""
         assumed = self.settings.zone
-        return await self._database.read(lambda conn: people.zone_of(conn, person, told, assumed=assumed))
+        return await self._database.read(lambda conn: person_zones.zone_of(conn, person, told, assumed=assumed))
 
     async def asks_for_zone(self, person: str) -> bool:
         """Whether to ask them now: once, as long as they do not tell."""
         at = to_timestamp(self.now)
-        return await self._database.write(lambda conn: people.note_asked(conn, person, at=at))
+        return await self._database.write(lambda conn: person_zones.note_asked(conn, person, at=at))
 
     async def set_zone(self, person: str, zone: str) -> tuple[Schedule, ...]:
         """They live there now; what they asked for by their own wall clock follows. Gives what was moved."""
@@ -85,7 +150,7 @@ class ScheduleService:
 
     async def forget_zone(self, person: str) -> None:
         """They no longer say; schedules stay where they are."""
-        await self._database.write(lambda conn: people.forget_zone(conn, person))
+        await self._database.write(lambda conn: person_zones.forget_zone(conn, person))
 
     # -- setting
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
 
-from agent.core.section_config import SECTION_CONFIG
-from gateway.scheduler.zones import is_zone
+from agent.core.settings_section import SECTION_CONFIG
+from gateway.scheduler.triggers.zones import is_zone
 
 # Beyond these the calendar ends: a moment that much earlier or later cannot be computed.
 MOST_DAYS = 36_500

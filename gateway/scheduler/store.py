@@ -11,13 +11,13 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal
 
 from agent.core.ids import ConversationId, PersonId
 from agent.inbox import AccessRole, ChatType
-from agent.storage.conflicts import or_ignore
+from agent.storage.statements import or_ignore
 from agent.storage.timestamps import from_timestamp, to_timestamp
-from gateway.scheduler.misfires import Misfire, read_misfire, written
-from gateway.scheduler.mistakes import Mistake
-from gateway.scheduler.occurrences import Occurrence
-from gateway.scheduler.rules import decode_rule, encode_rule
+from gateway.scheduler.errors import Mistake
 from gateway.scheduler.schedule import Action, Creator, Plan, Schedule, State, ZoneSource
+from gateway.scheduler.triggers.misfires import Misfire, read_misfire, written
+from gateway.scheduler.triggers.occurrences import Occurrence
+from gateway.scheduler.triggers.rules import decode_rule, encode_rule
 from gateway.storage.tables import schedule as table
 
 _log = logging.getLogger("tieline.scheduler")

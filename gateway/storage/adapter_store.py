@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
-from agent.storage.conflicts import or_update
+from agent.storage.statements import or_update
 from gateway.storage.tables import adapter_store as table
 
 _PUT = or_update(insert(table), key=("scope", "key"), columns=("value", "until"))

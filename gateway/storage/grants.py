@@ -5,7 +5,7 @@ from typing import Any, Literal, cast
 
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select
 
-from agent.storage.conflicts import or_update
+from agent.storage.statements import or_update
 from gateway.storage.tables import access_grant as table
 
 Kind = Literal["person", "place"]

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.storage import conversation_rows, outbox_rows
-from agent.storage.conflicts import or_ignore
+from agent.storage.statements import or_ignore
 from gateway.storage.tables import pairing as table
 from gateway.storage.tables import pairing_attempt
 

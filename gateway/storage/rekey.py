@@ -6,14 +6,12 @@ from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, e
 
 from agent.core.ids import ConversationId
 from agent.goals import store as goals
-from agent.goals.stored import Reason, rested
-from agent.memory.moving import follow
+from agent.goals.goal import Reason, rested
+from agent.memory.rows import follow
 from agent.plans import store as plans
-from agent.plans.graph import aborted
+from agent.plans.plan import aborted
 from agent.storage.conversation_rows import ensure, lock_row
-from agent.storage.memory_tables import memory_place
-from agent.storage.tables import approval_rule, conversation, ephemeral, metadata
-from agent.storage.transcript_tables import guideline
+from agent.storage.tables import approval_rule, conversation, ephemeral, guideline, memory_place, metadata
 from gateway.storage.tables import access_grant, channel_preference, channel_setting, schedule
 
 

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from pydantic import ValidationError
 from sqlalchemy import Connection, func, not_, or_, select, update
 
 from agent.storage import inbox_rows, outbox_rows
+from agent.storage.connect import Schema
+from agent.storage.connect import open_database as open_with
+from agent.storage.database import OwnedDatabase
 from agent.storage.payloads import decode_incoming, decode_outgoing
-from agent.storage.tables import conversation, inbox, outbox, turn
-from agent.storage.transcript_tables import session
-from gateway.storage.tables import schedule
+from agent.storage.tables import conversation, inbox, outbox, session, turn
+from gateway.storage.tables import metadata, schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,3 +150,13 @@ def _some(places: Sequence[str]) -> str:
 
 
 _CURES: Sequence[Cure] = (_lost_sessions, _abandoned_runs, _done_twice, _unreadable)
+
+
+# The whole schema of this version, and how its database is opened. Slow to import: loaded by name after the bind.
+
+SCHEMA = Schema(head="0029_feedback", migrations=Path(__file__).parent / "migrations", metadata=metadata)
+
+
+async def open_database(url: str, home: Path) -> OwnedDatabase:
+    """The database of `[database] url`, up to date and owned by this process. Raises DatabaseUnusable with the fix."""
+    return await open_with(url, home, schema=SCHEMA)

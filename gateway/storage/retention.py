@@ -6,10 +6,8 @@ the place where a table becomes younger than a moment is found by halving, in ab
 
 from sqlalchemy import Column, Connection, and_, bindparam, delete, func, select, true
 
-from agent.plans.stored import OPEN
-from agent.storage.goal_tables import plan, task
-from agent.storage.tables import approval, inbox, outbox, tool_call, turn
-from agent.storage.transcript_tables import session
+from agent.plans.plan import OPEN
+from agent.storage.tables import approval, inbox, outbox, plan, session, task, tool_call, turn
 from gateway.storage import pairings
 from gateway.storage.tables import schedule_run
 

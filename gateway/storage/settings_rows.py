@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from agent.core.ids import ConversationId
-from agent.storage.conflicts import or_update
+from agent.storage.statements import or_update
 from gateway.storage.tables import channel_setting as table
 
 _CONV = table.c.conv == bindparam("conversation")

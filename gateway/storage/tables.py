@@ -2,9 +2,8 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Table, Text, UniqueConstraint, text
 
-from agent.storage.learning_tables import metadata as metadata  # with those of memory, learning and gateway on it
-from agent.storage.partial import partial_index
-from agent.storage.tables import Id
+from agent.storage.tables import Id, partial_index
+from agent.storage.tables import metadata as metadata  # with those of memory, learning and gateway on it
 
 channel_preference = Table(
     "channel_preference",
@@ -82,7 +81,7 @@ schedule = Table(
     Column("action", Text, nullable=False),  # remind | ask | heartbeat
     Column("kind", Text, nullable=False, server_default=""),  # the model's own word for it (SPEC §20.3)
     Column("text", Text, nullable=False),
-    Column("rule", Text, nullable=False),  # JSON of gateway.scheduler.rules
+    Column("rule", Text, nullable=False),  # JSON of gateway.scheduler.triggers.rules
     Column("said", Text, nullable=False, server_default=""),  # the rule in the words that gave it
     Column("zone", Text, nullable=False),
     Column("zone_source", Text, nullable=False),  # given | person | platform | assumed

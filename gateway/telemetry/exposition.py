@@ -9,8 +9,7 @@ from typing import TypeVar
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from gateway.telemetry.gauges import Gauges
-from gateway.telemetry.metrics import Billed, Histogram, Metrics
+from gateway.telemetry.metrics import Billed, Gauges, Histogram, Metrics
 
 Labels = TypeVar("Labels", bound=tuple[str, ...])
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from agent.core.events import LoopEnded, LoopFailed, LoopStarted, Published
-from agent.core.whole_text import without_steering
+from agent.core.untrusted_text import without_steering
 
 Format = Literal["auto", "human", "json"]
 

@@ -3,30 +3,38 @@
 The names that go to Prometheus are in `exposition`; here are plain values, for `/status` and the dashboard too.
 """
 
+import logging
 from bisect import bisect_left
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
-from agent.core.context_events import (
+from agent.core.clock import Clock
+from agent.core.events import (
     AutoCompactCircuitBreakerTripped,
-    CompactComplete,
-    LookedUpAgain,
-    SummaryProbed,
-    ToolOutputsPruned,
-)
-from agent.core.events import ContextBuilt, LoopEnded, LoopFailed, Published, ToolEnded
-from agent.core.ids import ConversationId
-from agent.core.learning_events import LearningFailed, SkillDrafted, SkillPicked
-from agent.core.provider_events import (
     CacheBreakDetected,
     CallBilled,
+    CompactComplete,
+    ContextBuilt,
     ContextDegraded,
     DecisionCompleted,
+    LearningFailed,
+    LookedUpAgain,
+    LoopEnded,
+    LoopFailed,
     OutputSlotEscalated,
     ProviderFailedOver,
     ProviderSwitched,
+    Published,
     RetryScheduled,
+    SkillDrafted,
+    SkillPicked,
+    SummaryProbed,
+    ToolEnded,
+    ToolOutputsPruned,
 )
+from agent.core.ids import ConversationId
 
 COUNTED = (
     AutoCompactCircuitBreakerTripped,
@@ -279,3 +287,68 @@ def _count(numbers: MetricsSnapshot, published: Published) -> None:
             numbers.estimated_calls += billed.estimated
         case _:
             pass
+
+
+# How things stand at this moment: what a scrape asks the rest of the gateway. Pure data.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauges:
+    """`queue_depth` counts inbox rows that are new, `outbox_open` rows not yet sent, `outbox_dead` dead letters.
+
+    `adapters` says per channel type whether the account hears, `budgets` by scope and span how full the fullest one is.
+    """
+
+    version: str = ""
+    ready: bool = False
+    queue_depth: int = 0
+    outbox_open: int = 0
+    outbox_dead: int = 0
+    awake: int = 0
+    tasks: int = 0  # of the event loop, alive now
+    troubles_open: int = 0
+    loop_lag_s: float = 0.0
+    loop_lag_worst_s: float = 0.0
+    adapters: Mapping[str, bool] = field(default_factory=dict)
+    budgets: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+
+# How late the event loop is: the surplus of a short sleep. Says nothing about why.
+
+EVERY_S = 0.5
+WINDOW = 120  # samples: one minute
+RECENT = 4  # samples
+BUSY_S = 0.25  # an idle loop is late by a millisecond or two, on a machine that others use by tens of them
+WARN_S = 1.0
+
+log = logging.getLogger("tieline.telemetry")
+
+
+class LoopLag:
+    """Run it beside everything else; `last_s` and `worst_s` (of the last minute) are in seconds."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._samples: deque[float] = deque(maxlen=WINDOW)
+
+    @property
+    def last_s(self) -> float:
+        return self._samples[-1] if self._samples else 0.0
+
+    @property
+    def worst_s(self) -> float:
+        return max(self._samples, default=0.0)
+
+    def is_busy(self) -> bool:
+        """It was late in the last two seconds: what may be left out should be, it makes all else later."""
+        return any(late > BUSY_S for late in islice(reversed(self._samples), RECENT))
+
+    async def run(self) -> None:
+        """Measure until cancelled."""
+        while True:
+            before = self._clock.monotonic()
+            await self._clock.sleep(EVERY_S)
+            late = max(0.0, self._clock.monotonic() - before - EVERY_S)
+            self._samples.append(late)
+            if late > WARN_S:
+                log.warning("the event loop stood still for %.1f s", late)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from datetime import UTC, datetime
 
-from agent.core.whole_text import without_steering
+from agent.core.untrusted_text import without_steering
 from gateway.telemetry.logging import Redaction
 
 CONVERSATIONS, LINES = 500, 50  # that are remembered, and of each

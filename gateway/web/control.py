@@ -24,12 +24,12 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agent.core.bodies import BodyTooLarge, whole_body
+from agent.core.bounded_body import BodyTooLarge, whole_body
 from agent.storage.errors import StorageError
 from gateway.channels.adapter import SignedIn
 from gateway.channels.keys import UserId
 from gateway.web.control_client import socket_path
-from gateway.web.serving import serve
+from gateway.web.server import serve
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 Operation = Callable[[Mapping[str, Json]], Awaitable[Json | AsyncIterator[Json]]]

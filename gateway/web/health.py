@@ -11,8 +11,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.channels.adapter import Health, State
-from gateway.telemetry.gauges import Gauges
-from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.metrics import Gauges, Metrics
 from gateway.telemetry.trouble import Trouble
 
 

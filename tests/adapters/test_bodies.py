@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from adapters.discord.endpoint import BANNED_S, AccountHTTP, Limited
+from adapters.discord.rest import BANNED_S, AccountHTTP, Limited
 from adapters.slack import api
 from adapters.slack.api import SlackApi
 from adapters.slack.settings import SlackSettings
 from adapters.telegram import request
-from adapters.telegram.errors import NetworkError
-from adapters.telegram.request import Connections
+from adapters.telegram.request import Connections, NetworkError
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelBusy

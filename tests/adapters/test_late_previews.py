@@ -10,12 +10,12 @@ import pytest
 
 from agent.core.ids import ConversationId, PersonId
 from agent.core.outbox import Audience, OutgoingMessage
-from agent.storage import ephemeral_rows, outbox_rows
+from agent.storage import outbox_rows
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from gateway.channels.channel import Channel
-from gateway.delivery.call_journal import CallJournal
-from gateway.delivery.delivery import Delivery
+from gateway.delivery.outbox.call_journal import CallJournal
+from gateway.delivery.outbox.delivery import Delivery
 from tests.adapters.discord import harness as discord
 from tests.adapters.slack import world as slack
 from tests.adapters.telegram import stage as telegram
@@ -113,7 +113,7 @@ async def test_one_text_is_left(
             return await scene.texts() == ["A whole answer."]
 
         async def nothing_noted() -> bool:
-            return not await sqlite_database.read(ephemeral_rows.all_for)
+            return not await sqlite_database.read(outbox_rows.all_for)
 
         async with running(delivery.run):
             await delivery.ready()

@@ -37,8 +37,7 @@ from agent.providers.provider import (
     Usage,
 )
 from agent.storage.errors import StorageTrouble
-from agent.storage.tables import inbox, turn
-from agent.storage.transcript_tables import message
+from agent.storage.tables import inbox, message, turn
 from agent.turn.run import SHUTDOWN
 from agent.turn.settings import Settings, TimeoutSettings
 from tests.agent.world import World

@@ -12,19 +12,19 @@ from sqlalchemy import insert, select
 
 from agent.built_ins import CommandResult
 from agent.compaction.settings import CompressionSettings, MemorySettings, MicrocompactSettings
-from agent.core.context_events import CompactComplete, MidCompactLayer1Ran, MidCompactLayer2Ran
 from agent.core.errors import ProviderBusy
+from agent.core.events import CompactComplete, MidCompactLayer1Ran, MidCompactLayer2Ran
 from agent.core.messages import CompactionPart, TextPart, ToolResult
 from agent.core.tools import ToolContext, ToolSpec
 from agent.inbox import Work
 from agent.memory.settings import RecallSettings
 from agent.operations import Operations
 from agent.providers.provider import Request, Usage
-from agent.sessions import windows
+from agent.sessions import window_store
 from agent.storage.database import Database
 from agent.storage.payloads import encode_parts
-from agent.storage.transcript_tables import message as message_table
-from agent.storage.transcript_tables import session as session_table
+from agent.storage.tables import message as message_table
+from agent.storage.tables import session as session_table
 from agent.turn.context_limits import ceiling
 from agent.turn.settings import ContextSettings, Settings
 from tests.agent.world import KEY, World, offering
@@ -69,7 +69,7 @@ class Lookup:
 async def stored_window(world: World) -> list[str]:
     """What another process would find."""
     session = await world.session()
-    loaded = await world.database.read(lambda conn: windows.load(conn, session))
+    loaded = await world.database.read(lambda conn: window_store.load(conn, session))
     contents = []
     for one in loaded.entries:
         parts = tuple(
@@ -343,7 +343,7 @@ async def test_a_long_conversation_opens_quickly(sqlite_database: Database, tmp_
     assert len(count) > 10_000
     assert await sqlite_database.read(lambda conn: conn.execute(select(session_table.c.id)).all())
     began = time.process_time()
-    loaded = await sqlite_database.read(lambda conn: windows.load(conn, session))
+    loaded = await sqlite_database.read(lambda conn: window_store.load(conn, session))
     took = time.process_time() - began
     assert len(loaded.entries) in (401, 402)
     assert took < 2.0, f"opening took {took:.3f} s of a processor"

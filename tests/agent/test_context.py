@@ -11,18 +11,17 @@ from sqlalchemy import update
 
 from agent.compaction.settings import MemorySettings
 from agent.core.errors import ContextTooLong
-from agent.core.events import ContextBuilt
+from agent.core.events import ContextBuilt, ContextDegraded
 from agent.core.ids import ConversationId
 from agent.core.messages import FilePart, Message, ToolUse
-from agent.core.provider_events import ContextDegraded
 from agent.inbox import Work
 from agent.memory.notes import path_of
 from agent.memory.settings import RecallSettings
 from agent.providers.provider import Usage
 from agent.sessions import store
-from agent.sessions.records import Stored
+from agent.sessions.store import Stored
 from agent.storage.database import Database
-from agent.storage.transcript_tables import message as message_table
+from agent.storage.tables import message as message_table
 from agent.turn.settings import ContextSettings, Settings, TimeoutSettings
 from tests.agent.world import KEY, World
 from tests.fakes.mortal import MortalDatabase

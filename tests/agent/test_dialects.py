@@ -10,9 +10,9 @@ import pytest
 from pydantic import SecretStr
 
 from agent.core.clock import SystemClock
-from agent.core.provider_events import RetryScheduled
-from agent.providers.known_models import KnownModels
-from agent.providers.opening import LazyProvider, ProviderDeps
+from agent.core.events import RetryScheduled
+from agent.providers.models import KnownModels
+from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 from agent.storage.database import Database
 from agent.storage.model_rows import ModelStore

@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
+from agent.core.cancellation import first_error
 from agent.core.errors import OutOfScope, ToolError
-from agent.core.gate_events import ApprovalRequired, PermissionDenied
-from agent.core.groups import first_error
+from agent.core.events import ApprovalRequired, PermissionDenied
 from agent.core.messages import ToolResult
 from agent.core.tools import Appraisal, Category, ToolContext
 from agent.storage import approval_rows, audit_rows

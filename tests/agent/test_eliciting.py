@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.core.groups import first_error
+from agent.core.cancellation import first_error
 from agent.core.ids import PersonId
 from agent.core.messages import ToolResult
 from agent.core.outbox import Question

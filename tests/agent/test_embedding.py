@@ -12,8 +12,7 @@ from agent.embedding import Embedders
 from agent.ledger import rows
 from agent.memory.settings import SemanticSettings
 from agent.memory.vectors import NoVectors, nearest
-from agent.providers.opening import ProviderDeps
-from agent.providers.registry import Registry
+from agent.providers.registry import ProviderDeps, Registry
 from agent.providers.settings import ProviderSettings
 from agent.storage.database import Database
 from tests.agent.ledger.world import LedgerWorld, attribution

@@ -11,19 +11,16 @@ from sqlalchemy import NullPool, create_engine, insert, make_url, select
 from agent.compaction.settings import MemorySettings
 from agent.core.ids import ConversationId
 from agent.core.messages import Message, TextPart
-from agent.memory.audience import audience_of_person
-from agent.memory.erasing import forget, preview
-from agent.memory.forgotten import Forgotten
-from agent.memory.target import Erased, Target
+from agent.memory.erasure import forget, preview
+from agent.memory.records import Forgotten, audience_of_person
+from agent.memory.rows import Erased, Target
 from agent.providers.provider import Chunk, Request
-from agent.sessions import windows
-from agent.sessions.windows import WindowChanges
-from agent.storage.database import Database
-from agent.storage.fence import check_epoch
-from agent.storage.tables import conversation
-from agent.storage.transcript_tables import cleared_result, guideline, message, passage
+from agent.sessions import window_store
+from agent.sessions.window_store import WindowChanges
+from agent.storage.database import Database, check_epoch
+from agent.storage.tables import cleared_result, conversation, guideline, message, passage
 from agent.turn.settings import Settings
-from gateway.storage.opening import open_database
+from gateway.storage.repair import open_database
 from tests.agent.test_compaction import REACTIVE, Lookup
 from tests.agent.world import ANN, KEY, World
 from tests.fakes.provider import ScriptedProvider, calls, says
@@ -110,7 +107,7 @@ async def test_what_was_on_its_way_into_the_database_is_waited_for(postgres_url:
     engine = create_engine(make_url(postgres_url).set(drivername="postgresql+psycopg"), poolclass=NullPool)
     with engine.connect() as late:
         check_epoch(late, KEY, epoch)
-        windows.write(late, session, KEY, WindowChanges(inserted=((summary, 0),)), at=1)
+        window_store.write(late, session, KEY, WindowChanges(inserted=((summary, 0),)), at=1)
 
         async def forgets() -> None:
             await forgotten(world, tmp_path)
@@ -131,7 +128,7 @@ async def test_what_leaves_a_window_is_found_as_the_store_has_it(sqlite_database
     session, stored = await world.session(), (await world.transcript())[0].message
     read_before = replace(stored, parts=(TextPart(text=f"the {SECRET} is plover"),))
     changes = WindowChanges(hidden=(read_before,))
-    await world.database.write(lambda conn: windows.write(conn, session, KEY, changes, at=1))
+    await world.database.write(lambda conn: window_store.write(conn, session, KEY, changes, at=1))
     assert await left(world) == []
     found = await world.database.read(lambda conn: conn.execute(select(passage.c.text)).scalars().all())
     assert any("nothing of note" in text for text in found)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agent.core.messages import text_message
-from agent.providers.anthropic_requests import Encoder as AnthropicEncoder
-from agent.providers.openai_requests import Dialect
-from agent.providers.openai_requests import Encoder as OpenAIEncoder
+from agent.providers.anthropic.requests import Encoder as AnthropicEncoder
+from agent.providers.openai.requests import Dialect
+from agent.providers.openai.requests import Encoder as OpenAIEncoder
 from agent.providers.provider import Request, Usage
 from agent.storage.database import Database
 from tests.agent.world import World

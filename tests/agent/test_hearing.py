@@ -10,15 +10,13 @@ from pydantic import SecretStr
 from agent.core.ids import PersonId
 from agent.core.messages import FilePart
 from agent.ledger import rows
-from agent.ledger.attributions import Entry
-from agent.ledger.spending import Limit
-from agent.providers.opening import ProviderDeps
-from agent.providers.registry import Registry
-from agent.providers.retries import RetryPolicy
+from agent.ledger.spending import Entry, Limit
+from agent.providers.registry import ProviderDeps, Registry
+from agent.providers.retry_policy import RetryPolicy
 from agent.providers.settings import ProviderSettings
 from agent.providers.transcription import Transcribers, TranscriptionSettings
 from agent.storage.database import Database
-from agent.voice_transcription import VoiceTranscription
+from agent.voice_messages import VoiceTranscription
 from tests.agent.ledger.world import LedgerWorld, attribution
 from tests.fakes.llm_server import LlmServer, serving_llm
 

@@ -12,18 +12,17 @@ from sqlalchemy import Connection
 from agent.built_ins import CommandResult
 from agent.compaction.settings import MemorySettings
 from agent.core.errors import ProviderRefused
-from agent.core.learning_events import CorrectionHeard, LearningFailed, SkillPicked
+from agent.core.events import CorrectionHeard, LearningFailed, SkillPicked
 from agent.inbox import Work
 from agent.memory.settings import RecallSettings
 from agent.operations import Operations
 from agent.skills.bandit import Arm
 from agent.skills.catalogue import Entry, Snapshot, TrustStatus
-from agent.skills.learning_settings import LearningSettings
-from agent.skills.settings import SkillSettings
+from agent.skills.settings import LearningSettings, SkillSettings
 from agent.skills.skill import Skill
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.tools.plan_mode import INSTRUCTIONS
+from agent.tools.session_tools import INSTRUCTIONS
 from agent.turn.settings import AgentSettings, Settings
 from tests.agent.world import World, offering
 from tests.fakes.databases import open_sqlite

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.compaction.microcompact import STUB, SUPERSEDED
+from agent.compaction.selection import STUB, SUPERSEDED
 from agent.compaction.settings import CompressionSettings, MemorySettings
 from agent.core.tools import ToolContext, ToolSpec
 from agent.storage.database import Database

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.core.errors import ProviderBusy
-from agent.core.provider_events import OutputSlotEscalated
+from agent.core.events import OutputSlotEscalated
 from agent.providers.provider import Done, TextDelta, ToolCallDelta, ToolCallDone, ToolCallStart, Usage
 from agent.storage.database import Database
 from tests.agent.world import World

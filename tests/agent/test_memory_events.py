@@ -4,13 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.context_events import (
-    EstimatorCalibrated,
-    MemoryCompacted,
-    MemoryRead,
-    MemorySearched,
-    MemoryWritten,
-)
+from agent.core.events import EstimatorCalibrated, MemoryCompacted, MemoryRead, MemorySearched, MemoryWritten
 from agent.providers.provider import Usage
 from agent.storage.database import Database
 from tests.agent.world import World, offering

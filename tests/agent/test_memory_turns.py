@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import Connection, func, select, text
 
 from agent.compaction.settings import MemorySettings
-from agent.memory.extraction import parsed
+from agent.memory.graph import parsed
 from agent.memory.settings import GraphSettings, RecallSettings, SemanticSettings
 from agent.memory.vectors import NoVectors, Vectors
 from agent.storage.database import Database
-from agent.storage.memory_tables import memory_vector, relation, skill_outcomes
+from agent.storage.tables import memory_vector, relation, skill_outcomes
 from agent.turn.settings import Settings
 from tests.agent.world import World
 from tests.fakes.embedding import FakeEmbedder

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId
 from agent.core.messages import ToolResult
-from agent.providers.opening import LazyProvider, ProviderDeps
+from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 from agent.storage.database import Database
 from agent.turn.settings import Settings, TimeoutSettings

@@ -7,9 +7,8 @@ import anyio
 import pytest
 
 from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderBusy, ProviderRefused, RequestInvalid
-from agent.core.events import LoopFailed
+from agent.core.events import LoopFailed, RetryScheduled, TokensUsed
 from agent.core.messages import Message, Thinking
-from agent.core.provider_events import RetryScheduled, TokensUsed
 from agent.ledger.spending import Limit, Spending
 from agent.providers.failures import classify, read_error
 from agent.providers.provider import Done, Prices, TextDelta, ThinkingDelta, Unknown, Usage

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from agent.core.errors import Fenced
-from agent.core.provider_events import CallBilled, TokensUsed
+from agent.core.events import CallBilled, TokensUsed
 from agent.ledger.spending import Limit, Spending
 from agent.providers.provider import Done, Prices, TextDelta, Usage
 from agent.storage.database import Database

@@ -7,9 +7,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agent.plans.plan import Plan
 from agent.plans.service import PlanService
 from agent.plans.settings import PlanSettings, WorkflowSettings
-from agent.plans.stored import Plan
 from agent.storage.database import Database
 from agent.turn.settings import Settings
 from tests.agent.world import World

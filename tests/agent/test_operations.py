@@ -9,19 +9,19 @@ import pytest
 from sqlalchemy import select
 
 from agent.built_ins import CommandResult
-from agent.compaction.cooldown import Cooldown, exhausted
+from agent.compaction.ladder import Cooldown, exhausted
 from agent.core.errors import AgentMissing
+from agent.core.events import ProviderSwitched
 from agent.core.ids import ConversationId
 from agent.core.messages import FilePart
 from agent.core.outbox import OutgoingMessage
-from agent.core.provider_events import ProviderSwitched
 from agent.inbox import Work
 from agent.operations import Operations, SessionAmbiguous, SessionClosed
 from agent.providers.provider import Prices, Usage
 from agent.providers.registry import UnknownProvider
 from agent.sessions import store
 from agent.storage.database import Database
-from agent.storage.transcript_tables import session as session_table
+from agent.storage.tables import session as session_table
 from tests.agent.world import World
 from tests.fakes.provider import Script, ScriptedProvider, says, thinks
 from tests.fakes.waiting import until

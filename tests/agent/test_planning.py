@@ -8,11 +8,11 @@ import anyio
 import pytest
 from sqlalchemy import Connection
 
-from agent.goals.stored import Owner
+from agent.goals.goal import Owner
 from agent.inbox import Work
 from agent.plans import store as plan_store
+from agent.plans.plan import Plan
 from agent.plans.settings import PlanSettings
-from agent.plans.stored import Plan
 from agent.sessions import store
 from agent.storage import inbox_rows
 from agent.storage.database import Database

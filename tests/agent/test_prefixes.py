@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from agent.core.provider_events import CacheBreakDetected, DecisionCompleted
+from agent.core.events import CacheBreakDetected, DecisionCompleted
 from agent.core.tools import Category, ToolContext, ToolSpec
-from agent.providers.anthropic_requests import Encoder
-from agent.providers.openai_requests import Dialect
-from agent.providers.openai_requests import Encoder as OpenAIEncoder
+from agent.providers.anthropic.requests import Encoder
+from agent.providers.openai.requests import Dialect
+from agent.providers.openai.requests import Encoder as OpenAIEncoder
 from agent.providers.provider import Usage
 from agent.storage.database import Database
-from agent.turn.hints import cache_tier_for
+from agent.turn.requests import cache_tier_for
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, calls, says
 

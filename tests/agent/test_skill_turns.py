@@ -7,15 +7,14 @@ import anyio
 import pytest
 
 from agent.compaction.settings import MemorySettings
-from agent.core.learning_events import SkillsReloaded
+from agent.core.events import SkillsReloaded
 from agent.core.tools import ToolContext
 from agent.inbox import WorkKind
 from agent.memory.settings import RecallSettings
 from agent.memory.vectors import NoVectors, Vectors
 from agent.skills.catalogue import NOTHING, Entry, Reason, Snapshot
-from agent.skills.parsing import parsed
 from agent.skills.settings import SkillSettings
-from agent.skills.skill import Origin
+from agent.skills.skill import Origin, parsed
 from agent.storage.database import Database
 from agent.turn.prefix import causes
 from agent.turn.settings import Settings

@@ -11,12 +11,12 @@ import pytest
 from agent.core.errors import NoProviders, ProviderBusy
 from agent.core.messages import FilePart
 from agent.inbox import Work
-from agent.providers.metering import CostAttribution
 from agent.providers.provider import TextDelta
+from agent.providers.usage import CostAttribution
 from agent.storage.database import Database
 from agent.turn.run import SHUTDOWN
 from agent.turn.settings import AgentSettings, Settings, TimeoutSettings
-from agent.voice_transcription import VoiceTranscription
+from agent.voice_messages import VoiceTranscription
 from tests.agent.world import World
 from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says
 from tests.fakes.tools import FakeTool

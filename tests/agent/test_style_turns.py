@@ -10,9 +10,8 @@ from sqlalchemy import Connection, func, select, text
 from agent.core.ids import PersonId
 from agent.memory import rows
 from agent.storage.database import Database
-from agent.storage.memory_tables import user_model
-from agent.storage.transcript_tables import message
-from agent.style.telling import ENOUGH
+from agent.storage.tables import message, user_model
+from agent.style.detector import ENOUGH
 from agent.style.user_model import KeptUserModel, Observation, reset, set_adapt
 from tests.agent.world import ANN, World
 from tests.fakes.provider import ScriptedProvider

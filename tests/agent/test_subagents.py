@@ -9,10 +9,9 @@ import anyio
 import pytest
 from sqlalchemy import select
 
-from agent.core.events import StepCompleted, ToolStarted
+from agent.core.events import StepCompleted, SubagentEnded, SubagentStarted, ToolStarted
 from agent.core.messages import ToolResult
-from agent.core.subagent_events import SubagentEnded, SubagentStarted
-from agent.core.subagents import SubagentTask
+from agent.core.tools import SubagentTask
 from agent.providers.provider import Chunk, Prices, Request
 from agent.storage.database import Database
 from agent.storage.tables import tool_call

@@ -12,7 +12,7 @@ from agent.core.events import ToolOutputCompressed
 from agent.core.messages import TacoCompressed, Thinking, ToolResult
 from agent.core.tools import Category
 from agent.storage.database import Database
-from agent.tools.overflow import Outputs
+from agent.tools.output_files import Outputs
 from agent.turn.settings import Settings, ToolSettings
 from tests.agent.test_tool_turns import results
 from tests.agent.world import KEY, World

@@ -11,9 +11,9 @@ from sqlalchemy import Engine, event, insert, select
 from agent.core.errors import ToolError
 from agent.core.ids import ConversationId, SessionId
 from agent.core.messages import ToolResult
-from agent.core.tasks import MOST_TASKS
+from agent.core.tools import MOST_TASKS
 from agent.storage.database import Database
-from agent.storage.goal_tables import task
+from agent.storage.tables import task
 from agent.tools.tasks import TASK_TOOLS, SessionTasks
 from tests.agent.world import World, offering
 from tests.fakes.clock import FakeClock

@@ -14,7 +14,7 @@ from agent.providers.provider import Done, TextDelta, ToolCallDelta, ToolCallDon
 from agent.sessions import store
 from agent.storage import audit_rows
 from agent.storage.database import Database
-from agent.storage.memory_tables import memory
+from agent.storage.tables import memory
 from agent.turn.settings import AgentSettings, BudgetSettings, Settings, ToolSettings
 from tests.agent.world import World, offering
 from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says

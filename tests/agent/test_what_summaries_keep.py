@@ -12,15 +12,15 @@ from sqlalchemy import select
 
 from agent.built_ins import CommandResult
 from agent.compaction.guidelines import read
-from agent.core.context_events import CompactComplete, LookedUpAgain, SummaryProbed
+from agent.core.events import CompactComplete, LookedUpAgain, SummaryProbed
 from agent.core.tools import ToolContext, ToolSpec
 from agent.inbox import Work
-from agent.memory.erasing import forget
-from agent.memory.target import Target
+from agent.memory.erasure import forget
+from agent.memory.rows import Target
 from agent.operations import Operations
 from agent.providers.provider import Usage
 from agent.storage.database import Database
-from agent.storage.transcript_tables import guideline
+from agent.storage.tables import guideline
 from agent.turn.settings import Settings
 from tests.agent.world import ANN, KEY, World
 from tests.fakes.provider import SUMMARY, Script, ScriptedProvider, calls, says

@@ -8,12 +8,12 @@ from agent.core.messages import FilePart
 from agent.core.tools import ToolSpec
 from agent.providers.provider import Request
 from agent.storage.database import Database
-from agent.tools.files.moving import SetWorkingDirectory
-from agent.tools.files.read import Read
+from agent.tools.files.edit import Read
+from agent.tools.files.paths import move_workspace, workspace_of
+from agent.tools.files.search import SetWorkingDirectory
 from agent.tools.mcp.settings import McpSettings
-from agent.tools.reach import FileSettings, ShellSettings
+from agent.tools.settings import FileSettings, ShellSettings
 from agent.tools.shell.shell import Room, Shell
-from agent.tools.workspace import move_workspace, workspace_of
 from agent.turn.settings import Settings
 from tests.agent.world import KEY, World, offering
 from tests.fakes.clock import FakeClock

@@ -15,10 +15,9 @@ from agent.agent import Agent
 from agent.assembly import Shared, assemble, built_in_tools, known_tools, shared_executor
 from agent.between_turns import BetweenTurns
 from agent.built_ins import CommandResult
+from agent.core.cancellation import first_error
 from agent.core.events import Event, EventBus
-from agent.core.groups import first_error
-from agent.core.ids import ConversationId, PersonId, SessionId
-from agent.core.ids_source import random_uuid
+from agent.core.ids import ConversationId, PersonId, SessionId, random_uuid
 from agent.core.outbox import OutgoingMessage
 from agent.core.phrases import english
 from agent.core.tools import Tool
@@ -30,16 +29,16 @@ from agent.memory.memory import Memory
 from agent.memory.vectors import Vectors
 from agent.operations import Operations
 from agent.plans.service import PlanService
-from agent.providers.calling import Models
 from agent.providers.provider import Provider
-from agent.providers.retries import RetryPolicy
+from agent.providers.retry_policy import RetryPolicy
+from agent.providers.routing import Models
 from agent.sessions import store
-from agent.sessions.records import Stored
+from agent.sessions.store import Stored
 from agent.skills.catalogue import Catalogue
-from agent.skills.drafting import Drafter
+from agent.skills.drafts import Drafter
+from agent.skills.hints import Router
 from agent.skills.learning import Learning
-from agent.skills.learning_settings import LearningSettings
-from agent.skills.router import Router
+from agent.skills.settings import LearningSettings
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.payloads import encode_incoming
@@ -48,11 +47,11 @@ from agent.storage.timestamps import to_timestamp
 from agent.style.user_model import KeptUserModel, UserModel
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
-from agent.tools.overflow import Outputs
+from agent.tools.output_files import Outputs
 from agent.tools.settings import HookSettings
 from agent.turn.settings import Settings
 from agent.turn.tokens import CountText, count_by_bytes
-from agent.voice_transcription import VoiceTranscription
+from agent.voice_messages import VoiceTranscription
 from tests.fakes.clock import FakeClock
 from tests.fakes.outbox import FakeOutbox
 from tests.fakes.schedules import FakeSchedules

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from random import Random
 from statistics import mean
 
-from agent.skills.learning_settings import LearningSettings
-from agent.skills.outcomes import Use, counted
-from agent.skills.router import Router
+from agent.skills.bandit import Use, counted
+from agent.skills.hints import Router
+from agent.skills.settings import LearningSettings
 from tests.fakes.clock import FakeClock
 
 TURNS = (100, 1_000, 5_000)  # after which regret is read

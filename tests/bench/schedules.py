@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import anyio
 
-from gateway.scheduler.rules import Calendar, Every, Line, Rule, encode_rule
+from gateway.scheduler.triggers.rules import Calendar, Every, Line, Rule, encode_rule
 from tests.bench.peers.doubles import TOKEN
 from tests.bench.peers.drivers.tieline import home_of
 from tests.bench.peers.performance import Result, percentile

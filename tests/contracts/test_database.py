@@ -11,11 +11,10 @@ from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from agent.core.clock import SystemClock
-from agent.storage.database import Database
+from agent.storage.database import Database, RetryingDatabase
 from agent.storage.errors import StorageTrouble
-from agent.storage.memory_tables import memory_erasure
-from agent.storage.retries import RetryingDatabase
-from gateway.storage.opening import open_database
+from agent.storage.tables import memory_erasure
+from gateway.storage.repair import open_database
 from tests.fakes.databases import open_sqlite
 
 INSERT = insert(memory_erasure).returning(memory_erasure.c.id)

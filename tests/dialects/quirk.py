@@ -28,15 +28,15 @@ from agent.core.messages import (
     text_message,
 )
 from agent.core.tools import ToolSpec
-from agent.providers.calling import Attempt, Call, Models
-from agent.providers.known_models import KnownModels
-from agent.providers.metering import CostAttribution
-from agent.providers.openai_fields import Opaque
-from agent.providers.opening import LazyProvider, ProviderDeps
+from agent.providers.models import KnownModels
+from agent.providers.openai.requests import Opaque
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema, Usage
+from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.replies import Reply
-from agent.providers.retries import RetryPolicy
+from agent.providers.retry_policy import RetryPolicy
+from agent.providers.routing import Attempt, Call, Models
 from agent.providers.settings import ProviderSettings
+from agent.providers.usage import CostAttribution
 from agent.turn.tokens import Estimator
 
 MODEL = "some-model"

@@ -17,10 +17,9 @@ from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import ButtonClicked, Inbound, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Button, CommandSpec, Outbound, SentRef
-from gateway.config.web import WebSettings
-from gateway.delivery.markdown import parse
-from gateway.telemetry.gauges import Gauges
-from gateway.telemetry.metrics import Metrics
+from gateway.config.sections import WebSettings
+from gateway.delivery.rendering.markdown import parse
+from gateway.telemetry.metrics import Gauges, Metrics
 from gateway.telemetry.trouble import Troubles
 from gateway.web.health import not_ready
 from gateway.web.overview import Account, ActiveConversation, Budget, Overview, OwnWork, Pairing

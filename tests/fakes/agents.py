@@ -9,22 +9,20 @@ import anyio
 from sqlalchemy import Connection, func, select
 
 from agent.core.clock import Clock, SystemClock
-from agent.core.ids import ConversationId, PersonId
-from agent.core.ids_source import random_uuid
+from agent.core.ids import ConversationId, PersonId, random_uuid
 from agent.core.messages import FilePart
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming, Source, Work
 from agent.storage import inbox_rows, outbox_rows
-from agent.storage.database import Database
-from agent.storage.fence import check_epoch
+from agent.storage.database import Database, check_epoch
 from agent.storage.payloads import decode_outgoing, encode_incoming
 from agent.storage.tables import inbox, outbox
 from agent.storage.timestamps import to_timestamp
 from gateway.conversations.registry import Registry
 from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
 from gateway.dispatch.drain import Drain
-from gateway.dispatch.leases import Leases
 from gateway.dispatch.local import LocalDispatcher
+from gateway.dispatch.source import Leases
 
 Turn = Callable[[Work], Awaitable[None]]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.core.cancel import CancelToken
+from agent.core.cancellation import CancelToken
 from agent.core.ids import CallId, ConversationId, RunId
 from agent.core.tools import ExecutionContext, Tool, ToolContext
 

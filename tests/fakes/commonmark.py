@@ -3,7 +3,7 @@
 from markdown_it import MarkdownIt
 
 from gateway.channels.document import Document, Plain
-from gateway.delivery.markdown import adds_nothing, blocks_of
+from gateway.delivery.rendering.markdown import adds_nothing, blocks_of
 
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 

@@ -14,10 +14,10 @@ from uuid import uuid4
 
 from sqlalchemy import URL, Engine, create_engine, make_url, text
 
+from agent.storage.connect import create
 from agent.storage.database import Database
-from agent.storage.schema import create
 from agent.storage.sqlite import sqlite_engine
-from gateway.storage.opening import SCHEMA, open_database
+from gateway.storage.repair import SCHEMA, open_database
 
 
 def make_sqlite_template(path: Path) -> Path:

@@ -25,7 +25,7 @@ from gateway.channels.document import (
     Table,
     Text,
 )
-from gateway.delivery.markdown import parse
+from gateway.delivery.rendering.markdown import parse
 
 _SPECIAL = re.compile(r"[\\`*_\[\]<>&~|#]")
 _LINE_START = re.compile(r"[-+=:]|(\d{1,9})([.)])")

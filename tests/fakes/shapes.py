@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 from agent.core.messages import Message, RedactedThinking, Thinking, text_message
 from agent.core.tools import ToolSpec
-from agent.providers import anthropic_requests, openai_requests
-from agent.providers.openai_requests import Dialect
+from agent.providers.anthropic import requests as anthropic_requests
+from agent.providers.openai import requests as openai_requests
+from agent.providers.openai.requests import Dialect
 from agent.providers.provider import Request, SystemPrompt, ToolSchema
 from tests.doubles.llm_api import LlmDouble, check_anthropic, check_openai
 from tests.doubles.llm_dialects import ApiError

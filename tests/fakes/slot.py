@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from agent.providers.provider import Provider
 from agent.providers.registry import UnknownProvider
-from agent.providers.slot import NO_NEED, Choice, Chooser, Need
+from agent.providers.routing import NO_NEED, Choice, Chooser, Need
 
 
 class FakeSlot:

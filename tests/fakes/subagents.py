@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from agent.core.cancel import CancelToken
-from agent.core.subagents import Finding, SubagentTask
+from agent.core.cancellation import CancelToken
+from agent.core.tools import Finding, SubagentTask
 
 
 @dataclass(slots=True)

@@ -30,8 +30,8 @@ from adapters.slack.markdown import markdown
 from adapters.telegram import render as telegram
 from adapters.web import render as web
 from gateway.channels.document import Document
-from gateway.delivery.markdown import parse
-from gateway.delivery.splitting import Measure, split
+from gateway.delivery.rendering.markdown import parse
+from gateway.delivery.rendering.splitting import Measure, split
 from tests.adapters.discord.reading import readable as read_discord
 
 FIXTURES = ("mistune", "marko")

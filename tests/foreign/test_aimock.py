@@ -19,8 +19,8 @@ from pydantic import SecretStr
 from agent.core.clock import SystemClock
 from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused, RequestInvalid
 from agent.core.messages import FilePart, Message, Part, TextPart, Thinking, ToolResult, ToolUse
-from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.provider import Usage
+from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 from tests.contracts.provider_contract import PNG, TOOLS, asks, hear
 

@@ -21,7 +21,7 @@ from agent.core.errors import ToolError
 from agent.core.tools import Tool
 from agent.tools.mcp.servers import Servers
 from agent.tools.mcp.settings import McpSettings, ServerSettings
-from agent.tools.shell.programs import family_of
+from agent.tools.shell.sandbox import family_of
 from agent.tools.toolbox import Toolbox
 from tests.fakes.calls import call_in
 from tests.fakes.waiting import until

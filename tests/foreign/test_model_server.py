@@ -13,9 +13,9 @@ from pydantic import SecretStr
 
 from agent.core.clock import SystemClock
 from agent.core.errors import AgentError, ContextTooLong, ProviderRefused
-from agent.providers.known_models import KnownModels
-from agent.providers.opening import LazyProvider, ProviderDeps, may_be_too_long
+from agent.providers.models import KnownModels
 from agent.providers.provider import Done
+from agent.providers.registry import LazyProvider, ProviderDeps, may_be_too_long
 from agent.providers.settings import ProviderSettings
 from tests.contracts.provider_contract import asks, hear
 from tests.dialects.quirk import Asks, request_of

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from agent.core.clock import SystemClock
-from agent.skills.loading import Root, load
-from agent.skills.scanning import findings_in
+from agent.skills.folders import Root, load
 from agent.skills.skill import FILE, Skill
-from agent.tools.files.read import Read
-from agent.tools.reach import FileSettings, ShellSettings
+from agent.skills.trust import findings_in
+from agent.tools.files.edit import Read
+from agent.tools.settings import FileSettings, ShellSettings
 from agent.tools.shell.shell import Room, Shell
 from tests.fakes.calls import call_in, called
 from tests.gateway.world import World

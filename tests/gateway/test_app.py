@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from gateway.app import App, StartError
-from gateway.config.reading import load
+from gateway.config.read import load
 from gateway.config.settings import Settings
 from gateway.web.control_client import NoGateway, Refused, call, is_running, socket_path
 from tests.fakes.waiting import until

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from agent.core.gate_events import ApprovalRequired, ApprovalResumed, Suspended
+from agent.core.events import ApprovalRequired, ApprovalResumed, Suspended
 from agent.core.ids import ConversationId, PersonId
 from agent.storage.tables import approval, tool_call
 from gateway.channels.document import CodeBlock

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agent.providers.tiktokens import counter
-from agent.tools.deferring import CORE
+from agent.tools.deferred_tools import CORE
 from tests.gateway.world import World
 
 MOST_TOKENS = 2_620

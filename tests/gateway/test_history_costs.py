@@ -9,8 +9,7 @@ from sqlalchemy import Connection, Table, func, insert, select
 
 from agent.storage.database import Database
 from agent.storage.sqlite import READERS
-from agent.storage.tables import inbox, outbox, turn, usage
-from agent.storage.transcript_tables import message
+from agent.storage.tables import inbox, message, outbox, turn, usage
 from tests.fakes.waiting import until
 from tests.gateway.world import World
 

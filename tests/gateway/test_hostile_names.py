@@ -15,20 +15,19 @@ from adapters.telegram.render import render as for_telegram
 from adapters.web.render import blocks_as_html
 from agent.providers.failures import clean as provider_error
 from agent.providers.settings import is_model_name
-from agent.skills.parsing import parsed
-from agent.skills.showing import listing
-from agent.skills.skill import Skill
+from agent.skills.catalogue import listing
+from agent.skills.skill import Skill, parsed
 from agent.tools.mcp.offers import clean as tool_description
 from agent.tools.mcp.offers import name_of
 from agent.tools.mcp.settings import ServerSettings
 from agent.tools.mcp.wire import why
 from gateway.channels.document import Plain
 from gateway.channels.outbound import Outbound
+from gateway.cli.offline import shown
 from gateway.cli.prompt import Prompt
 from gateway.cli.terminal import Screen
-from gateway.cli.through import shown
 from gateway.telemetry.logging import Format, set_up
-from gateway.web.pages.rendering import render
+from gateway.web.pages.templates import render
 from tests.gateway.world import ANN, GROUP, ZOE, World, file
 
 LINE = "2026-01-01 CRITICAL FORGED"

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import update
 
 from agent.storage.tables import inbox
-from gateway.storage.opening import open_database
+from gateway.storage.repair import open_database
 from gateway.storage.tables import schedule
 from tests.fakes.waiting import until
 from tests.gateway.world import World, slowly

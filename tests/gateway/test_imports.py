@@ -48,7 +48,7 @@ def test_the_house_loads_nothing_that_is_seldom_needed() -> None:
 
 def test_the_settings_of_every_platform_come_without_its_library() -> None:
     modules = [f"adapters.{name}.settings" for name in ("telegram", "discord", "slack", "web")]
-    assert loaded_by("gateway.config.reading", *modules, "adapters.console").isdisjoint(HEAVY)
+    assert loaded_by("gateway.config.read", *modules, "adapters.console").isdisjoint(HEAVY)
 
 
 LATER = {"apscheduler", "h11", "httpx", "jinja2", "markdown_it", "multipart", "nh3", "regex", "telegram", "yaml"}

@@ -9,11 +9,10 @@ import pytest
 from sqlalchemy import Insert, insert, text
 
 from agent.core.outbox import FileRef, OutgoingMessage
-from agent.storage.goal_tables import goal
 from agent.storage.payloads import encode_outgoing
-from agent.storage.tables import approval, approval_rule, outbox, tool_call
+from agent.storage.tables import approval, approval_rule, goal, outbox, tool_call
 from gateway.commands.memory import PAGE
-from gateway.storage.opening import SCHEMA
+from gateway.storage.repair import SCHEMA
 from tests.fakes.waiting import until
 from tests.gateway.world import BOB, GROUP, World, calling
 
@@ -335,7 +334,7 @@ NAMED_IN_THE_DOCS = "schedule"  # /schedules delete
 def test_of_every_table_it_is_known_whether_forgetting_reaches_it() -> None:
     known = " ".join((REACHED, NO_WORDS, NAMED_IN_THE_DOCS)).split()
     assert sorted(known) == sorted(table.name for table in SCHEMA.metadata.sorted_tables), (
-        "a new table: if it can hold what people said, agent.memory.forgetting must reach it"
+        "a new table: if it can hold what people said, agent.memory.erasure_rows must reach it"
     )
 
 

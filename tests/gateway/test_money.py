@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent.ledger import rows
-from agent.ledger.attributions import Entry
+from agent.ledger.spending import Entry
 from tests.gateway.world import World
 
 CONFIG = """

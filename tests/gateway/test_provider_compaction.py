@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from agent.core.messages import SummaryPart
 from agent.storage.payloads import decode_parts
-from agent.storage.transcript_tables import message
+from agent.storage.tables import message
 from tests.fakes.llm_server import LlmServer
 from tests.gateway.world import World
 

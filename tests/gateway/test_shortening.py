@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from agent.core.ids import ConversationId
-from agent.tools.workspace import workspace_of
+from agent.tools.files.paths import workspace_of
 from tests.gateway.world import World, calling
 
 ON = "[tools.taco]\nenabled = true\n[approvals]\nauto_approve = true\n"

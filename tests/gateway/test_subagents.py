@@ -11,7 +11,7 @@ import pytest
 
 from agent.core.ids import ConversationId, PersonId
 from agent.storage import approval_rows
-from agent.tools.files.write import COVERS
+from agent.tools.files.edit import COVERS
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World

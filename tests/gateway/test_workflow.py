@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.storage.transcript_tables import message
+from agent.storage.tables import message
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
 from tests.gateway.test_plans import does, planned, task, together

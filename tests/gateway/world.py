@@ -34,17 +34,16 @@ from gateway.channels.inbound import (
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.composition import build
 from gateway.config.live import Live
-from gateway.config.reading import load
+from gateway.config.read import load
 from gateway.config.settings import Sections, Settings
 from gateway.phrases.catalogue import marked, read_catalogue
-from gateway.router.notices import Notices
-from gateway.running.opening import open_all
+from gateway.router.ports import Notices
+from gateway.running.foundation import open_all
 from gateway.services import Services
 from gateway.storage import grants
 from gateway.storage.grants import Grant
-from gateway.storage.opening import open_database
-from gateway.telemetry.loop_lag import LoopLag
-from gateway.telemetry.metrics import Metrics
+from gateway.storage.repair import open_database
+from gateway.telemetry.metrics import LoopLag, Metrics
 from gateway.telemetry.trouble import Troubles
 from tests.fakes.channel import FakeAdapter, FakeChannel, Screen
 from tests.fakes.llm_server import LlmServer

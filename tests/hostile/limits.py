@@ -7,18 +7,19 @@ as a character: text of ASCII has as many.
 from adapters.discord.limits import TEXT_LIMIT as DISCORD_TEXT
 from adapters.web.parse import TEXT_LIMIT as WEB_TEXT
 from agent import definitions
-from agent.compaction import pinning
-from agent.goals import claims, lifecycle
+from agent.compaction import excerpts
+from agent.goals import goal
 from agent.memory import records
 from agent.plans import admission
-from agent.providers import openai, replies
-from agent.skills import feedback, loading, matching
+from agent.providers import replies
+from agent.providers.openai import client
+from agent.skills import folders, matching, signals
 from agent.style import detector
-from agent.tools import hooks, patterns
-from agent.tools.mcp import offers, results
-from agent.tools.reach import WebSettings
+from agent.tools import arguments, hooks
+from agent.tools.mcp import offers
+from agent.tools.settings import WebSettings
 from agent.tools.shell import shell
-from agent.tools.web import html_tokens, pages, targets
+from agent.tools.web import addresses, pages
 from gateway.telemetry import redaction
 
 PAGE = int(WebSettings().max_mb * 1024 * 1024)
@@ -27,29 +28,29 @@ LIMITS: dict[str, int] = {
     "answer": replies.MOST_TEXT,  # what a model writes, and what becomes of it on its way to people
     "arguments": replies.MOST_TOOL_JSON,  # what a model writes as a call of a tool
     "command": shell.LONGEST,
-    "claim": claims.LONGEST_CLAIM,  # of an answer that is searched for "it is done"
+    "claim": goal.LONGEST_CLAIM,  # of an answer that is searched for "it is done"
     "definition": definitions.LARGEST,
     "description": offers.LONGEST_READ,  # of an MCP server's tool
     "discord text": DISCORD_TEXT,
-    "error": openai.LARGEST_ERROR,  # of a model service
+    "error": client.LARGEST_ERROR,  # of a model service
     "file name": 255,  # of the kernels (NAME_MAX)
-    "goal": lifecycle.LONGEST_GOAL,
-    "heard": feedback.LONGEST_HEARD,
+    "goal": goal.LONGEST_GOAL,
+    "heard": signals.LONGEST_HEARD,
     "hook": hooks.LONGEST_OUTPUT,
-    "host": targets.LONGEST,
+    "host": addresses.LONGEST,
     "message": WEB_TEXT,  # of a person; the other platforms admit less
     "page": PAGE,
     "page text": pages.LONGEST,
-    "pattern": patterns.LONGEST,
+    "pattern": arguments.LONGEST,
     "plan": admission.MOST_BYTES,
-    "praise": feedback.LONGEST_PRAISE,
+    "praise": signals.LONGEST_PRAISE,
     "query": records.LONGEST_QUERY,
     "request": matching.BEGINNING + matching.END + 2,  # of a message that is compared with skills
-    "result": max(PAGE, results.LONGEST),  # of any tool, before it is shortened
-    "rule": pinning.LONGEST_REQUEST,
-    "sentence": claims.SIGHT,
-    "skill": loading.LARGEST,
+    "result": max(PAGE, offers.LONGEST),  # of any tool, before it is shortened
+    "rule": excerpts.LONGEST_REQUEST,
+    "sentence": goal.SIGHT,
+    "skill": folders.LARGEST,
     "style": detector.LONGEST,
-    "tag": html_tokens.LONGEST_TAG,
+    "tag": pages.LONGEST_TAG,
     "token": redaction.LONGEST_TOKEN,
 }

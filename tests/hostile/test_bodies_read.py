@@ -1,6 +1,7 @@
 """Every read of what comes over a network or a pipe, with what bounds it and how its end is reached.
 
-One read gives what has come by then: a body is read by `agent.core.bodies`, piece by piece, or by a library to its end.
+One read gives what has come by then: a body is read by `agent.core.bounded_body`, piece by piece, or by a library to
+its end.
 A read that is not registered fails here until somebody has looked at it; so does a registered one that is gone.
 """
 
@@ -20,8 +21,8 @@ METHODS = frozenset(
         "ws_connect", "getresponse",
     }
 )  # fmt: skip
-WHOLE, BEGINNING = "agent.core.bodies.whole_body", "agent.core.bodies.beginning_of"
-LIMITED = "agent.core.http_bodies.limited_to"
+WHOLE, BEGINNING = "agent.core.bounded_body.whole_body", "agent.core.bounded_body.beginning_of"
+LIMITED = "agent.core.httpx_limits.limited_to"
 OTHERS = frozenset(
     {
         "urllib.request.urlopen", "subprocess.run", "subprocess.check_output", "subprocess.Popen", "anyio.open_process",
@@ -52,13 +53,13 @@ def reads_a_body(use: Use) -> bool:
 
 
 # The verdicts: how the end is reached, and what bounds it.
-BY_HELPER = "read to its end or to a limit by agent.core.bodies"
+BY_HELPER = "read to its end or to a limit by agent.core.bounded_body"
 COUNTED = "read piece by piece to its end, counted against a limit that ends it"
 EVENTS = "a stream without end by nature: each event has a limit, and each silence and the whole a deadline"
 DRAINED = "what comes is thrown away, for a limited time"
 BY_LIBRARY = "read by a library, to its end, under a limit that is set here"
 OPENS = "opens the connection alone; who reads from it is registered"
-DOORWAY = "a body sent to us: gateway.web.doorway bounds each by its size and two minutes"
+DOORWAY = "a body sent to us: gateway.web.middleware bounds each by its size and two minutes"
 OURSELVES = "the gateway's own answer on its socket, which its owner alone can serve"
 BOUNDED_RUN = "a program of the operator or the system's: its time is limited, and what it writes is counted or small"
 NOT_OURS = "frames of the platform's gateway, read by its library, which sets the limit"
@@ -67,32 +68,32 @@ NO_BODY = "no network: a file, a database, a text or a queue of the house"
 REGISTER: dict[str, tuple[str, str]] = {
     "adapters/web/chat_sessions.py ChatSessions.find": (".read", NO_BODY),
     "gateway/cli/mcp.py _visited": (".receive", COUNTED),
-    "agent/memory/erasing.py _searched": (".read", NO_BODY),
+    "agent/memory/erasure.py _searched": (".read", NO_BODY),
     "agent/memory/notes.py read": (".read", NO_BODY),
-    "agent/providers/anthropic.py AnthropicProvider.stream": (".aiter_raw", EVENTS),
-    "agent/providers/anthropic.py _client": (LIMITED, BY_LIBRARY),
-    "agent/providers/calling.py Models._consume": (".stream", OPENS),
-    "agent/providers/openai.py OpenAIProvider.stream": (".readany", EVENTS),
-    "agent/providers/openai.py OpenAIProvider._answer": (f".iter_any {BEGINNING}", BY_HELPER),
-    "agent/providers/openai.py _Connections.open": ("aiohttp.ClientSession", OPENS),
-    "agent/providers/openai.py _drain": (".readany", DRAINED),
-    "agent/providers/openai_embeddings.py OpenAIEmbeddings._post": (
+    "agent/providers/anthropic/client.py AnthropicProvider.stream": (".aiter_raw", EVENTS),
+    "agent/providers/anthropic/client.py _client": (LIMITED, BY_LIBRARY),
+    "agent/providers/routing.py Models._consume": (".stream", OPENS),
+    "agent/providers/openai/client.py OpenAIProvider.stream": (".readany", EVENTS),
+    "agent/providers/openai/client.py OpenAIProvider._answer": (f".iter_any {BEGINNING}", BY_HELPER),
+    "agent/providers/openai/client.py _Connections.open": ("aiohttp.ClientSession", OPENS),
+    "agent/providers/openai/client.py _drain": (".readany", DRAINED),
+    "agent/providers/openai/embeddings.py OpenAIEmbeddings._post": (
         f".iter_any {WHOLE} aiohttp.ClientSession", BY_HELPER,
     ),
-    "agent/providers/openai_transcription.py OpenAITranscriber._post": (
+    "agent/providers/openai/transcription.py OpenAITranscriber._post": (
         f".iter_any {WHOLE} aiohttp.ClientSession", BY_HELPER,
     ),
-    "agent/providers/opening.py LazyProvider.stream": (".stream", OPENS),
+    "agent/providers/registry.py LazyProvider.stream": (".stream", OPENS),
     "agent/providers/window_discovery.py _Server.__aenter__": ("aiohttp.ClientSession", OPENS),
     "agent/providers/window_discovery.py _Server._read": (f".iter_any {WHOLE}", BY_HELPER),
-    "agent/providers/attachments.py _read": (".read", NO_BODY),
-    "agent/skills/loading.py _read": (".read", NO_BODY),
+    "agent/providers/encoding.py _read": (".read", NO_BODY),
+    "agent/skills/folders.py _read": (".read", NO_BODY),
     "agent/tools/files/edit.py Edit.run.change": (".read", NO_BODY),
-    "agent/tools/files/grep.py _in_file": (".read", NO_BODY),
+    "agent/tools/files/search.py _in_file": (".read", NO_BODY),
     "agent/tools/hooks.py Hooks._run": ("anyio.open_process", OPENS),
     "agent/tools/hooks.py _finished": (".stderr .stdout", BOUNDED_RUN),
-    "agent/tools/mcp/complaints.py bounded": (".read", NO_BODY),
-    "agent/tools/mcp/complaints.py last_line": (".read", NO_BODY),
+    "agent/tools/mcp/server.py bounded": (".read", NO_BODY),
+    "agent/tools/mcp/server.py last_line": (".read", NO_BODY),
     "agent/tools/mcp/login.py Login._renewed": (".aread", BY_LIBRARY),
     "agent/tools/mcp/login.py _first_word": (".stream .stream", OPENS),
     "agent/tools/mcp/resources.py ReadResource.run": (".read", BY_LIBRARY),
@@ -102,34 +103,34 @@ REGISTER: dict[str, tuple[str, str]] = {
         "mcp.client.stdio.stdio_client mcp.client.streamable_http.streamable_http_client", BY_LIBRARY,
     ),
     "agent/tools/mcp/wire.py _transport.client": (LIMITED, BY_LIBRARY),
-    "agent/tools/read_output.py ReadOutput.run": (".read", NO_BODY),
-    "agent/tools/recall_transcript.py RecallTranscript.run": (".read", NO_BODY),
-    "agent/tools/shell/probing.py trouble_with": (".stderr .stdout subprocess.run", BOUNDED_RUN),
-    "agent/tools/shell/programs.py run": ("anyio.open_process", OPENS),
-    "agent/tools/shell/programs.py _followed": (".stdout", OPENS),
-    "agent/tools/shell/programs.py _followed.read_all": (".receive", COUNTED),
-    "agent/tools/shell/reading.py read": (".read", NO_BODY),
+    "agent/tools/output_files.py ReadOutput.run": (".read", NO_BODY),
+    "agent/tools/session_tools.py RecallTranscript.run": (".read", NO_BODY),
+    "agent/tools/shell/shell.py trouble_with": (".stderr .stdout subprocess.run", BOUNDED_RUN),
+    "agent/tools/shell/sandbox.py run": ("anyio.open_process", OPENS),
+    "agent/tools/shell/sandbox.py _followed": (".stdout", OPENS),
+    "agent/tools/shell/sandbox.py _followed.read_all": (".receive", COUNTED),
+    "agent/tools/shell/parser.py read": (".read", NO_BODY),
     "agent/tools/web/fetching.py Fetcher._ask_at": (".stream", OPENS),
     "agent/tools/web/fetching.py _body": (".aiter_raw", COUNTED),
     "agent/tools/web/pages.py _read": (".read", NO_BODY),
-    "agent/tools/web/search.py WebSearch._ask": (f".aiter_bytes .stream {WHOLE}", BY_HELPER),
+    "agent/tools/web/tools.py WebSearch._ask": (f".aiter_bytes .stream {WHOLE}", BY_HELPER),
     "agent/turn/environment.py _read": (".read", NO_BODY),
     "gateway/cli/terminal.py Terminal._until_the_end": (".read", NO_BODY),
-    "gateway/cli/trying.py _first_piece": (".stream", OPENS),
-    "gateway/delivery/call_journal.py _read": (".read", NO_BODY),
+    "gateway/cli/provider_checks.py _first_piece": (".stream", OPENS),
+    "gateway/delivery/outbox/call_journal.py _read": (".read", NO_BODY),
     "gateway/web/control.py Control._do": (f".stream {WHOLE}", BY_HELPER),
     "gateway/web/control_client.py call": (".read", OURSELVES),
     "gateway/web/control_client.py _told": (".read", OURSELVES),
     "gateway/web/control_client.py channel_call": (".read", OURSELVES),
     "gateway/web/control_client.py _request": (".getresponse http.client.HTTPConnection", OURSELVES),
     "gateway/web/control_client.py _refuse": (".read", OURSELVES),
-    "gateway/web/gate.py session_of": (".read", NO_BODY),
+    "gateway/web/sessions.py session_of": (".read", NO_BODY),
     "adapters/console.py _posted": (f".stream {WHOLE}", BY_HELPER),
     "adapters/console_screen.py Screen.lines": (".receive", NO_BODY),
     "adapters/discord/catch_up.py CatchUp._collect": (".read", NO_BODY),
     "adapters/discord/diagnosis.py _gateway": (".receive .ws_connect", NOT_OURS),
-    "adapters/discord/endpoint.py AccountHTTP.ws_connect": (".ws_connect", NOT_OURS),
-    "adapters/discord/endpoint.py _said": (f".iter_any {BEGINNING}", BY_HELPER),
+    "adapters/discord/rest.py AccountHTTP.ws_connect": (".ws_connect", NOT_OURS),
+    "adapters/discord/rest.py _said": (f".iter_any {BEGINNING}", BY_HELPER),
     "adapters/discord/files.py DiscordFiles.fetch": ("aiohttp.ClientSession", OPENS),
     "adapters/discord/files.py DiscordFiles._download": (".iter_chunked", COUNTED),
     "adapters/slack/api.py BoundedResponse.read": (f".iter_any .read {WHOLE}", BY_HELPER),

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from agent.compaction.scrubbing import scrubbed
-from agent.compaction.sidequest import named_in
-from agent.core.framing import defused
-from agent.goals.verdicts import NoVerdict, read_verdict
-from agent.memory.words import code_in, text_pieces, without_code
-from agent.tools.arguments import PATTERNS_S, mistakes_in
+from agent.compaction.excerpts import scrubbed
+from agent.compaction.optional_stages import named_in
+from agent.core.untrusted_text import defused
+from agent.goals.driver import NoVerdict, read_verdict
+from agent.memory.lexicon import code_in, text_pieces, without_code
+from agent.tools.arguments import PATTERNS_S, Unfit, compiled, mistakes_in
 from agent.tools.mcp.offers import WITHHELD, clean
-from agent.tools.patterns import Unfit, compiled
-from agent.tools.shell.denied import denied
+from agent.tools.shell.policy import denied
 from gateway.telemetry.redaction import MASK, Redactor
 from tests.hostile.stopwatch import calibration, seconds_of
 

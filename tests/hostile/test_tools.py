@@ -14,14 +14,13 @@ from agent.assembly import built_in_tool_names
 from agent.core.clock import SystemClock
 from agent.core.tools import Tool, ToolContext, ToolSpec
 from agent.storage.database import Database
-from agent.tools.files.write import LARGEST
-from agent.tools.mcp.results import LONGEST as MCP_RESULT
-from agent.tools.mcp.results import Result, text_of
-from agent.tools.mcp.tool import McpTool
-from agent.tools.reach import FileSettings, ShellSettings, WebSettings
-from agent.tools.settings import ApprovalSettings
+from agent.tools.files.edit import LARGEST
+from agent.tools.mcp.offers import LONGEST as MCP_RESULT
+from agent.tools.mcp.offers import Result, text_of
+from agent.tools.mcp.server import McpTool
+from agent.tools.settings import ApprovalSettings, FileSettings, ShellSettings, WebSettings
 from agent.tools.shell.shell import Room
-from agent.tools.working import WORKING, Reach, working_tools
+from agent.tools.toolbox import WORKING, Reach, working_tools
 from agent.turn.settings import Settings
 from gateway.telemetry.redaction import Redactor
 from tests.agent.tools.test_sending import FakeSending

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from agent.core.events import Event
 from agent.core.ids import ConversationId
-from agent.tools.workspace import workspace_of
+from agent.tools.files.paths import workspace_of
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, World, calling

@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 from sqlalchemy import text as sql
 
-from agent.core.context_events import CompactTriggered, MemoryFlushed, MicrocompactRan, MidCompactLayer2Ran
-from agent.core.events import ContextBuilt, LoopStarted
+from agent.core.events import (
+    CompactTriggered,
+    ContextBuilt,
+    LoopStarted,
+    MemoryFlushed,
+    MicrocompactRan,
+    MidCompactLayer2Ran,
+)
 from agent.core.ids import ConversationId
 from agent.memory.notes import path_of
 from agent.sessions.store import transcript

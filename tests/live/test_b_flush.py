@@ -5,7 +5,7 @@ import json
 import pytest
 from sqlalchemy import text
 
-from agent.core.context_events import CompactTriggered, MemoryFlushed
+from agent.core.events import CompactTriggered, MemoryFlushed
 from agent.core.ids import ConversationId
 from agent.memory.notes import path_of
 from tests.gateway.world import ANN, World

@@ -8,10 +8,17 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.core.context_events import CompactComplete, MicrocompactRan, MidCompactLayer1Ran, MidCompactLayer2Ran
-from agent.core.events import ContextBuilt, Event, LoopStarted
-from agent.core.provider_events import RetryScheduled
-from agent.core.subagent_events import SubagentStarted
+from agent.core.events import (
+    CompactComplete,
+    ContextBuilt,
+    Event,
+    LoopStarted,
+    MicrocompactRan,
+    MidCompactLayer1Ran,
+    MidCompactLayer2Ran,
+    RetryScheduled,
+    SubagentStarted,
+)
 from tests.gateway.world import World
 from tests.program import configs
 from tests.program.conftest import Start

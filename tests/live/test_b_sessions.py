@@ -11,8 +11,8 @@ from agent.core.ids import ConversationId
 from agent.storage import conversation_rows
 from agent.storage.conversation_rows import Lease
 from agent.storage.tables import conversation
+from agent.storage.tables import session as session_table
 from agent.storage.timestamps import to_timestamp
-from agent.storage.transcript_tables import session as session_table
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, World, slowly
 

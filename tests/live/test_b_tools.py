@@ -11,8 +11,7 @@ import anyio
 import pytest
 from aiohttp import web
 
-from agent.core.events import ToolEnded
-from agent.core.learning_events import SkillPicked
+from agent.core.events import SkillPicked, ToolEnded
 from agent.core.messages import ToolUse
 from agent.turn.settings import Settings
 from tests.fakes.waiting import until

@@ -18,11 +18,12 @@ from agent.core.events import (
     LoopEnded,
     LoopFailed,
     LoopStarted,
+    RetryScheduled,
     StreamDelta,
+    TokensUsed,
     ToolEnded,
     ToolStarted,
 )
-from agent.core.provider_events import RetryScheduled, TokensUsed
 from tests.fakes.waiting import until
 from tests.gateway.world import World, calling, slowly
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, Update, update
 from sqlalchemy import text as sql
 
-from agent.core.context_events import AutoCompactCircuitBreakerTripped, CompactTriggered
+from agent.core.events import AutoCompactCircuitBreakerTripped, CompactTriggered
 from gateway.storage.tables import schedule
 from tests.fakes.waiting import until
 from tests.gateway.world import World, calling, slowly

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.compaction.sidequest import EVICTED
-from agent.compaction.tiers import Tier
-from gateway.config.mistakes import ConfigError
+from agent.compaction.optional_stages import EVICTED
+from agent.compaction.subgoals import Tier
+from gateway.config.errors import ConfigError
 from tests.fakes.llm_server import LlmServer
 from tests.gateway.world import World
 from tests.live.scenes import (

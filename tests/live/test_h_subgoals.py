@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.compaction.blocks import EVICTED
-from agent.core.context_events import SummariesApplied, ToolOutputsPruned
+from agent.compaction.scoring import EVICTED
+from agent.core.events import SummariesApplied, ToolOutputsPruned
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
 from tests.gateway.world import World

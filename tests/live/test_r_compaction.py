@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from agent.core.context_events import (
+from agent.core.events import (
     AutoCompactCircuitBreakerTripped,
     CompactComplete,
     CompactTriggered,
+    LoopFailed,
     MidCompactLayer1Ran,
     MidCompactLayer2Ran,
 )
-from agent.core.events import LoopFailed
 from tests.gateway.world import World
 from tests.live.scenes import SUMMARY, asides, asked_aside, rule, turns_of
 from tests.live.test_r_turns import of

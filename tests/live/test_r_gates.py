@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.gate_events import ApprovalRequired, PermissionDenied
+from agent.core.events import ApprovalRequired, PermissionDenied
 from agent.core.ids import ConversationId
-from agent.tools.workspace import workspace_of
+from agent.tools.files.paths import workspace_of
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, World, calling
 from tests.live.test_r_turns import call, of, steps

@@ -6,9 +6,20 @@ from typing import Any
 
 import pytest
 
-from agent.core.events import LoopEnded, LoopFailed, LoopStarted, StepCompleted, StreamDelta, ToolEnded, ToolStarted
-from agent.core.provider_events import CallBilled, DecisionCompleted, TokensUsed
-from agent.core.subagent_events import SubagentEnded, SubagentStarted
+from agent.core.events import (
+    CallBilled,
+    DecisionCompleted,
+    LoopEnded,
+    LoopFailed,
+    LoopStarted,
+    StepCompleted,
+    StreamDelta,
+    SubagentEnded,
+    SubagentStarted,
+    TokensUsed,
+    ToolEnded,
+    ToolStarted,
+)
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, GROUP, World, calling
 

@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.core.context_events import (
-    CompactTriggered,
-    MicrocompactRan,
-    ReactiveCompactTriggered,
-)
-from agent.core.events import LoopFailed
+from agent.core.events import CompactTriggered, LoopFailed, MicrocompactRan, ReactiveCompactTriggered
 from tests.gateway.world import World
 from tests.live.test_r_turns import call, of, steps
 

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import text as sql
 
-from agent.core.events import LoopFailed
-from agent.core.learning_events import SkillDrafted, SkillPicked
+from agent.core.events import LoopFailed, SkillDrafted, SkillPicked
 from agent.skills.bandit import Arm
 from tests.fakes.waiting import until
 from tests.gateway.world import World

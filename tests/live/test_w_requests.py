@@ -6,9 +6,8 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Connection, select, update
 
-from agent.core.events import ContextBuilt, LoopFailed
-from agent.core.provider_events import TokensUsed
-from agent.storage.transcript_tables import message as message_table
+from agent.core.events import ContextBuilt, LoopFailed, TokensUsed
+from agent.storage.tables import message as message_table
 from tests.fakes.waiting import until
 from tests.gateway.world import World, calling
 from tests.live.scenes import turns_of

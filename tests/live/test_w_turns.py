@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.events import LoopEnded, LoopFailed
-from agent.core.gate_events import ApprovalRequired, ApprovalResumed, Suspended
+from agent.core.events import ApprovalRequired, ApprovalResumed, DecisionCompleted, LoopEnded, LoopFailed, Suspended
 from agent.core.ids import ConversationId
-from agent.core.provider_events import DecisionCompleted
-from agent.tools.workspace import workspace_of
+from agent.tools.files.paths import workspace_of
 from agent.turn.settings import TimeoutSettings
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, World, calling

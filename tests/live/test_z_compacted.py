@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select, update
 
-from agent.core.context_events import CompactComplete, SummariesApplied
+from agent.core.events import CompactComplete, SummariesApplied
 from agent.core.messages import Message, SummaryPart, ToolResult
 from agent.sessions import store
-from agent.storage.transcript_tables import message as message_table
+from agent.storage.tables import message as message_table
 from gateway.running.agents import ActiveAgent
 from tests.fakes.llm_server import LlmServer
 from tests.gateway.world import World

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.config.mistakes import ConfigError
+from gateway.config.errors import ConfigError
 from tests.live.scenes import WorldOf
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.goal_events import GoalCompleted
+from agent.core.events import GoalCompleted
 from tests.fakes.llm_server import LlmServer
 from tests.gateway.world import World, calling
 from tests.live.scenes import WorldOf, happened, model, page, put, rule, turns_of, write_agent

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection, select, text
 
 from agent.memory.misses import BATCH
-from agent.storage.memory_tables import skill_outcomes
+from agent.storage.tables import skill_outcomes
 from tests.fakes.llm_server import LlmServer
 from tests.gateway.world import World, calling
 from tests.live.scenes import CHAT, WorldOf, model, turns_of, write_agent

@@ -12,7 +12,7 @@ import pytest
 from agent.core.ids import ConversationId
 from agent.core.tools import ExecutionContext
 from agent.storage import audit_rows
-from agent.tools.workspace import workspace_of
+from agent.tools.files.paths import workspace_of
 from tests.fakes.llm_server import LlmServer
 from tests.gateway.world import World, calling
 from tests.live.scenes import CHAT, WorldOf, model, put, turns_of, write_agent

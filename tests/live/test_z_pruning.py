@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent.compaction.blocks import EVICTED
-from agent.compaction.scoring import marginal_gains
-from agent.core.context_events import CompactComplete
-from agent.core.events import ContextBuilt
+from agent.compaction.scoring import EVICTED, marginal_gains
+from agent.core.events import CompactComplete, ContextBuilt
 from agent.turn.tokens import count_by_bytes
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.running import running

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.storage.memory_tables import skill_outcomes
+from agent.storage.tables import skill_outcomes
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
 from tests.gateway.world import World

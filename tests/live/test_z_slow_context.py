@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.core.events import ContextDegraded
 from agent.core.ids import ConversationId
-from agent.core.provider_events import ContextDegraded
 from agent.memory.notes import path_of
 from tests.fakes.llm_server import LlmServer
 from tests.gateway.world import BOB

@@ -10,7 +10,7 @@ from aiohttp import web
 from sqlalchemy import select
 
 from agent.core.events import ToolOutputCompressed
-from agent.storage.transcript_tables import message as message_table
+from agent.storage.tables import message as message_table
 from tests.fakes.llm_server import LlmServer
 from tests.gateway.world import World, calling
 from tests.live.scenes import WorldOf, asides, happened, model, page, put, rule, turns_of, write_agent

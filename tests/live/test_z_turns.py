@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
+from agent.core.events import CorrectionHeard
 from agent.core.ids import ConversationId
-from agent.core.learning_events import CorrectionHeard
 from agent.storage.tables import inbox
 from gateway.running.agents import ActiveAgent
 from tests.fakes.llm_server import LlmServer

@@ -11,8 +11,8 @@ import anyio
 import pytest
 from sqlalchemy import create_engine
 
-from agent.storage import migrating
-from gateway.storage.opening import SCHEMA
+from agent.storage import migrate
+from gateway.storage.repair import SCHEMA
 from tests.doubles.limits import raised_limits
 from tests.program import configs
 from tests.program.conftest import Start
@@ -24,7 +24,7 @@ PEOPLE = tuple({"id": 3000 + number, "first_name": f"P{number}"} for number in r
 BUSY = "messages_per_minute = 6000\n"
 
 
-BEFORE = migrating.known_revisions(SCHEMA.migrations)[1]
+BEFORE = migrate.known_revisions(SCHEMA.migrations)[1]
 
 
 def config(doubles: Doubles) -> str:
@@ -140,7 +140,7 @@ def made_older(path: Path) -> None:
     """As the version before wrote it."""
     engine = create_engine(f"sqlite:///{path}")
     with engine.begin() as conn:
-        migrating.downgrade(conn, SCHEMA.migrations, BEFORE)
+        migrate.downgrade(conn, SCHEMA.migrations, BEFORE)
     engine.dispose()
 
 

@@ -14,8 +14,8 @@ from adapters.slack.settings import TEXT_LIMIT as SLACK_LIMIT
 from adapters.telegram.render import TEXT_LIMIT as TELEGRAM_LIMIT
 from adapters.telegram.render import measure as telegram_measure
 from gateway.channels.document import CodeBlock, Document, Table
-from gateway.delivery.markdown import parse
-from gateway.delivery.splitting import split
+from gateway.delivery.rendering.markdown import parse
+from gateway.delivery.rendering.splitting import split
 from tests.adapters.discord.reading import readable
 from tests.adapters.slack.test_render import sense
 from tests.adapters.telegram.reading import intended, shown

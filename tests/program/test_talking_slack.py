@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from gateway.delivery.markdown import parse
+from gateway.delivery.rendering.markdown import parse
 from tests.fakes.readable import readable
 from tests.program import configs
 from tests.program.doubles import until

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from agent.turn.tool_call import STOPPED
+from agent.turn.tool_calls import STOPPED
 from tests.program import configs
 from tests.program.doubles import free_port, until
 from tests.program.people import OnTelegram

@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from agent.compaction.blocks import EVICTED
-from agent.compaction.microcompact import CLEARED
+from agent.compaction.scoring import EVICTED
+from agent.compaction.selection import CLEARED
 from agent.compaction.settings import CompressionSettings, MemorySettings
 from agent.compaction.state import CompactionState, Options
-from agent.core.context_events import CompactComplete
-from agent.core.events import Event
+from agent.core.events import CompactComplete, Event
 from agent.core.messages import Message, TextPart, ToolResult, ToolUse, text_message
 from agent.turn.tokens import count_by_bytes
 from tests.bench.context.__main__ import NAMES as STRATEGIES

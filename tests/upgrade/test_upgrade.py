@@ -15,8 +15,8 @@ import pytest
 from sqlalchemy import Engine
 
 from agent.core.failpoints import ENVIRONMENT
-from agent.storage import migrating
-from gateway.storage.opening import SCHEMA
+from agent.storage import migrate
+from gateway.storage.repair import SCHEMA
 from tests.faults.places import PLACES, Place
 from tests.program.doubles import PATIENCE_S, Doubles, all_doubles, until
 from tests.program.people import GROUP, OnTelegram
@@ -42,7 +42,7 @@ def rewound(engine: Engine) -> None:
                 conn.exec_driver_sql("PRAGMA foreign_keys = OFF")
                 conn.commit()
             with conn.begin():
-                migrating.downgrade(conn, SCHEMA.migrations, migrating.known_revisions(SCHEMA.migrations)[1])
+                migrate.downgrade(conn, SCHEMA.migrations, migrate.known_revisions(SCHEMA.migrations)[1])
 
 
 def counts(tables: Mapping[str, Table]) -> dict[str, int]:

@@ -4,13 +4,22 @@ A model writes paths relative to its working directory, or below `/workspace`: t
 Nothing is resolved on the disk, so a path means the same whatever is there; links are met when it is opened.
 """
 
+import os
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+import anyio.to_thread
 
 from agent.core.errors import OutOfScope, ToolError
-from agent.core.tools import SKILLS
-from agent.core.tree import Names
+from agent.core.ids import ConversationId
+from agent.core.safe_files import Names, Tree
+from agent.core.tools import SKILLS, Appraisal, ToolContext
 
 Shown = Callable[[Sequence[str]], str]
 
@@ -97,3 +106,126 @@ def _outside(path: str) -> OutOfScope:
     if _below(path, SKILLS):
         return OutOfScope(f"{path} lies with the files of skills, which can be read and not changed")
     return OutOfScope(f"{path} is not in the workspace; files are relative to it, or below {ROOT}")
+
+
+# Where the files of a conversation lie: one folder each below the data directory, out of reach for every other.
+
+FOLDER = "workspaces"
+SYSTEM = ("/usr/", "/bin/", "/lib/", "/lib64/")
+
+
+def workspace_of(home: Path, conversation: ConversationId) -> Path:
+    """The conversation's own folder; made when something is first put into it."""
+    return home / FOLDER / quote(conversation, safe="@._-")
+
+
+def move_workspace(home: Path, old: ConversationId, new: ConversationId) -> None:
+    """The conversation has another name now. Safe to repeat. Blocks.
+
+    Raises OSError, also where there are files under the new name already: both stay as they are.
+    """
+    with suppress(FileNotFoundError):
+        workspace_of(home, old).rename(workspace_of(home, new))
+
+
+def links_outside(home: Path) -> Iterator[tuple[str, str, str]]:
+    """Each symbolic link that leads out of its workspace: the workspace's folder, the link, its target.
+
+    Neither the file tools nor the gateway follow one, but a person's editor or backup may. Links to programs of the
+    system, as a virtual environment has them, are left out. Blocks; nothing is changed.
+    """
+    top = home / FOLDER
+    if not top.is_dir():
+        return
+    for folder, names, files, at in os.fwalk(top, follow_symlinks=False):
+        inside = Path(folder).relative_to(top).parts
+        for name in (*names, *files):
+            with suppress(OSError):  # it is no link, or gone by now
+                target = os.readlink(name, dir_fd=at)
+                leads_to = os.path.normpath(os.path.join(folder, target))
+                own = os.path.join(top, inside[0]) if inside else ""
+                stays = bool(own) and (leads_to == own or leads_to.startswith(f"{own}/"))
+                if not stays and not f"{leads_to}/".startswith((f"{ROOT}/", *SYSTEM)):
+                    yield inside[0] if inside else name, "/".join((*inside[1:], name) if inside else ()), target
+
+
+# What the file tools have in common: the workspace of a call, and the meaning of a path in it.
+
+PATH = "Relative, or below /workspace."
+READABLE = "Relative, or below /workspace or /skills."
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """What a call may read: names in a tree, and how the tree's paths are written."""
+
+    tree: Tree
+    names: Names
+    shown: Shown
+    root: Path
+
+    @property
+    def folder(self) -> Path:
+        """Where that lies on the disk."""
+        return self.root.joinpath(*self.names)
+
+    @property
+    def path(self) -> str:
+        return self.shown(self.names)
+
+
+def tree_of(context: ToolContext) -> Tree:
+    """The files of the call's conversation."""
+    return Tree(context.execution.workspace, shown)
+
+
+def meant(path: str, context: ToolContext) -> Names:
+    """What a path stands for in this call. Raises OutOfScope."""
+    execution = context.execution
+    return grounded(path, names_of(execution.cwd, execution.workspace), execution.workspace)
+
+
+def readable(path: str, context: ToolContext) -> Readable:
+    """A place in the workspace, or in the folder of a skill. Raises OutOfScope, ToolError. Looks at the disk.
+
+    A relative path that is not in the workspace is looked for in the folders of the skills whose text the model has,
+    which name their files so.
+    """
+    found = in_skill(path, context.execution.skills)
+    if found is not None:
+        return _of_skill(*found, context)
+    names = meant(path, context)
+    here = Readable(tree_of(context), names, shown, context.execution.workspace)
+    at_hand = context.execution.at_hand
+    if not at_hand or path.startswith(("/", "~")) or not names or here.tree.look(names) is not None:
+        return here
+    for skill in at_hand:
+        if (inside := in_skill(f"{SKILLS}/{skill}/{path}", context.execution.skills)) is not None:
+            there = _of_skill(*inside, context)
+            if there.names and there.tree.look(there.names) is not None:
+                return there
+    return here
+
+
+def _of_skill(skill: str, names: Names, context: ToolContext) -> Readable:
+    def written(names: Sequence[str]) -> str:
+        return "/".join((SKILLS, skill, *names))
+
+    root = context.execution.skills[skill]
+    return Readable(Tree(root, written), names, written, root)
+
+
+async def appraised_to_read(arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
+    """The call with its path made canonical, in a skill's folder too."""
+    place = await anyio.to_thread.run_sync(readable, arguments.get("path", "."), context)
+    return Appraisal(arguments={**arguments, "path": place.path})
+
+
+def real(names: Names, context: ToolContext) -> Path:
+    """Where that lies on the disk."""
+    return context.execution.workspace.joinpath(*names)
+
+
+async def appraised(arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
+    """The call with its path made canonical."""
+    return Appraisal(arguments={**arguments, "path": shown(meant(arguments.get("path", "."), context))})

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.tools.mcp.offers import clean, plain
-from agent.tools.mcp.results import Result, text_of
+from agent.tools.mcp.offers import Result, clean, plain, text_of
 
 MOST = 500  # prompts, resources or templates of one server
 MOST_LISTED = 200  # resources of one list that the model reads

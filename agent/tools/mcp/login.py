@@ -24,7 +24,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from agent.core.clock import Clock
-from agent.storage.whole_files import put_whole
+from agent.core.safe_files import put_whole
 
 EARLY_S = 30.0  # a token is renewed before it ends: the request is on its way for a while
 VERSION = "2025-06-18"  # of the protocol: the first that says how a server asks for a login

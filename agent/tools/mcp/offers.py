@@ -4,16 +4,21 @@ A description is a stranger's text that stands among the gateway's own: it is cu
 made harmless, and one that speaks to the model instead of about the tool is withheld.
 """
 
+import base64
+import binascii
 import hashlib
 import json
+import math
+import mimetypes
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.core.framing import defused
 from agent.core.tools import Risk, ToolSpec
+from agent.core.untrusted_text import defused
 from agent.tools.mcp.settings import ServerSettings
 
 PREFIX = "mcp__"
@@ -229,3 +234,118 @@ def _risk(offer: Offer, server: ServerSettings) -> Risk:
     if server.approval == "never" or (server.approval == "writes" and offer.reads_only):
         return "safe"
     return "write"
+
+
+# What a model reads of a call's result: its texts, and a line for each thing that is none. Pure.
+
+LONGEST = 1_000_000  # characters
+MOST_FILES = 8  # of one result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """As the server gave it: blocks as plain mappings, in its own words."""
+
+    blocks: Sequence[dict[str, Any]] = ()
+    structured: Any = None
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blob:
+    """A picture, a sound or a file that came in a block. `name` is safe as a file's name."""
+
+    name: str
+    mime_type: str
+    content: bytes
+
+
+def blobs_of(result: Result) -> Mapping[int, Blob]:
+    """What can be kept as files, by the position of their block; of many the first."""
+    found: dict[int, Blob] = {}
+    for position, block in enumerate(result.blocks):
+        inner = block.get("resource") if block.get("type") == "resource" else block
+        encoded = (inner or {}).get("blob" if block.get("type") == "resource" else "data")
+        if len(found) == MOST_FILES or not isinstance(inner, dict) or not isinstance(encoded, str):
+            continue
+        try:
+            content = base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):
+            continue
+        kind = str(inner.get("mimeType") or "application/octet-stream").partition(";")[0].strip().lower()
+        name = re.sub(r"[^A-Za-z0-9_-]+", "_", str(inner.get("uri") or block.get("type")).rpartition("/")[2])[:40]
+        found[position] = Blob(
+            name=f"{name}{mimetypes.guess_extension(kind) or '.bin'}", mime_type=kind, content=content
+        )
+    return found
+
+
+def text_of(result: Result, kept: Mapping[int, str] = {}) -> str:
+    """One text for the model; what stands in no text is named, and where it is `kept`, by the block's position."""
+    written = [kept.get(position) or _block(block) for position, block in enumerate(result.blocks)]
+    if not any(written) and result.structured is not None:
+        written = [json.dumps(result.structured, ensure_ascii=False)]
+    return "\n".join(text for text in written if text)[:LONGEST] or "(nothing)"
+
+
+def _block(block: dict[str, Any]) -> str:
+    match block.get("type"):
+        case "text":
+            return str(block.get("text", ""))
+        case "image" | "audio" as kind:
+            size = len(str(block.get("data", ""))) * 3 // 4
+            return f"[{kind}, {block.get('mimeType', 'of no type')}, about {size} bytes; it cannot be shown]"
+        case "resource":
+            inner = block.get("resource") or {}
+            text = inner.get("text")
+            return f"[{inner.get('uri', 'resource')}]\n{text}" if text is not None else f"[{inner.get('uri')}, no text]"
+        case "resource_link":
+            return f"[{block.get('name', '')}: {block.get('uri', '')}]"
+        case other:
+            return f"[{other or 'something'} that cannot be shown]"
+
+
+# Which MCP tools the model is shown of many: those that fit the task, and those used lately (SPEC §12.7). Pure.
+
+K1, B = 1.5, 0.75
+SHORTEST = 4  # letters of a word that counts
+PER_USE = 0.5  # what one recent use adds
+
+
+def curated(
+    specs: Sequence[ToolSpec], message: str, uses: Mapping[str, int], *, most: int, kept: Sequence[str]
+) -> tuple[str, ...]:
+    """The names to show: those of `kept` that are still there, then the best `most`; all where `most` is 0 or enough.
+
+    Only MCP tools are to be given; no others are ever left out (W-34).
+    """
+    names = [spec.name for spec in specs]
+    if most == 0 or len(names) <= most:
+        return tuple(names)
+    still = [name for name in kept if name in set(names)]
+    fitting = ranked(specs, message, uses)[:most]
+    return (*still, *(name for name in fitting if name not in set(still)))
+
+
+def ranked(specs: Sequence[ToolSpec], message: str, uses: Mapping[str, int]) -> list[str]:
+    """The names, the best first: BM25 of the message against name and description, plus half a point for each use."""
+    documents = {spec.name: Counter(words_of(f"{spec.name} {spec.description}")) for spec in specs}
+    lengths = {name: sum(words.values()) for name, words in documents.items()}
+    average = sum(lengths.values()) / max(1, len(lengths)) or 1.0
+    asked = set(words_of(message))
+    holding = {word: sum(word in words for words in documents.values()) for word in asked}
+
+    def score(name: str) -> float:
+        words, total = documents[name], 0.0
+        for word in asked & words.keys():
+            idf = math.log(1 + (len(documents) - holding[word] + 0.5) / (holding[word] + 0.5))
+            count = words[word]
+            total += idf * count * (K1 + 1) / (count + K1 * (1 - B + B * lengths[name] / average))
+        return total + PER_USE * uses.get(name, 0)
+
+    return sorted(documents, key=lambda name: (-score(name), name))
+
+
+def words_of(text: str) -> list[str]:
+    """Words of more than three letters, small; `_` and `-` part them, as in names of tools."""
+    return [word for word in re.findall(r"[^\W_]+", text.lower()) if len(word) >= SHORTEST]

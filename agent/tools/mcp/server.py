@@ -1,6 +1,7 @@
 """One MCP server through its life: connected, listed, called, lost, connected again."""
 
 import logging
+import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,14 +13,65 @@ import anyio
 
 from agent.core.clock import Clock
 from agent.core.errors import ToolError
-from agent.core.tools import Tool, ToolContext
-from agent.tools.mcp.asking import Given, Wanted, ask_person
+from agent.core.tools import Tool, ToolContext, ToolSpec
 from agent.tools.mcp.catalogue import Catalogue, Prompt, prompt_text
-from agent.tools.mcp.complaints import last_line
-from agent.tools.mcp.offers import Offer, Shown, shown_of
-from agent.tools.mcp.results import Result, blobs_of, text_of
+from agent.tools.mcp.elicitation import Given, Wanted, ask_person
+from agent.tools.mcp.offers import Offer, Result, Shown, blobs_of, shown_of, text_of
 from agent.tools.mcp.settings import McpSettings, ServerSettings
-from agent.tools.mcp.tool import McpTool
+
+# What started servers complain of, in files that do not fill the disk: the newest megabyte, and one older file.
+
+MOST = 1_000_000  # bytes of one file
+
+
+def bounded(path: Path) -> None:
+    """Move what is too much to the older file; a program that writes the file meanwhile goes on at its new end.
+
+    Raises OSError.
+    """
+    if not path.exists() or path.stat().st_size <= MOST:
+        return
+    with path.open("r+b") as file:
+        file.seek(-MOST, os.SEEK_END)
+        kept = file.read()
+        older = older_of(path)
+        older.write_bytes(kept)
+        older.chmod(0o600)
+        file.truncate(0)
+
+
+def last_line(path: Path) -> str:
+    """The newest line that says something, without control characters, 200 characters at most; "" without any.
+
+    Raises OSError.
+    """
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 4_096))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    said = (" ".join("".join(sign if sign.isprintable() else " " for sign in line).split()) for line in reversed(lines))
+    return next(filter(None, said), "")[:200]
+
+
+def older_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.1")
+
+
+# A tool of an MCP server as the gateway's tools are: called like them, and never trusted.
+
+Call = Callable[[str, Mapping[str, Any], ToolContext], Awaitable[str]]
+
+
+class McpTool:
+    """`foreign` is what the server calls it."""
+
+    def __init__(self, spec: ToolSpec, foreign: str, call: Call) -> None:
+        self.spec = spec
+        self._foreign = foreign
+        self._call = call
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        return await self._call(self._foreign, arguments, context)
+
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 PROBE_EVERY_S = 60.0

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import SecretStr
 
-from agent.core.section_config import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,19}")  # no "_": names of tools are taken apart at "__"
 

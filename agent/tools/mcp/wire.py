@@ -22,14 +22,13 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from agent.core.clock import Clock
-from agent.core.http_bodies import limited_to
-from agent.core.whole_text import one_line
-from agent.tools.mcp.asking import Given, Wanted
+from agent.core.httpx_limits import limited_to
+from agent.core.untrusted_text import one_line
 from agent.tools.mcp.catalogue import MOST, Catalogue, Prompt, PromptArgument, PromptMessage, Resource
-from agent.tools.mcp.complaints import bounded
+from agent.tools.mcp.elicitation import Given, Wanted
 from agent.tools.mcp.login import Kept, Login, log_in, speaks_sse
-from agent.tools.mcp.offers import MOST_TOOLS, Offer
-from agent.tools.mcp.results import Result
+from agent.tools.mcp.offers import MOST_TOOLS, Offer, Result
+from agent.tools.mcp.server import bounded
 from agent.tools.mcp.settings import ServerSettings
 
 MOST_PAGES = 20

@@ -1,8 +1,12 @@
 """A tool that runs a shell command in the conversation's workspace: in the sandbox, or where the operator opened it."""
 
+import logging
 import re
 import shlex
+import shutil
 import signal
+import subprocess
+import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,15 +19,24 @@ from pydantic import Field
 
 from agent.core.clock import Clock
 from agent.core.errors import ToolError
-from agent.core.long_texts import worked_on
 from agent.core.tools import SKILLS, Appraisal, ToolContext, ToolSpec
-from agent.tools.files.paths import ROOT
-from agent.tools.files.place import Readable, readable, tree_of
-from agent.tools.reach import FileSettings, ShellSettings
-from agent.tools.schemas import Arguments, parsed, schema_from
-from agent.tools.shell.judging import Judgement, judged, only_removes
-from agent.tools.shell.programs import Allowance, Ended, counted, limited, run, tasks_of_user
-from agent.tools.shell.sandbox import enclosed, environment, looking_only, top_of_system
+from agent.core.untrusted_text import worked_on
+from agent.tools.arguments import Arguments, parsed, schema_from
+from agent.tools.files.paths import ROOT, Readable, readable, tree_of
+from agent.tools.settings import FileSettings, ShellSettings
+from agent.tools.shell.policy import Judgement, judged, only_removes
+from agent.tools.shell.sandbox import (
+    Allowance,
+    Ended,
+    counted,
+    enclosed,
+    environment,
+    limited,
+    looking_only,
+    run,
+    tasks_of_user,
+    top_of_system,
+)
 
 LONGEST = 8_000  # characters of a command
 LONG = 1_000  # characters of one; to judge more may take hundreds of milliseconds, and goes to a thread
@@ -219,3 +232,51 @@ def _allowance(settings: ShellSettings, wall_s: float | None) -> Allowance:
         output_bytes=settings.output_kb * KIBIBYTE,
         grace_s=settings.grace_s,
     )
+
+
+# Finds out once, at the start, whether commands can be run here, and how (DESIGN §12).
+
+WITHIN_S = 10.0
+
+log = logging.getLogger("tieline.tools")
+
+
+def room_for(settings: ShellSettings, program: str = "bwrap") -> Room | None:
+    """Where commands run under these settings; None: nowhere, and the log says why. Starts a process; blocks."""
+    match settings.mode:
+        case "off":
+            return None
+        case "open":
+            log.warning("shell commands run without a sandbox ([tools.shell] mode is open)")
+            return Room("open")
+        case "sandbox":
+            trouble, found = trouble_with(program)
+            if trouble:
+                log.warning("there is no shell tool: %s", trouble)
+                return None
+            return Room("sandbox", found)
+
+
+def trouble_with(program: str = "bwrap") -> tuple[str, str]:
+    """Why the sandbox cannot be used, with the fix ("": it can), and where its program is."""
+    found = shutil.which(program)
+    if found is None:
+        return "bubblewrap is not installed; install it (Debian: apt install bubblewrap)", ""
+    with tempfile.TemporaryDirectory(prefix="tieline-") as folder:
+        words = enclosed(
+            ["/bin/sh", "-c", "test ! -e /root && echo shut"],
+            bwrap=found,
+            top=top_of_system(),
+            workspace=Path(folder),
+            cwd=PurePosixPath(ROOT),
+            env=environment({}, home=ROOT),
+            network=False,
+        )
+        try:
+            tried = subprocess.run(words, capture_output=True, timeout=WITHIN_S, check=False, env={})  # noqa: S603
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"bubblewrap does not run here: {error}", found
+    if tried.stdout.strip() == b"shut":
+        return "", found
+    why = tried.stderr.decode("utf-8", "replace").strip() or f"it ended with {tried.returncode}"
+    return f"bubblewrap does not work here ({why}); it needs unprivileged user namespaces", found

@@ -14,10 +14,9 @@ from urllib.parse import urljoin
 import anyio
 
 from agent.core.errors import ToolError
-from agent.tools.reach import WebSettings
-from agent.tools.web.addresses import Address
-from agent.tools.web.resolving import Lookup, look_up, resolved
-from agent.tools.web.targets import NotAllowed, Target, target_of
+from agent.tools.settings import WebSettings
+from agent.tools.web.addresses import Address, NotAllowed, Target, target_of
+from agent.tools.web.resolve import Lookup, look_up, resolved
 
 MOST_REDIRECTS = 3
 MEBIBYTE = 1024 * 1024

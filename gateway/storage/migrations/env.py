@@ -1,4 +1,4 @@
-"""Run by Alembic for each command; the connection and its transaction come from `agent.storage.migrating`."""
+"""Run by Alembic for each command; the connection and its transaction come from `agent.storage.migrate`."""
 
 from alembic import context
 

@@ -7,10 +7,9 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from gateway.telemetry.trouble import Kind
-from gateway.web.facts import attention, figures, headline
 from gateway.web.health import Reason
-from gateway.web.overview import OverviewSource
-from gateway.web.pages.rendering import render
+from gateway.web.overview import OverviewSource, attention, figures, headline
+from gateway.web.pages.templates import render
 
 Reasons = Callable[[], Sequence[Reason]]
 

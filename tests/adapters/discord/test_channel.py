@@ -20,8 +20,8 @@ from gateway.channels.document import Paragraph, Plain, Text
 from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
 from gateway.channels.inbound import MessageReceived
 from gateway.channels.outbound import Button, File, Outbound, SentRef
-from gateway.delivery.markdown import parse
-from gateway.delivery.splitting import split
+from gateway.delivery.rendering.markdown import parse
+from gateway.delivery.rendering.splitting import split
 from tests.adapters.discord.harness import (
     DM,
     GENERAL,

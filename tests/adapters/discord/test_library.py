@@ -7,8 +7,8 @@ import pytest
 from discord.gateway import DiscordWebSocket, KeepAliveHandler
 from discord.http import HTTPClient, Ratelimit, Route
 
-from adapters.discord.endpoint import AccountHTTP, Bucket
-from adapters.discord.link import AFTER, BEFORE, OURS, Client, intents
+from adapters.discord.connection import AFTER, BEFORE, OURS, Client, intents
+from adapters.discord.rest import AccountHTTP, Bucket
 from adapters.discord.settings import DiscordSettings
 from tests.adapters.discord.harness import Discord, House, connected, eventually
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adapters.discord.adapter import DiscordAdapter
-from adapters.discord.history import DiscordHistory
+from adapters.discord.catch_up import DiscordHistory
 from agent.core.clock import SystemClock
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adapters.discord import interactive, parse
+from adapters.discord import parse
 from adapters.discord.parse import Account, Where
 from gateway.channels.inbound import ChatType, Mention
 from gateway.channels.keys import ConversationKey
@@ -174,7 +174,7 @@ def test_a_partial_update_is_no_edit() -> None:
 def test_a_slash_command_with_everything() -> None:
     event = recorded("slash_command")
     where = parse.where_of_channel(event["channel"], me=ME.user_id)
-    found = interactive.command(event, where, ME, received_at=NOW)
+    found = parse.command(event, where, ME, received_at=NOW)
     assert found is not None
     assert found.text == "/goal add ship it 3 yes"
     assert (found.key.channel_id, found.place, found.grantable) == (
@@ -190,7 +190,7 @@ def test_a_slash_command_with_everything() -> None:
 
 def test_a_button_in_a_direct_conversation() -> None:
     event = recorded("button_in_direct_message")
-    found = interactive.press(event, parse.where_of_channel(event["channel"], me=ME.user_id), ME, received_at=NOW)
+    found = parse.press(event, parse.where_of_channel(event["channel"], me=ME.user_id), ME, received_at=NOW)
     assert found is not None
     assert (found.action, found.message_id, found.interaction_id) == (
         "q:17:yes",
@@ -198,14 +198,14 @@ def test_a_button_in_a_direct_conversation() -> None:
         "1456275492000000000",
     )
     assert (found.chat_type, found.sender.id) == (ChatType.DIRECT, "500000000000000001")
-    assert interactive.person_of(event) == "500000000000000001"
+    assert parse.person_of(event) == "500000000000000001"
 
 
 def test_what_is_neither_command_nor_press() -> None:
     where = parse.where_of_channel(recorded("slash_command")["channel"], me=ME.user_id)
-    assert interactive.command(recorded("menu_command"), where, ME, received_at=NOW) is None
-    assert interactive.command(recorded("button_in_direct_message"), where, ME, received_at=NOW) is None
-    assert interactive.press(recorded("slash_command"), where, ME, received_at=NOW) is None
+    assert parse.command(recorded("menu_command"), where, ME, received_at=NOW) is None
+    assert parse.command(recorded("button_in_direct_message"), where, ME, received_at=NOW) is None
+    assert parse.press(recorded("slash_command"), where, ME, received_at=NOW) is None
 
 
 @pytest.mark.parametrize(

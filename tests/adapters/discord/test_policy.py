@@ -8,10 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from adapters.discord.commands import differs, payload_of
-from adapters.discord.interactive import Handle
+from adapters.discord.connection import ConnectionStats, Timeouts, Verdict, pause_s, verdict
 from adapters.discord.limits import moment_of, snowflake_at
+from adapters.discord.parse import Handle
 from adapters.discord.settings import DiscordSettings
-from adapters.discord.watch import ConnectionStats, Timeouts, Verdict, pause_s, verdict
 from gateway.channels.outbound import CommandSpec
 
 # -- settings
@@ -58,7 +58,7 @@ def test_the_token_is_not_shown() -> None:
 def test_settings_parsing_and_rendering_do_without_the_library() -> None:
     code = (
         "import sys, adapters.discord.settings, adapters.discord.parse, adapters.discord.render,"
-        "adapters.discord.interactive, adapters.discord.commands, adapters.discord.watch;"
+        "adapters.discord.parse, adapters.discord.commands, adapters.discord.connection;"
         "sys.exit(sum(name.split('.')[0] in ('discord', 'aiohttp') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -9,11 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from adapters.discord.limits import TEXT_LIMIT
-from adapters.discord.render import measure, render
-from adapters.discord.tables import display_width
+from adapters.discord.render import display_width, measure, render
 from gateway.channels.document import CodeBlock, Document, Heading, Paragraph, Plain, Table, Text
-from gateway.delivery.markdown import parse
-from gateway.delivery.splitting import split
+from gateway.delivery.rendering.markdown import parse
+from gateway.delivery.rendering.splitting import split
 from tests.adapters.discord.reading import readable
 from tests.fakes.commonmark import read
 

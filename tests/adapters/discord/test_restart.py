@@ -12,16 +12,16 @@ import pytest
 from adapters.discord.channel import DiscordChannel
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
-from agent.storage import ephemeral_rows, outbox_rows
+from agent.storage import outbox_rows
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from gateway.channels.document import Plain
 from gateway.channels.outbound import Outbound
-from gateway.delivery import rows
-from gateway.delivery.call_journal import CallJournal
-from gateway.delivery.delivery import Delivery
-from gateway.delivery.markdown import parse
-from gateway.delivery.refs import encode, unnamed
+from gateway.delivery.ephemeral.messages import encode, unnamed
+from gateway.delivery.outbox import rows
+from gateway.delivery.outbox.call_journal import CallJournal
+from gateway.delivery.outbox.delivery import Delivery
+from gateway.delivery.rendering.markdown import parse
 from tests.adapters.discord.harness import DM, Discord, House, LaterClock, connected
 from tests.fakes.running import running
 from tests.fakes.waiting import until
@@ -106,7 +106,7 @@ async def test_a_whole_preview_is_not_taken_for_the_answer(
     async with killed_while_sending(discord, services, sqlite_database, "Once.") as (channel, row):
         note = encode(unnamed("p-1", of=1))
         await sqlite_database.write(
-            lambda conn: ephemeral_rows.note(conn, conversation=CONVERSATION, kind="preview", ref=note, at=1)
+            lambda conn: outbox_rows.note(conn, conversation=CONVERSATION, kind="preview", ref=note, at=1)
         )
         await channel.send(Outbound(document=(Plain("Once."),), key="p-1"))
         (preview,) = discord.mine()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from adapters.slack.adapter import SlackAdapter
 from gateway.channels.adapter import State
-from gateway.channels.loading import open_adapter, settings_class
+from gateway.channels.entry_points import open_adapter, settings_class
 from tests.adapters.slack.world import DM, workspace
 from tests.contracts.channel_contract import eventually
 from tests.fakes.running import running as beside

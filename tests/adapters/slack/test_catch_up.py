@@ -6,8 +6,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from adapters.slack.address import Address
-from adapters.slack.catch_up_plan import Reading, merged, readings, split_by_age
+from adapters.slack.account import Address
+from adapters.slack.catch_up import Reading, merged, readings, split_by_age
 from gateway.channels.adapter import Place, State
 from gateway.channels.inbound import Inbound, Mention, Receipt
 from gateway.channels.keys import ConversationKey

@@ -12,10 +12,10 @@ from adapters.slack.adapter import SlackAdapter
 from agent.core.ids import ConversationId
 from agent.core.outbox import FileRef, OutgoingMessage
 from gateway.channels.channel import Channel
-from gateway.delivery.call_journal import CallJournal
 from gateway.delivery.egress import Guard
-from gateway.delivery.rows import Claimed
-from gateway.delivery.sender import Later, Outcome, Sender, Sent
+from gateway.delivery.outbox.call_journal import CallJournal
+from gateway.delivery.outbox.rows import Claimed
+from gateway.delivery.outbox.sender import Later, Outcome, Sender, Sent
 from gateway.phrases.catalogue import read_catalogue
 from tests.adapters.slack.world import DM, World, running, shown, workspace
 from tests.doubles.slack_api import TEAM

@@ -6,8 +6,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from adapters.slack.account import Address
 from adapters.slack.adapter import SlackAdapter
-from adapters.slack.address import Address
 from adapters.slack.keyed_queue import MOST_PAUSE_S, KeyedQueue
 from adapters.slack.presence import FADES_AFTER_S
 from agent.core.clock import SystemClock

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.slack.limits import MAX_DELAY_S, RATES, Buckets, delay_s
+from adapters.slack.api import MAX_DELAY_S, RATES, Buckets, delay_s
 
 POST, UPDATE = "chat.postMessage", "chat.update"
 

@@ -7,8 +7,7 @@ import anyio
 import pytest
 
 from adapters.slack.adapter import SlackAdapter
-from adapters.slack.arrival import Arrival
-from adapters.slack.intake import MENTIONS_ALONE, Twins
+from adapters.slack.intake import MENTIONS_ALONE, Arrival, Twins
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import State
 from gateway.channels.document import Plain

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from adapters.slack.account import Account, completed
-from adapters.slack.interactive import parse_press, parse_slash, person_of, response_url_of
-from adapters.slack.parse import parse_event, parse_message
+from adapters.slack.parse import parse_event, parse_message, parse_press, parse_slash, person_of, response_url_of
 from gateway.channels.inbound import ButtonClicked, ChatType, Deleted, Edited, Membership, Mention, MessageReceived
 from gateway.channels.keys import ConversationKey
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adapters.slack.refusals import BlocksRefused, MessageGone, cut, refusal
+from adapters.slack.api import BlocksRefused, MessageGone, cut, refusal
 from gateway.channels.errors import (
     ChannelBusy,
     ChannelError,

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.slack.markdown import markdown
-from adapters.slack.mrkdwn import mrkdwn
+from adapters.slack.markdown import markdown, mrkdwn
+from adapters.slack.parse import unescaped
 from adapters.slack.render import key_of, measure, poor, rich
-from adapters.slack.text import unescaped
 from gateway.channels.document import (
     Bold,
     Break,
@@ -33,8 +32,8 @@ from gateway.channels.document import (
     Text,
 )
 from gateway.channels.outbound import Button, Outbound
-from gateway.delivery.markdown import parse
-from gateway.delivery.splitting import split
+from gateway.delivery.rendering.markdown import parse
+from gateway.delivery.rendering.splitting import split
 from tests.doubles.slack_api import check_blocks
 from tests.fakes.commonmark import read
 

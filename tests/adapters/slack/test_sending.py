@@ -10,8 +10,8 @@ from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelGone, ChannelRejected, ChannelUnsure
 from gateway.channels.inbound import Attachment
 from gateway.channels.outbound import Button, File, Outbound, SentRef
-from gateway.delivery.markdown import parse
-from gateway.delivery.splitting import split
+from gateway.delivery.rendering.markdown import parse
+from gateway.delivery.rendering.splitting import split
 from tests.adapters.slack.world import ANN, DM, free_port, running, shown, workspace
 from tests.contracts.channel_contract import eventually
 from tests.doubles.slack_api import BOT_USER, TEAM

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from adapters.slack.markdown import markdown
-from adapters.slack.settled import settled
-from gateway.delivery.markdown import parse
+from adapters.slack.streams import settled
+from gateway.delivery.rendering.markdown import parse
 
 LONG = Path(__file__).with_name("long_answer.md").read_text()[:2500]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adapters.slack.signing import refusal, signature
+from adapters.slack.webhook import refusal, signature
 from tests.doubles.slack_api import sign
 
 NOW = 1531420618.0

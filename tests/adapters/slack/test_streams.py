@@ -10,7 +10,7 @@ from adapters.slack.channel import SlackChannel
 from adapters.slack.streams import REFUSALS, REFUSED_FOR_S, STREAM, SlackStreams
 from gateway.channels.errors import ChannelBusy, ChannelRejected, ChannelUnsure
 from gateway.channels.outbound import Button, Outbound, SentRef
-from gateway.delivery.markdown import parse
+from gateway.delivery.rendering.markdown import parse
 from tests.adapters.slack.world import ANN, DM, World, running, shown, workspace
 from tests.doubles.limits import raised_limits
 from tests.doubles.slack_api import TEAM

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.slack.address import Address, address_of, is_ts
-from adapters.slack.emoji import emoji_name
-from adapters.slack.text import escaped, readable, without_mention
+from adapters.slack.account import Address, address_of, is_ts
+from adapters.slack.parse import escaped, readable, without_mention
+from adapters.slack.presence import emoji_name
 
 
 @pytest.mark.parametrize(

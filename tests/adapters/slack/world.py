@@ -16,8 +16,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from adapters.slack.adapter import SlackAdapter
+from adapters.slack.parse import unescaped
 from adapters.slack.settings import SlackSettings
-from adapters.slack.text import unescaped
 from agent.core.clock import Clock, SystemClock
 from gateway.channels.adapter import AdapterContext, Place, State
 from gateway.channels.errors import GatewayUnavailable

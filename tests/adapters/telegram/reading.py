@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from adapters.telegram.tables import cell_text, display_width
-from adapters.telegram.units import index_at
+from adapters.telegram.render import cell_text, display_width, index_at
 from gateway.channels.document import (
     Bold,
     Break,

@@ -11,13 +11,12 @@ import pytest
 from aiohttp import web
 from pydantic import ValidationError
 
-from adapters.telegram.adapter import TelegramAdapter
-from adapters.telegram.learned import RETRY_AFTER_S, UNKNOWN_FOR_S, Feature
-from adapters.telegram.publishing import menu
+from adapters.telegram.account import RETRY_AFTER_S, UNKNOWN_FOR_S, Feature
+from adapters.telegram.adapter import TelegramAdapter, menu
 from adapters.telegram.settings import TelegramSettings
 from gateway.channels.document import Plain
+from gateway.channels.entry_points import open_adapter, settings_class
 from gateway.channels.errors import ChannelBusy, ChannelFatal
-from gateway.channels.loading import open_adapter, settings_class
 from gateway.channels.outbound import CommandSpec, Outbound
 from tests.adapters.telegram.stage import (
     PERSON,

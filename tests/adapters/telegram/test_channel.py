@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from adapters.telegram.drafts import DRAFT
-from adapters.telegram.learned import RETRY_AFTER_S, UNKNOWN_FOR_S
+from adapters.telegram.account import RETRY_AFTER_S, UNKNOWN_FOR_S
+from adapters.telegram.channel import DRAFT
 from agent.core.clock import SystemClock
 from agent.storage.database import Database
 from gateway.channels.adapter import Forgetful
@@ -37,9 +37,9 @@ from gateway.channels.errors import (
 )
 from gateway.channels.inbound import Moved
 from gateway.channels.outbound import Button, File, Outbound, SentRef
-from gateway.delivery.markdown import parse
-from gateway.delivery.splitting import split
-from gateway.running.opening import Kept
+from gateway.delivery.rendering.markdown import parse
+from gateway.delivery.rendering.splitting import split
+from gateway.running.foundation import Kept
 from tests.adapters.telegram.reading import intended, shown
 from tests.adapters.telegram.stage import GROUP, Stage, Telegram, acting, stage
 from tests.adapters.telegram.test_rich import merged, read

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.telegram.parse import Context, parse, place_of
-from adapters.telegram.wording import Me
+from adapters.telegram.parse import Context, Me, parse, place_of
 from gateway.channels.inbound import (
     Attachment,
     ButtonClicked,

@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.telegram.adapter import TelegramAdapter
-from adapters.telegram.intake import Intake
-from adapters.telegram.parse import Context
-from adapters.telegram.polling import CONFLICT_CAP_S, Offset, look_again_s, pause_s
-from adapters.telegram.wording import Me
+from adapters.telegram.parse import Context, Me
+from adapters.telegram.polling import CONFLICT_CAP_S, Intake, Offset, look_again_s, pause_s
 from agent.core.clock import Clock
 from gateway.channels.adapter import State
 from gateway.channels.errors import ChannelFatal, GatewayUnavailable

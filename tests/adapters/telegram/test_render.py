@@ -6,9 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.telegram.render import MOST_ENTITIES, TEXT_LIMIT, clipped, is_caption, measure, plain, render
-from adapters.telegram.tables import display_width, monospace
-from adapters.telegram.units import cut, index_at, utf16_len
+from adapters.telegram.render import (
+    MOST_ENTITIES,
+    TEXT_LIMIT,
+    clipped,
+    cut,
+    display_width,
+    index_at,
+    is_caption,
+    measure,
+    monospace,
+    plain,
+    render,
+    utf16_len,
+)
 from gateway.channels.document import (
     Bold,
     Break,
@@ -29,7 +40,7 @@ from gateway.channels.document import (
     Table,
     Text,
 )
-from gateway.delivery.splitting import split
+from gateway.delivery.rendering.splitting import split
 from tests.adapters.telegram.reading import intended, shown
 
 URL = "https://example.org/a_(b)?c=1&d"

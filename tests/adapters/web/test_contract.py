@@ -15,7 +15,7 @@ from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import Inbound, Outcome, Receipt
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Outbound
-from gateway.config.web import WebSettings
+from gateway.config.sections import WebSettings
 from gateway.web.server import WebServer
 from tests.adapters.web.visitor import Visitor, text_of, visiting
 from tests.contracts.channel_contract import Act, ChannelContract, Fault, Happening, Harness, Seen, eventually

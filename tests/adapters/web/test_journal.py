@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.web.journal import Journal, standing
-from adapters.web.shown import Choice, Entry, Gone, Put, Shown, ShownFile
+from adapters.web.messages import Choice, Entry, Gone, Journal, Put, Shown, ShownFile, standing
 
 
 def shown(id: str, order: int, text: str = "") -> Shown:

@@ -9,14 +9,14 @@ import anyio
 import pytest
 
 from adapters.web.chat_sessions import TITLE, entry_of
-from adapters.web.shown import Shown
+from adapters.web.messages import Shown
 from gateway.channels.adapter import SignedIn
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelGone, ChannelRejected, GatewayUnavailable
 from gateway.channels.inbound import ButtonClicked, Inbound, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import File, Outbound, SentRef
-from gateway.config.web import WebSettings
+from gateway.config.sections import WebSettings
 from tests.adapters.web.visitor import Visitor, text_of, visiting
 from tests.e2e.site import Site, running_site
 from tests.fakes.waiting import until

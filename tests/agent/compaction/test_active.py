@@ -2,9 +2,9 @@
 
 import pytest
 
-from agent.compaction.stages import replace_oldest
+from agent.compaction.rule_stages import replace_oldest
 from agent.compaction.state import CompactionState, Options
-from agent.compaction.tiers import Tier
+from agent.compaction.subgoals import Tier
 from agent.core.messages import Message, TextPart, text_message
 
 

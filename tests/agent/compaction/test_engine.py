@@ -8,17 +8,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agent.compaction.ahead import Job
-from agent.compaction.asking import Question
 from agent.compaction.deferred import read_summaries
 from agent.compaction.engine import Engine
+from agent.compaction.llm_stages import Job
+from agent.compaction.question import Question
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings
 from agent.compaction.state import CompactionState, ContextUsage, Options
-from agent.core.context_events import (
+from agent.core.errors import AgentError, ContextTooLong, ProviderBusy
+from agent.core.events import (
     AutoCompactCircuitBreakerTripped,
     CompactComplete,
     CompactExhausted,
     CompactTriggered,
+    Event,
     MemoryFlushed,
     MidCompactLayer1Ran,
     MidCompactLayer2Ran,
@@ -26,8 +28,6 @@ from agent.core.context_events import (
     SummariesApplied,
     ToolOutputsPruned,
 )
-from agent.core.errors import AgentError, ContextTooLong, ProviderBusy
-from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import CompactionPart, Message, Role, TextPart, ToolResult, ToolUse, text_message
 

@@ -3,14 +3,12 @@
 import anyio
 import pytest
 
-from agent.compaction.asking import Question
-from agent.compaction.changes import Cleared, Clearing
-from agent.compaction.extraction import Extracted, parse, question_about, tail_of
+from agent.compaction.question import Question
+from agent.compaction.scoring import strategy_for
 from agent.compaction.settings import CompressionSettings
-from agent.compaction.strategies import strategy_for
 from agent.compaction.subgoal_watch import ASK_FROM, EVERY, MOST_ACTIVE, SubgoalWatch
-from agent.compaction.tiers import Tier
-from agent.compaction.window import Window
+from agent.compaction.subgoals import Extracted, Tier, parse, question_about, tail_of
+from agent.compaction.window import Cleared, Clearing, Window
 from agent.core.errors import ProviderBusy
 from agent.core.messages import Message, TextPart, ToolResult, ToolUse, text_message
 

@@ -5,13 +5,22 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent.compaction import consolidation
-from agent.compaction.asking import Question
-from agent.compaction.consolidation import facts_in, should_auto_consolidate, stretch_in
+from agent.compaction import optional_stages
 from agent.compaction.engine import Engine
-from agent.compaction.focus import LABEL, Focus, entries_of, harmless, knowledge, knowledge_in
+from agent.compaction.optional_stages import facts_in, should_auto_consolidate, stretch_in
+from agent.compaction.question import Question
 from agent.compaction.settings import CompressionSettings, FocusSettings, MemorySettings
-from agent.compaction.state import CompactionState, ContextUsage, Options
+from agent.compaction.state import (
+    LABEL,
+    CompactionState,
+    ContextUsage,
+    Focus,
+    Options,
+    entries_of,
+    harmless,
+    knowledge,
+    knowledge_in,
+)
 from agent.core.errors import ToolError
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message, ToolResult, ToolUse, text_message
@@ -244,6 +253,6 @@ def test_a_stretch_never_holds_pinned_or_active_messages_and_keeps_pairs_whole()
 def test_facts_are_the_lines_that_begin_as_such() -> None:
     assert facts_in("Sure:\n- a\n -b\n- c\n") == ["a", "c"]
     assert facts_in("- a\u2028b\n- c\r\n") == ["a\u2028b", "c"]
-    assert len(facts_in("- x\n" * 30)) == consolidation.MOST_FACTS
+    assert len(facts_in("- x\n" * 30)) == optional_stages.MOST_FACTS
     assert not should_auto_consolidate(3, 4)
     assert should_auto_consolidate(4, 4)

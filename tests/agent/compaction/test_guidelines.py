@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from agent.compaction.changes import Cleared, Clearing, Drain
 from agent.compaction.guidelines import (
     LEAST,
     MOST_KEPT,
@@ -17,6 +16,7 @@ from agent.compaction.guidelines import (
     written,
 )
 from agent.compaction.state import CompactionState
+from agent.compaction.window import Cleared, Clearing, Drain
 from agent.core.messages import Message, ToolResult, ToolUse, text_message
 
 

@@ -4,9 +4,8 @@ import logging
 
 import pytest
 
-from agent.compaction.changes import Change, Drain, Replacement
-from agent.compaction.integrity import answer, mend, orphans_in
-from agent.compaction.window import Window
+from agent.compaction.pairs import answer, mend, orphans_in
+from agent.compaction.window import Change, Drain, Replacement, Window
 from agent.core.errors import AgentError, ProviderBusy
 from agent.core.messages import Message, TextPart, ToolResult, ToolUse, text_message
 from agent.turn.requests import sound

@@ -15,28 +15,26 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from agent.compaction.asking import Question
 from agent.compaction.engine import Engine
-from agent.compaction.integrity import mend, orphans_in
 from agent.compaction.ladder import Step, order_of
-from agent.compaction.pairs import repaired
+from agent.compaction.pairs import mend, orphans_in, repaired
+from agent.compaction.question import Question
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings, StrategyName
 from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.compaction.subgoal_watch import MOST_ACTIVE
-from agent.compaction.subgoals import Subgoals
-from agent.compaction.tiers import Tier
+from agent.compaction.subgoals import Subgoals, Tier
 from agent.compaction.window import Window
-from agent.core.context_events import (
+from agent.core.errors import ContextTooLong, ProviderBusy
+from agent.core.events import (
     CompactComplete,
     CompactTriggered,
+    Event,
     MicrocompactRan,
     MidCompactLayer1Ran,
     MidCompactLayer2Ran,
     SummariesApplied,
     ToolOutputsPruned,
 )
-from agent.core.errors import ContextTooLong, ProviderBusy
-from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message, Part, Role, TextPart, ToolResult, ToolUse
 

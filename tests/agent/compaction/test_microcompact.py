@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from agent.compaction.changes import Change
-from agent.compaction.microcompact import CLEARED, STUB, SUPERSEDED, cleared_but_recent
+from agent.compaction.rule_stages import clear_stale, microcompact
+from agent.compaction.selection import CLEARED, STUB, SUPERSEDED, cleared_but_recent
 from agent.compaction.settings import MicrocompactSettings
-from agent.compaction.stages import clear_stale, microcompact
 from agent.compaction.state import CompactionState, Options
-from agent.compaction.tiers import NoTiers, Tier
+from agent.compaction.subgoals import NoTiers, Tier
+from agent.compaction.window import Change
 from agent.core.messages import Message, ToolResult, ToolUse, text_message
 
 LONG = "a result that is longer than its placeholder"

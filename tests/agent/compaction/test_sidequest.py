@@ -5,16 +5,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent.compaction.asking import Question
 from agent.compaction.engine import Engine
+from agent.compaction.optional_stages import EVICTED, cursors_in, is_due, named_in
+from agent.compaction.question import Question
 from agent.compaction.settings import CompressionSettings, MemorySettings, MicrocompactSettings, SidequestSettings
-from agent.compaction.sidequest import EVICTED, cursors_in, is_due, named_in
 from agent.compaction.state import CompactionState, ContextUsage, Options
-from agent.compaction.subgoals import Subgoals
-from agent.compaction.tiers import NoTiers
+from agent.compaction.subgoals import NoTiers, Subgoals
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message, ToolResult, ToolUse, text_message
-from agent.memory.retention import retention
+from agent.memory.ranking import retention
 
 SETTINGS = SidequestSettings(enabled=True, interval_turns=2, min_cursor_tokens=50)
 LOAD = ContextUsage(fixed=0, scale=1.0, window=100_000, room=70_000, first=True)

@@ -2,11 +2,8 @@
 
 import pytest
 
-from agent.compaction.breaker import Breaker
-from agent.compaction.cooldown import Cooldown, advanced, compacted, exhausted
-from agent.compaction.gauge import badge_of, colour_of
-from agent.compaction.pinning import MOST_RULES, deserves_pin, states_rule
-from agent.compaction.scrubbing import scrubbed
+from agent.compaction.excerpts import MOST_RULES, deserves_pin, scrubbed, states_rule
+from agent.compaction.ladder import Breaker, Cooldown, advanced, badge_of, colour_of, compacted, exhausted
 
 
 def test_after_a_hard_compaction_two_turns_rest() -> None:

@@ -10,14 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from agent.compaction import stages
-from agent.compaction.blocks import Block, Scene, evicted
-from agent.compaction.relevance import frequencies, similarity
-from agent.compaction.scoring import marginal_gains, redundancies
+from agent.compaction import rule_stages
+from agent.compaction.scoring import (
+    STRATEGIES,
+    Block,
+    Scene,
+    evicted,
+    frequencies,
+    marginal_gains,
+    redundancies,
+    similarity,
+    strategy_for,
+)
 from agent.compaction.settings import CompressionSettings, MemorySettings, SidequestSettings, StrategyName
 from agent.compaction.state import CompactionState, ContextUsage, Options
-from agent.compaction.strategies import STRATEGIES, strategy_for
-from agent.compaction.tiers import NoTiers, Tier, Tiers
+from agent.compaction.subgoals import NoTiers, Tier, Tiers
 from agent.compaction.window import Window
 from tests.bench.context.own_set import PLANS, made
 from tests.bench.context.recordings import recording
@@ -214,7 +221,7 @@ async def lag_of_pruning(window: Window) -> float:
 
     async with anyio.create_task_group() as group:
         group.start_soon(beat)
-        reclaimed = await stages.prune(state, Options(memory=memory), 1, load, len)
+        reclaimed = await rule_stages.prune(state, Options(memory=memory), 1, load, len)
         group.cancel_scope.cancel()
     assert reclaimed.count == 1
     assert len(lags) > 5, "it beat all the while"

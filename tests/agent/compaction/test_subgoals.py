@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.compaction.changes import AppliedSummaries, AppliedSummary, Change, Cleared, Clearing, Drain, Replacement
-from agent.compaction.subgoals import Subgoal, Subgoals
-from agent.compaction.tiers import Tier
+from agent.compaction.subgoals import Subgoal, Subgoals, Tier
+from agent.compaction.window import AppliedSummaries, AppliedSummary, Change, Cleared, Clearing, Drain, Replacement
 from agent.core.messages import text_message
 
 SUMMARY = text_message("user", "what was before")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.compaction.asking import Question
+from agent.compaction.question import Question
 from agent.compaction.task_goal import EVERY, TAIL
 from agent.core.errors import ProviderBusy
 from tests.agent.compaction.test_engine import Life, W

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.compaction.changes import Drain, Replacement
-from agent.compaction.window import Window
+from agent.compaction.window import Drain, Replacement, Window
 from agent.core.messages import Message, text_message
 
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from agent.core.bodies import BodyTooLarge, beginning_of, whole_body
+from agent.core.bounded_body import BodyTooLarge, beginning_of, whole_body
 
 
 class Line:

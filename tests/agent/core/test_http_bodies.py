@@ -3,7 +3,7 @@
 import httpx2
 import pytest
 
-from agent.core.http_bodies import limited_to
+from agent.core.httpx_limits import limited_to
 from tests.fakes.piecewise import Piecewise, serving
 
 MOST = 1_000

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.long_texts import LONG_TEXT, LONGEST_SECRET, beginning_of, worked_on
-from agent.core.whole_text import whole
+from agent.core.untrusted_text import LONG_TEXT, LONGEST_SECRET, beginning_of, whole, worked_on
 
 
 @pytest.mark.parametrize(("length", "stays"), [(LONG_TEXT, True), (LONG_TEXT + 1, False)])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.program import as_typed, home_as_typed, program_as_typed, spelled, with_home, with_program
+from agent.core.phrases import as_typed, home_as_typed, program_as_typed, spelled, with_home, with_program
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ from contextlib import ExitStack
 import anyio
 import pytest
 
-from agent.core.cancel import CancelToken
-from agent.core.time_limit import TimeLimit
+from agent.core.cancellation import CancelToken, TimeLimit
 
 
 @pytest.mark.requirement("B-40")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.core import tree
+from agent.core import safe_files as tree
 from agent.core.errors import OutOfScope, ToolError
 from agent.tools.files.paths import shown
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.whole_text import whole, whole_data, without_half
+from agent.core.untrusted_text import whole, whole_data, without_half
 
 ANY = st.text(st.sampled_from("\0\ud83d\ude80") | st.characters())
 

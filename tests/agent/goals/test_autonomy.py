@@ -6,17 +6,15 @@ import anyio
 import pytest
 
 from agent.core.errors import ProviderBusy, ProviderRefused
-from agent.core.goal_events import GoalCompleted
+from agent.core.events import GoalCompleted
 from agent.core.phrases import english
-from agent.goals.service import GoalRefused
+from agent.goals.goal import Limits, Used
+from agent.goals.service import GoalRefused, no_buttons
 from agent.goals.settings import GoalSettings
-from agent.goals.stored import Limits, Used
-from agent.goals.telling import no_buttons
 from agent.ledger import rows
-from agent.ledger.attributions import Entry
-from agent.ledger.spending import Limit, Spending
-from agent.providers.metering import CostAttribution
+from agent.ledger.spending import Entry, Limit, Spending
 from agent.providers.provider import Prices, Usage
+from agent.providers.usage import CostAttribution
 from agent.storage import conversation_rows
 from agent.storage.database import Database
 from tests.agent.goals.world import OWNER, GoalWorld, allowed, verdict

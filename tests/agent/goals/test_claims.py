@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.goals.claims import claims
-from agent.goals.lifecycle import completion_pattern
+from agent.goals.goal import claims, completion_pattern
 from agent.goals.settings import COMPLETION_PHRASES
 
 GERMAN = ("fertig", "erledigt")

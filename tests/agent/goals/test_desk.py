@@ -5,8 +5,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agent.goals.goal import Goal, Limits
 from agent.goals.service import GoalRefused
-from agent.goals.stored import Goal, Limits
 from agent.storage.database import Database
 from tests.agent.goals.world import OWNER, GoalWorld
 

@@ -25,10 +25,10 @@ from agent.goals.driver import (
     after_person,
     after_turn,
     at_wake_up,
+    digest_of,
 )
+from agent.goals.goal import Auto, Goal, Limits, Owner, Reason, Used
 from agent.goals.settings import GoalSettings
-from agent.goals.stored import Auto, Goal, Limits, Owner, Reason, Used
-from agent.goals.stuck import digest_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ON = GoalSettings(autonomous_enabled=True)

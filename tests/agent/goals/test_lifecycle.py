@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.goals.lifecycle import IDLE, SessionGoal, after_message, after_reply, completed, completion_pattern
+from agent.goals.goal import IDLE, SessionGoal, after_message, after_reply, completed, completion_pattern
 from agent.goals.settings import GoalSettings
 
 ACTIVE = SessionGoal(state="active", text="write a poem about the sea")

@@ -6,13 +6,13 @@ import pytest
 from sqlalchemy import select
 
 from agent.built_ins import CommandResult
-from agent.core.goal_events import GoalCompleted
+from agent.core.events import GoalCompleted
+from agent.goals.goal import Limits
 from agent.goals.settings import GoalSettings
-from agent.goals.stored import Limits
 from agent.inbox import Work
 from agent.operations import Operations
 from agent.storage.database import Database
-from agent.storage.goal_tables import session_goal
+from agent.storage.tables import session_goal
 from agent.turn.settings import AgentSettings, Settings
 from tests.agent.goals.world import OWNER, GoalWorld
 from tests.agent.world import World

@@ -5,10 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from agent.core.messages import text_message
-from agent.goals.driver import Verdict
-from agent.goals.prompts import goal_block, tamed, tick_text
-from agent.goals.stored import Auto, Goal, Owner
-from agent.goals.verdicts import NoVerdict, question, read_verdict
+from agent.goals.driver import NoVerdict, Verdict, goal_block, question, read_verdict, tamed, tick_text
+from agent.goals.goal import Auto, Goal, Owner
 from tests.agent.world import KEY
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

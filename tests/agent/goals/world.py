@@ -7,12 +7,12 @@ from typing import Any
 import anyio
 from sqlalchemy import Connection
 
-from agent.core.goal_events import GoalMoved
+from agent.core.events import GoalMoved
 from agent.core.outbox import OutgoingMessage
 from agent.goals import store
+from agent.goals.goal import Auto, Goal, Owner
 from agent.goals.service import GoalService
 from agent.goals.settings import GoalSettings
-from agent.goals.stored import Auto, Goal, Owner
 from agent.inbox import Work
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.inbox_rows import InboxRow

@@ -6,15 +6,14 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agent.core.events import BudgetReached, CallBilled
 from agent.core.ids import SessionId
-from agent.core.provider_events import BudgetReached, CallBilled
 from agent.ledger import rows
-from agent.ledger.attributions import UsageTotals
-from agent.ledger.budgets import AlreadyDecided, NoLimit, PeriodOver
+from agent.ledger.ledger import AlreadyDecided, NoLimit, PeriodOver
 from agent.ledger.rows import Approval
-from agent.ledger.spending import Account, Limit, OverBudget, Unpriced
-from agent.providers.metering import Spent
+from agent.ledger.spending import Account, Limit, OverBudget, Unpriced, UsageTotals
 from agent.providers.provider import MOST_TOKENS, Prices, Request, SystemPrompt, Usage
+from agent.providers.usage import Spent
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from tests.agent.ledger.world import ANN, CHAT, DEAR, PAID, LedgerWorld, attribution, request

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from agent.core.errors import ProviderUnpriced
-from agent.ledger.accounts import Sum
-from agent.ledger.spending_caps import Allowance, CapReached, SpendingCap, SpendingCaps
+from agent.ledger.spending import Allowance, CapReached, SpendingCap, SpendingCaps, Sum
 
 
 def spending_cap(allowance: Allowance, spent: dict[str, Any]) -> SpendingCap:

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.ledger.accounts import Accounts
-from agent.ledger.spending import Account, Limit, Names, OverBudget, Rules, Spending, Unpriced, period_of
+from agent.ledger.spending import Account, Accounts, Limit, Names, OverBudget, Rules, Spending, Unpriced, period_of
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 NEXT_DAY = datetime(2026, 11, 23, 0, 0, 1, tzinfo=UTC)

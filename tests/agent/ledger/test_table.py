@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent.ledger import table
-from agent.ledger.attributions import Entry
+from agent.ledger import rows
+from agent.ledger.spending import Entry
 from tests.agent.ledger.world import attribution
 
 
@@ -19,7 +19,7 @@ def read(**more: Any) -> dict[str, str]:
         "provider": "main",
         "model": "m",
     }
-    written = table.HEADING + table.lines([Entry(**values | more)])
+    written = rows.HEADING + rows.lines([Entry(**values | more)])
     [row] = csv.DictReader(StringIO(written))
     return row
 

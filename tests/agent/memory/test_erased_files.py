@@ -13,15 +13,15 @@ from sqlalchemy import insert
 
 from agent.core.ids import ConversationId
 from agent.core.messages import FilePart
-from agent.memory.audience import Scope, audience_of_person
-from agent.memory.erasing import forget
+from agent.memory.erasure import forget
 from agent.memory.notes import path_of
-from agent.memory.target import Erased, Target
+from agent.memory.records import Scope, audience_of_person
+from agent.memory.rows import Erased, Target
 from agent.storage.database import Database
 from agent.storage.payloads import encode_parts
-from agent.storage.transcript_tables import message, session
-from agent.tools.overflow import outputs_of
-from agent.tools.workspace import workspace_of
+from agent.storage.tables import message, session
+from agent.tools.files.paths import workspace_of
+from agent.tools.output_files import outputs_of
 from tests.agent.world import ANN, KEY, World
 from tests.fakes.provider import ScriptedProvider
 

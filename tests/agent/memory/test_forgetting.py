@@ -11,18 +11,15 @@ from agent.core.ids import ConversationId, PersonId
 from agent.core.messages import TextPart
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming
-from agent.memory import forgetting, gathering, rows, traces
-from agent.memory.audience import Scope, audience_of_person
+from agent.memory import erasure_rows, rows
 from agent.memory.lexicon import Lexicon
-from agent.memory.records import Kept
-from agent.memory.target import FORGOTTEN, PAGE, Target
-from agent.storage import cleaning
+from agent.memory.records import Kept, Scope, audience_of_person
+from agent.memory.rows import FORGOTTEN, PAGE, Target
+from agent.storage import sqlite
 from agent.storage.database import Database
-from agent.storage.memory_tables import memory, memory_erasure
 from agent.storage.payloads import decode_incoming, encode_incoming, encode_outgoing, encode_parts
-from agent.storage.tables import inbox, outbox, turn
+from agent.storage.tables import inbox, memory, memory_erasure, message, outbox, session, turn
 from agent.storage.timestamps import to_timestamp
-from agent.storage.transcript_tables import message, session
 from tests.fakes.clock import FakeClock
 
 CHAT, ANN = ConversationId("telegram:77"), PersonId("telegram:77")
@@ -60,9 +57,9 @@ def fill(conn: Connection, clock: FakeClock, most: int = FEW) -> None:
                                       attempts=1))  # fmt: skip
 
 
-def steps_now(conn: Connection, target: Target, at: int) -> Sequence[forgetting.Step]:
-    meant = gathering.gathered(conn, target)
-    return list(forgetting.steps(target, meant, traces.left_behind(conn, meant), at=at))
+def steps_now(conn: Connection, target: Target, at: int) -> Sequence[erasure_rows.Step]:
+    meant = erasure_rows.gathered(conn, target)
+    return list(erasure_rows.steps(target, meant, erasure_rows.left_behind(conn, meant), at=at))
 
 
 def left(conn: Connection) -> tuple[int, ...]:
@@ -142,9 +139,9 @@ async def test_of_others_nothing_is_read(sqlite_database: Database, clock: FakeC
 
     def everything(conn: Connection) -> list[str]:
         event.listen(conn, "before_cursor_execute", noted)
-        meant = gathering.gathered(conn, target)
-        gathering.files(conn, target, meant)
-        for step in forgetting.steps(target, meant, traces.left_behind(conn, meant), at=1):
+        meant = erasure_rows.gathered(conn, target)
+        erasure_rows.files(conn, target, meant)
+        for step in erasure_rows.steps(target, meant, erasure_rows.left_behind(conn, meant), at=1):
             step(conn)
         event.remove(conn, "before_cursor_execute", noted)
         plans = []
@@ -163,18 +160,18 @@ async def test_of_others_nothing_is_read(sqlite_database: Database, clock: FakeC
 async def test_a_large_file_is_rebuilt_once_a_day(sqlite_database: Database) -> None:
     erased = insert(memory_erasure).values(conv=CHAT, items=1, messages=1, at=1)
     await sqlite_database.write(lambda conn: conn.execute(erased))
-    day = cleaning.NOT_BEFORE_US
+    day = sqlite.NOT_BEFORE_US
 
     async def is_due(at: int, large: int) -> bool:
-        return await sqlite_database.read(lambda conn: cleaning.is_due(conn, at=at, large=large))
+        return await sqlite_database.read(lambda conn: sqlite.is_due(conn, at=at, large=large))
 
     assert await is_due(5, 1)
-    await sqlite_database.write(lambda conn: cleaning.note_cleaned(conn, at=5))
+    await sqlite_database.write(lambda conn: sqlite.note_cleaned(conn, at=5))
     assert not await is_due(5 + 2 * day, 1)
     await sqlite_database.write(lambda conn: conn.execute(erased))
     assert not await is_due(4 + day, 1)
     assert await is_due(5 + day, 1)
-    assert await is_due(6, cleaning.LARGE), "a small one within the hour"
+    assert await is_due(6, sqlite.LARGE), "a small one within the hour"
 
 
 async def test_of_removed_words_the_index_keeps_nothing(sqlite_database: Database) -> None:
@@ -182,9 +179,9 @@ async def test_of_removed_words_the_index_keeps_nothing(sqlite_database: Databas
         kept = Kept(kind="fact", text=f"the {SECRET}{number} flies", source="tool", person=ANN)
         await sqlite_database.write(lambda conn, kept=kept: rows.keep_fact(conn, SCOPE, kept, Lexicon(), at=1))  # type: ignore[misc]
     await sqlite_database.write(lambda conn: rows.remove(conn, range(1, 41)))
-    done = await sqlite_database.write(lambda conn: cleaning.merge(conn, first=True))
+    done = await sqlite_database.write(lambda conn: sqlite.merge(conn, first=True))
     while not done:
-        done = await sqlite_database.write(lambda conn: cleaning.merge(conn, first=False))
+        done = await sqlite_database.write(lambda conn: sqlite.merge(conn, first=False))
     blocks = await sqlite_database.read(
         lambda conn: conn.execute(text("SELECT block FROM memory_fts_data")).scalars().all()
     )

@@ -13,17 +13,16 @@ from sqlalchemy import Connection, insert, select, text
 from agent.compaction.settings import MemorySettings
 from agent.core.errors import Refused
 from agent.core.ids import ConversationId, PersonId
-from agent.memory import extraction, graph_rows, pgvector, rows
-from agent.memory.audience import Scope
+from agent.memory import graph, pgvector, rows
 from agent.memory.memory import Memory
 from agent.memory.misses import BATCH, LONGEST_QUERY, MOST_WAITING, OUTCOME, MissLog, prune
-from agent.memory.moving import follow
-from agent.memory.records import Edge, Kept
+from agent.memory.records import Edge, Kept, Scope
+from agent.memory.rows import follow
 from agent.memory.settings import GraphSettings, RecallSettings
 from agent.memory.vectors import AT_ONCE, Embedder, NoVectors, Vectors, nearest, unit
-from agent.providers.metering import CostAttribution
+from agent.providers.usage import CostAttribution
 from agent.storage.database import Database
-from agent.storage.memory_tables import entity, memory, memory_vector, relation, skill_outcomes, user_model
+from agent.storage.tables import entity, memory, memory_vector, relation, skill_outcomes, user_model
 from agent.storage.timestamps import to_timestamp
 from tests.fakes.clock import FakeClock
 from tests.fakes.embedding import FakeEmbedder
@@ -290,7 +289,7 @@ async def test_a_graph_that_knows_nothing_or_fails(database: Database, clock: Fa
 
     def ruin(conn: Connection) -> None:
         edge = Edge(subject="Ida", word="sister of", object="Ann", confidence=1.0, memory_id=source)
-        graph_rows.join(conn, room.scope.own, edge, at=0)
+        graph.join(conn, room.scope.own, edge, at=0)
         conn.execute(text("DROP TABLE relation"))
 
     await database.write(ruin)
@@ -315,8 +314,8 @@ async def test_relations_are_found_within_hops_and_above_a_confidence(database: 
             ("Ann", "dislikes", "tea", 0.2),
         ):
             edge = Edge(subject=subject, word=word, object=other, confidence=sure, memory_id=source)
-            graph_rows.join(conn, room.scope.own, edge, at=at)
-            graph_rows.join(conn, room.scope.own, edge, at=at)
+            graph.join(conn, room.scope.own, edge, at=at)
+            graph.join(conn, room.scope.own, edge, at=at)
 
     await database.write(fill)
     found = await room.memory.recall("who is related to Ida?", room.scope, attribution=BILL, limit=5)
@@ -329,7 +328,7 @@ async def test_relations_are_found_within_hops_and_above_a_confidence(database: 
 
     def moved(conn: Connection) -> None:
         edge = Edge(subject="Ann", word="works with", object="Dora", confidence=0.9, memory_id=source)
-        graph_rows.join(conn, room.scope.own, edge, at=at, only_one=True)
+        graph.join(conn, room.scope.own, edge, at=at, only_one=True)
 
     await database.write(moved)
     found = await room.memory.recall("who is related to Ann?", room.scope, attribution=BILL, limit=5)
@@ -407,7 +406,7 @@ async def test_a_place_that_is_renamed_keeps_what_it_knows(database: Database, c
     before, after = (room.memory.scope(place, "group", ANN) for place in (old, new))
     source = await room.fact("The harbour password is heron.", before)
     edge = Edge(subject="Ida", word="owns", object="the boat", confidence=1.0, memory_id=source)
-    await database.write(lambda conn: graph_rows.join(conn, before.own, edge, at=0))
+    await database.write(lambda conn: graph.join(conn, before.own, edge, at=0))
     await room.memory.set_off(old, off=True)
     for person, audience, at in ((ANN, before.own, 1), ("telegram:78", before.own, 2), (ANN, after.own, 3)):
         style = {"person": person, "audience": audience, "updated_at": at}
@@ -426,7 +425,7 @@ async def test_a_place_that_is_renamed_keeps_what_it_knows(database: Database, c
     assert [edge.object for edge in found.edges] == ["the boat"]
     assert await room.memory.is_off(new)
     await room.memory.set_off(old, off=False)
-    await database.write(lambda conn: graph_rows.join(conn, before.own, edge, at=0))
+    await database.write(lambda conn: graph.join(conn, before.own, edge, at=0))
     await database.write(lambda conn: follow(conn, old, new))
     assert await room.memory.is_off(new), "the new place's own choice stays"
 
@@ -485,14 +484,14 @@ async def test_names_are_compared_while_nobody_waits_to_write(sqlite_database: D
     for words in ("Idas boat is called Albatross.", "The boat was painted."):
         source = await room.fact(words)
     edge = Edge(subject="Albatross", word="is", object="a boat", confidence=1.0, memory_id=source)
-    await sqlite_database.write(lambda conn: graph_rows.join(conn, room.scope.own, edge, at=0))
+    await sqlite_database.write(lambda conn: graph.join(conn, room.scope.own, edge, at=0))
     watched = Watched(sqlite_database)
 
     async def ask(rules: str, said: str) -> str:
         return '{"subject": "Albatros", "relation": "belongs to", "object": "Ida", "confidence": 0.9, "message": 1}'
 
-    assert await extraction.read_new(cast(Database, watched), room.scope, ask, every=1, at=1) == 1
-    edges = await sqlite_database.read(lambda conn: graph_rows.listed(conn, (room.scope.own,), most=9))
+    assert await graph.read_new(cast(Database, watched), room.scope, ask, every=1, at=1) == 1
+    edges = await sqlite_database.read(lambda conn: graph.listed(conn, (room.scope.own,), most=9))
     assert "Albatross" in {one.subject for one in edges if one.object == "Ida"}, "known under that name"
     assert not any(file.endswith("difflib.py") for file in watched.files)
     assert any(file.endswith("graph_rows.py") for file in watched.files)

@@ -12,20 +12,20 @@ from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import text_message
 from agent.memory import index, rows
-from agent.memory.audience import Scope
-from agent.memory.block import FRAME, block_for
 from agent.memory.index import MOST_HOLDERS
-from agent.memory.keeping import kept_of
+from agent.memory.lexicon import kept_of
 from agent.memory.memory import Memory
-from agent.memory.moving import follow
+from agent.memory.recall_block import FRAME, block_for
+from agent.memory.records import Scope
+from agent.memory.rows import follow
 from agent.memory.settings import RecallSettings
-from agent.providers.metering import CostAttribution
+from agent.providers.usage import CostAttribution
 from agent.sessions import store
-from agent.sessions.records import Stored
+from agent.sessions.store import Stored
 from agent.storage.database import Database
-from agent.storage.memory_tables import memory, memory_unindexed
+from agent.storage.tables import memory, memory_unindexed
 from agent.storage.timestamps import to_timestamp
-from agent.turn.backlog import Backlog
+from agent.turn.memory import Backlog
 from tests.fakes.clock import FakeClock
 
 GROUP = ConversationId("telegram:-5")

@@ -9,13 +9,11 @@ from hypothesis import strategies as st
 
 from agent.core.ids import ConversationId, PersonId
 from agent.memory import notes
-from agent.memory.audience import ChatType, Places, scope_of, word_of
-from agent.memory.fusion import diverse, faded, summed
+from agent.memory.lexicon import code_in, coverage, is_about_something, telling, text_pieces, without_code
 from agent.memory.notes import path_of
-from agent.memory.records import Edge, Item
-from agent.memory.routing import route
-from agent.memory.showing import edge_line, fitting, line_of
-from agent.memory.words import code_in, coverage, is_about_something, telling, text_pieces, without_code
+from agent.memory.ranking import diverse, faded, route, summed
+from agent.memory.recall_block import edge_line, fitting, line_of
+from agent.memory.records import ChatType, Edge, Item, Places, scope_of, word_of
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 GROUP, THREAD = ConversationId("discord:9"), ConversationId("discord:10")

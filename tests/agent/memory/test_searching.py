@@ -5,9 +5,8 @@ from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId, PersonId
 from agent.memory import index, rows
-from agent.memory.audience import Scope, audience_of_person
 from agent.memory.lexicon import Lexicon
-from agent.memory.records import Kept, Kind
+from agent.memory.records import Kept, Kind, Scope, audience_of_person
 from agent.storage.database import Database
 
 ANN = PersonId("telegram:77")

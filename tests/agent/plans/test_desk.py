@@ -7,13 +7,12 @@ import pytest
 
 from agent.core.ids import ConversationId, PersonId
 from agent.core.phrases import english
-from agent.goals.stored import Owner
+from agent.goals.goal import Owner
 from agent.inbox import Incoming
-from agent.plans import store, stranded
-from agent.plans.graph import Task
+from agent.plans import service, store
+from agent.plans.plan import Plan, Status, Task
 from agent.plans.service import PlanRefused, PlanService
 from agent.plans.settings import PlanSettings, WorkflowSettings
-from agent.plans.stored import Plan, Status
 from agent.storage import inbox_rows
 from agent.storage.database import Database
 from agent.storage.payloads import encode_incoming
@@ -92,16 +91,16 @@ async def test_what_the_gate_offered_outlives_a_restart_only_with_its_message(
     offered = await put(plans, await plans.draft(GROUP, ANN, GOAL, origin=f"gate:{inbox_id}"), status)
     if ended:
         await sqlite_database.write(lambda conn: inbox_rows.finish(conn, [inbox_id], "dead"))
-    await stranded.reconcile(plans, english, lambda offer, plan: ())
+    await service.reconcile(plans, english, lambda offer, plan: ())
     assert (await plans.meant(GROUP, offered.id)).status == (status if stays else "cancelled")
 
 
 async def test_what_the_gate_offered_ends_with_a_dead_letter(plans: PlanService) -> None:
     inbox_id = await message(plans)
     offered = await put(plans, await plans.draft(GROUP, ANN, GOAL, origin=f"gate:{inbox_id}"), "proposed")
-    await stranded.withdraw(plans, inbox_id + 1)
+    await service.withdraw(plans, inbox_id + 1)
     assert (await plans.meant(GROUP, offered.id)).status == "proposed"
-    await stranded.withdraw(plans, inbox_id)
+    await service.withdraw(plans, inbox_id)
     assert (await plans.meant(GROUP, offered.id)).status == "cancelled"
 
 

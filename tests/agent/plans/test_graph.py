@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.plans.graph import (
+from agent.plans.plan import (
     OVER,
     Impossible,
     Task,

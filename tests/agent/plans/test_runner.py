@@ -5,13 +5,12 @@ from datetime import UTC, datetime
 
 import anyio
 
-from agent.core.cancel import CancelToken
+from agent.core.cancellation import CancelToken
 from agent.core.ids import ConversationId
-from agent.goals.stored import Owner
-from agent.plans.graph import Task, outlook
+from agent.goals.goal import Owner
+from agent.plans.plan import Plan, Task, outlook
 from agent.plans.runner import Move, Runner
 from agent.plans.settings import PlanSettings
-from agent.plans.stored import Plan
 from tests.fakes.subagents import FakeSubagents
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

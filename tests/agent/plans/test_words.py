@@ -4,14 +4,11 @@ import json
 
 import pytest
 
-from agent.compaction.asking import Question
-from agent.plans.admission import NotAdmitted, admit
-from agent.plans.estimating import estimated
-from agent.plans.graph import Impossible, Task
-from agent.plans.likely import judged, may_ask
-from agent.plans.planner import Unreadable, made, tasks_in
+from agent.compaction.question import Question
+from agent.plans.admission import NotAdmitted, admit, estimated, judged, may_ask
+from agent.plans.plan import Impossible, Task
+from agent.plans.planner import CUT, RESULT_CHARS, Unreadable, made, needed, results_for, subagent_task_for, tasks_in
 from agent.plans.settings import PlanSettings, WorkflowSettings
-from agent.plans.task_prompts import CUT, RESULT_CHARS, needed, results_for, subagent_task_for
 from agent.providers.provider import Prices
 
 

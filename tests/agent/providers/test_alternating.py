@@ -15,10 +15,9 @@ from pydantic import SecretStr
 from agent.core.clock import SystemClock
 from agent.core.messages import Message, Part, TextPart, Thinking, ToolResult, ToolUse, text_message
 from agent.core.tools import ToolSpec
-from agent.providers.alternating import HEARD, Alternation
-from agent.providers.openai_requests import Dialect, Encoder
-from agent.providers.opening import LazyProvider, ProviderDeps
+from agent.providers.openai.requests import HEARD, Alternation, Dialect, Encoder
 from agent.providers.provider import Request, SystemPrompt, ToolSchema
+from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 from tests.agent.providers.test_openai import odd_server, provider_at, says
 from tests.contracts.provider_contract import KEY, hear

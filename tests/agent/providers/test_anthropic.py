@@ -11,8 +11,8 @@ from pydantic import SecretStr
 from agent.core.clock import SystemClock
 from agent.core.errors import ProviderBusy, ProviderRefused, QuotaUsedUp
 from agent.core.messages import Message, RedactedThinking, TextPart, Thinking, text_message
-from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.provider import CacheTier, RedactedThinkingDone, Request, SystemPrompt, Usage
+from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 from tests.contracts.provider_contract import KEY, asks, hear
 from tests.fakes.llm_server import LlmServer, serving_llm

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused
-from agent.providers.anthropic_stream import Reading
+from agent.providers.anthropic.stream import Reading
 from agent.providers.provider import (
     Chunk,
     Done,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.core.messages import FilePart, Message
-from agent.providers.attachments import NEWEST, TEXT_LIMIT, load, wanted
+from agent.providers.encoding import NEWEST, TEXT_LIMIT, load, wanted
 
 
 def part(path: str, mime: str = "image/png") -> FilePart:

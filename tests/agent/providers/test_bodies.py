@@ -7,10 +7,11 @@ import pytest
 from pydantic import SecretStr
 
 from agent.core.errors import ProviderBusy, ProviderRefused
-from agent.providers import openai_embeddings, openai_transcription
-from agent.providers.openai_embeddings import OpenAIEmbeddings
-from agent.providers.openai_transcription import OpenAITranscriber
-from agent.providers.prices import UNKNOWN
+from agent.providers.models import UNKNOWN
+from agent.providers.openai import embeddings as openai_embeddings
+from agent.providers.openai import transcription
+from agent.providers.openai.embeddings import OpenAIEmbeddings
+from agent.providers.openai.transcription import OpenAITranscriber
 from agent.providers.settings import ProviderSettings
 from agent.providers.transcription import TranscriptionSettings
 from tests.fakes.piecewise import Piecewise, serving
@@ -76,8 +77,8 @@ async def test_an_answer_above_the_limit_is_named_as_such(voice: Path) -> None:
     async with serving(Piecewise(body=b"9" * (openai_embeddings.LARGEST_ANSWER + 1))) as server:
         with pytest.raises(ProviderBusy, match=rf"answered with more than {openai_embeddings.LARGEST_ANSWER} bytes"):
             await embeddings(server).embed(TEXTS[:1])
-    async with serving(Piecewise(body=b"9" * (openai_transcription.LARGEST_ANSWER + 1))) as server:
-        with pytest.raises(ProviderBusy, match=rf"answered with more than {openai_transcription.LARGEST_ANSWER} bytes"):
+    async with serving(Piecewise(body=b"9" * (transcription.LARGEST_ANSWER + 1))) as server:
+        with pytest.raises(ProviderBusy, match=rf"answered with more than {transcription.LARGEST_ANSWER} bytes"):
             await transcriber(server).transcribe(voice, "audio/ogg")
 
 

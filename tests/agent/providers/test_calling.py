@@ -21,10 +21,10 @@ from agent.core.errors import (
     RequestInvalid,
 )
 from agent.core.ids import ConversationId
-from agent.providers.calling import Answered, Attempt, Call, Models, ModelTooSlow
-from agent.providers.metering import CostAttribution, Reservation, Spent
 from agent.providers.provider import Done, Provider, Request, SystemPrompt, TextDelta, Usage
-from agent.providers.retries import RetryPolicy
+from agent.providers.retry_policy import RetryPolicy
+from agent.providers.routing import Answered, Attempt, Call, Models, ModelTooSlow
+from agent.providers.usage import CostAttribution, Reservation, Spent
 from agent.turn.tokens import Estimator
 from tests.fakes.clock import FakeClock
 from tests.fakes.provider import Script, ScriptedProvider, cut, fails, says

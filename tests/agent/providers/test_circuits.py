@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.errors import AgentError, ProviderBusy, ProviderRefused
-from agent.providers.circuits import LONGEST_REST_S, Circuit, choose, others_let
-from agent.providers.retries import RetryPolicy
+from agent.providers.retry_policy import LONGEST_REST_S, Circuit, RetryPolicy, choose, others_let
 
 POLICY = RetryPolicy(breaker_failures=4, breaker_open_ms=30_000)
 BUSY = ProviderBusy("500")

@@ -6,7 +6,7 @@ from typing import Any
 
 from agent.core.messages import Message, TextPart, Thinking, ToolResult, ToolUse, text_message
 from agent.core.tools import ToolSpec
-from agent.providers.openai_requests import Dialect, Encoder
+from agent.providers.openai.requests import Dialect, Encoder
 from agent.providers.provider import Request, SystemPrompt, ToolSchema
 
 TOOL = ToolSpec(name="echo", description="", schema={"type": "object", "properties": {}})

@@ -11,8 +11,8 @@ from agent.core.clock import SystemClock
 from agent.core.errors import ProviderBusy
 from agent.core.messages import text_message
 from agent.core.tools import ToolSpec
-from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
+from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 from tests.contracts.provider_contract import KEY, TOOLS, ProviderContract, Stage, WireContract, WireStage, asks, hear
 from tests.fakes.llm_server import LlmServer, serving_llm

@@ -9,15 +9,13 @@ import pytest
 from agent.core.clock import SystemClock
 from agent.core.messages import FilePart, Message, TextPart, ToolResult, ToolUse, text_message
 from agent.core.tools import ToolSpec
-from agent.goals.lifecycle import completion_pattern
+from agent.goals.goal import completion_pattern
 from agent.goals.settings import GoalSettings
-from agent.providers.demo_replies import Call, Conversation, Words, reply_to
-from agent.providers.demo_samples import LONG, MARKDOWN
-from agent.providers.opening import LazyProvider, ProviderDeps
+from agent.providers.demo.replies import LONG, MARKDOWN, Call, Conversation, Words, reply_to
 from agent.providers.provider import ToolSchema, Usage
+from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
-from agent.tools.calculate import Calculate
-from agent.tools.current_time import CurrentTime
+from agent.tools.calculate import Calculate, CurrentTime
 from tests.contracts.provider_contract import asks, hear
 
 SPECS: dict[str, ToolSpec] = {spec.name: spec for spec in (Calculate.spec, CurrentTime.spec)}

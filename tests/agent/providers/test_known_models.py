@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from agent.core.errors import ContextTooLong, ProviderBusy, RequestFiltered, RequestInvalid
 from agent.core.messages import text_message
 from agent.core.model_facts import ModelFacts, merged
-from agent.providers.known_models import (
+from agent.providers.models import (
     DAY_US,
     FIRST_AGAIN_S,
     TOLD_AGAIN_S,
@@ -20,8 +20,8 @@ from agent.providers.known_models import (
     after_telling,
     believed,
 )
-from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.provider import Request, SystemPrompt, ToolSchema
+from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 from agent.storage.database import Database
 from agent.storage.model_rows import ModelStore, read_all

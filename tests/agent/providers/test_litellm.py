@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from agent.core.clock import SystemClock
-from agent.providers.opening import LazyProvider, ProviderDeps
+from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 from tests.contracts.provider_contract import KEY, asks, hear
 from tests.fakes.llm_server import serving_llm
@@ -62,7 +62,7 @@ def watch(event, args):
         reached.append(args)
 sys.addaudithook(watch)
 from agent.core.clock import SystemClock
-from agent.providers.opening import LazyProvider, ProviderDeps
+from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 async def main():
     settings = ProviderSettings(name="main", type="litellm", model="gemini/gemini-2.5-pro")

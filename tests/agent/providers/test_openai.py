@@ -16,8 +16,8 @@ from pydantic import SecretStr
 from agent.core.clock import SystemClock
 from agent.core.errors import AgentError, ProviderBusy, ProviderRefused, RequestInvalid
 from agent.core.messages import FilePart, Message, TextPart, text_message
-from agent.providers.opening import LazyProvider, ProviderDeps
 from agent.providers.provider import Request, SystemPrompt
+from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 from tests.contracts.provider_contract import KEY, asks, hear
 

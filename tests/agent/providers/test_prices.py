@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agent.providers.costs import cost_of
-from agent.providers.prices import UNKNOWN, lookup
+from agent.providers.models import UNKNOWN, lookup
 from agent.providers.provider import Prices, Usage
+from agent.providers.usage import cost_of
 
 
 def table(tmp_path: Path, **models: dict[str, Any]) -> Path:
@@ -89,7 +89,7 @@ def test_what_is_cached_is_not_free_where_only_two_prices_are_given() -> None:
 
 def test_the_bundled_table_is_found_without_importing_litellm() -> None:
     script = (
-        "import sys; from agent.providers.prices import lookup;"
+        "import sys; from agent.providers.models import lookup;"
         "card = lookup('anthropic', 'claude-sonnet-4-5');"
         "print(card.prices is not None, card.window, 'litellm' in sys.modules)"
     )

@@ -10,11 +10,10 @@ from pydantic import SecretStr
 
 from agent.core.clock import SystemClock
 from agent.core.errors import Permanent, ProviderRefused
-from agent.providers.opening import ProviderDeps
 from agent.providers.provider import Prices
-from agent.providers.registry import Registry, UnknownProvider
+from agent.providers.registry import ProviderDeps, Registry, UnknownProvider
+from agent.providers.routing import Choice, ProviderSlot
 from agent.providers.settings import ProviderSettings
-from agent.providers.slot import Choice, ProviderSlot
 from tests.contracts.provider_contract import asks, hear
 from tests.fakes.llm_server import serving_llm
 from tests.fakes.waiting import until
@@ -180,7 +179,7 @@ async def test_in_the_background_it_opens_what_will_be_called_and_nothing_else(a
 @pytest.mark.requirement("Z-02")
 def test_the_registry_loads_no_library() -> None:
     script = (
-        "import sys, agent.providers.registry, agent.providers.slot, agent.providers.retries;"
+        "import sys, agent.providers.registry, agent.providers.routing, agent.providers.retry_policy;"
         "print(sorted({'anthropic', 'litellm', 'openai', 'aiohttp', 'httpx', 'httpx2'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)

@@ -22,11 +22,11 @@ from agent.core.messages import (
     text_message,
 )
 from agent.core.tools import ToolSpec
-from agent.providers import anthropic_requests, openai_requests
-from agent.providers.openai_requests import Dialect, conceded, dialect_for
+from agent.providers.anthropic import requests as anthropic_requests
+from agent.providers.encoding import NO_IDS, Ids, loop_start, reminder_target, unique, wire_id, wire_name
+from agent.providers.openai import requests as openai_requests
+from agent.providers.openai.requests import Dialect, conceded, dialect_for
 from agent.providers.provider import CacheTier, Request, SystemPrompt, ToolSchema
-from agent.providers.reminder_target import loop_start, reminder_target
-from agent.providers.tool_ids import NO_IDS, Ids, unique, wire_id, wire_name
 
 SPEC = ToolSpec(name="f", description="does f", schema={"type": "object", "properties": {"x": {"type": "number"}}})
 TOOLS = ToolSchema((SPEC,))

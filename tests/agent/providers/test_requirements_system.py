@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.messages import Message, Part, TextPart, ToolResult, ToolUse, text_message
-from agent.providers import anthropic_requests, openai_requests
-from agent.providers.openai_requests import Dialect
+from agent.providers.anthropic import requests as anthropic_requests
+from agent.providers.openai import requests as openai_requests
+from agent.providers.openai.requests import Dialect
 from agent.providers.provider import Request, SystemPrompt, ToolSchema
 
 EXCHANGES: list[list[Message]] = [

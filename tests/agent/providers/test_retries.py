@@ -3,7 +3,7 @@
 import pytest
 
 from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderBusy, ProviderRefused
-from agent.providers.retries import RetryPolicy, delay_for
+from agent.providers.retry_policy import RetryPolicy, delay_for
 
 BUSY = ProviderBusy("busy")
 

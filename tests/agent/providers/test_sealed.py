@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from agent.core.messages import FilePart, Message, TextPart, Thinking, ToolResult, ToolUse, text_message
 from agent.core.tools import ToolSpec
-from agent.providers.anthropic_requests import Encoder as AnthropicEncoder
-from agent.providers.openai_requests import Dialect
-from agent.providers.openai_requests import Encoder as OpenAIEncoder
+from agent.providers.anthropic.requests import Encoder as AnthropicEncoder
+from agent.providers.openai.requests import Dialect
+from agent.providers.openai.requests import Encoder as OpenAIEncoder
 from agent.providers.provider import Request, SystemPrompt, ToolSchema
 
 TOOLS = ToolSchema((ToolSpec(name="look", description="Looks.", schema={}),))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.providers.sse import EventReader
+from agent.providers.openai.stream import EventReader
 
 BODY = 'event: x\ndata: {"a": "ä👩‍🚀"}\n\n: a comment\ndata: one\ndata:two\nid: 7\n\ndata: [DONE]\n\n'
 EVENTS = ['{"a": "ä👩‍🚀"}', "one\ntwo", "[DONE]"]

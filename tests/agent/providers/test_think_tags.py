@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.providers.think_tags import Tagged
+from agent.providers.openai.stream import Tagged
 
 
 def heard(pieces: list[str], *, opened: bool = False, cut: bool = False) -> tuple[str, str]:

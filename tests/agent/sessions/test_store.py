@@ -19,11 +19,11 @@ from agent.core.messages import (
     text_message,
 )
 from agent.sessions import runs, store
-from agent.sessions.records import Stored
 from agent.sessions.runs import Checkpoint
+from agent.sessions.store import Stored
 from agent.storage import conversation_rows
 from agent.storage.database import Database
-from agent.storage.transcript_tables import message as message_table
+from agent.storage.tables import message as message_table
 
 KEY, ONE, TWO = ConversationId("telegram:77"), SessionId("aaaa-1"), SessionId("aabb-2")
 THREE, FOUR = SessionId("bbbb-3"), SessionId("cccc-4")

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.ids import ConversationId
-from agent.skills.bandit import Outcome
-from agent.skills.buckets import MOST_BUCKETS, Buckets, DraftTrigger, Observed
-from agent.skills.outcomes import outcome_of
-from agent.skills.signatures import name_of, signature_of
+from agent.skills.bandit import Outcome, outcome_of
+from agent.skills.signals import MOST_BUCKETS, Buckets, DraftTrigger, Observed, name_of, signature_of
 
 HERE, THERE = ConversationId("telegram:77"), ConversationId("telegram:-1005")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.skills.feedback import LONGEST_KEPT, heard, kept_as, signals_in
+from agent.skills.signals import LONGEST_KEPT, heard, kept_as, signals_in
 
 
 @pytest.mark.requirement("Z-05")

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from agent.skills.matching import Index, hintable
-from agent.skills.parsing import parsed
 from agent.skills.settings import SkillSettings
-from agent.skills.skill import Skill
+from agent.skills.skill import Skill, parsed
 from tests.bench.hints.__main__ import FOLDERS, figures, index_of
 
 SETTINGS = SkillSettings()

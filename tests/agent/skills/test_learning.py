@@ -13,20 +13,19 @@ import anyio.lowlevel
 import pytest
 from sqlalchemy import Connection, select
 
-from agent.core.events import Event, EventBus
+from agent.core.events import Event, EventBus, LearningFailed, SkillDrafted
 from agent.core.ids import ConversationId, PersonId, RunId
-from agent.core.learning_events import LearningFailed, SkillDrafted
 from agent.skills.bandit import Arm, NoCandidates, Outcome
-from agent.skills.buckets import DraftTrigger
 from agent.skills.catalogue import Catalogue, Entry, Snapshot
-from agent.skills.drafting import Drafter
+from agent.skills.drafts import Drafter
+from agent.skills.hints import Router
 from agent.skills.learning import Learning
-from agent.skills.learning_settings import LearningSettings
-from agent.skills.router import Router
+from agent.skills.settings import LearningSettings
+from agent.skills.signals import DraftTrigger
 from agent.skills.skill import Skill
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.learning_tables import evolved_prompts, skill_arm
+from agent.storage.tables import evolved_prompts, skill_arm
 from tests.fakes.clock import FakeClock
 
 HERE = ConversationId("telegram:77")

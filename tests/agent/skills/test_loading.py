@@ -7,8 +7,7 @@ import anyio
 import pytest
 
 from agent.core.errors import AgentError
-from agent.skills.loading import LARGEST, Root, load, roots_of
-from agent.skills.reloading import LOOK_EVERY_S, SETTLE_S, Skills
+from agent.skills.folders import LARGEST, LOOK_EVERY_S, SETTLE_S, Root, Skills, load, roots_of
 from agent.storage.database import Database
 from gateway.config.live import SHIPPED_SKILLS
 from tests.fakes.clock import FakeClock

@@ -2,12 +2,11 @@
 
 import pytest
 
-from agent.skills.loading import Root, load
+from agent.skills.catalogue import block, fitting, listing
+from agent.skills.folders import Root, load
 from agent.skills.matching import MOST_HOLDERS, Index, called_in, calling, chosen, without_call
-from agent.skills.parsing import parsed
 from agent.skills.settings import SkillSettings
-from agent.skills.showing import block, fitting, listing
-from agent.skills.skill import Skill
+from agent.skills.skill import Skill, parsed
 from gateway.config.live import SHIPPED_SKILLS
 
 SETTINGS = SkillSettings()

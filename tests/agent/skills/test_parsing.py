@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.skills.parsing import digest_of, parsed, slug
-from agent.skills.showing import block
-from agent.skills.skill import Origin, Skill
+from agent.skills.catalogue import block
+from agent.skills.skill import Origin, Skill, digest_of, parsed, slug
 
 WHOLE = """---
 name: Travel Plan

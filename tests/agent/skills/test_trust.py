@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.skills.loading import Root, load
-from agent.skills.parsing import parsed
-from agent.skills.scanning import findings_in
-from agent.skills.skill import Origin, Skill
-from agent.skills.trust import Trust, Verdict, judge
+from agent.skills.folders import Root, load
+from agent.skills.skill import Origin, Skill, parsed
+from agent.skills.trust import Trust, Verdict, findings_in, judge
 from gateway.config.live import SHIPPED_SKILLS
 
 

@@ -7,11 +7,10 @@ import pytest
 
 from agent.core.clock import SystemClock
 from agent.storage.backup import back_up
-from agent.storage.database import Database
+from agent.storage.database import Database, RetryingDatabase
 from agent.storage.errors import BackupRefused
-from agent.storage.retries import RetryingDatabase
-from gateway.storage.inbox_view import counts
-from gateway.storage.opening import open_database
+from gateway.storage.inbox_entries import counts
+from gateway.storage.repair import open_database
 from tests.fakes.agents import admit
 
 

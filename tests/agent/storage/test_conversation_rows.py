@@ -7,8 +7,7 @@ import pytest
 from agent.core.errors import Fenced
 from agent.core.ids import ConversationId
 from agent.storage import conversation_rows as rows
-from agent.storage.database import Database
-from agent.storage.fence import check_epoch
+from agent.storage.database import Database, check_epoch
 
 CHAT = ConversationId("telegram:1")
 

@@ -5,9 +5,8 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent.core.ids import ConversationId
-from agent.storage.conflicts import or_ignore
 from agent.storage.database import Database
-from agent.storage.statements import CompiledStatement
+from agent.storage.statements import CompiledStatement, or_ignore
 from agent.storage.tables import conversation
 
 KEY = ConversationId("telegram:1")

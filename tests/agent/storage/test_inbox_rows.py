@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection, select, update
 
 from agent.core.ids import ConversationId
-from agent.storage import inbox_rows, waiting_rows
+from agent.storage import inbox_rows
 from agent.storage.database import Database
 from agent.storage.tables import inbox
 from tests.fakes.agents import admit
@@ -118,9 +118,7 @@ async def test_put_off_work_waits_for_its_moment(database: Database) -> None:
 
 async def test_an_edit_before_the_run_gives_the_message_its_new_words(database: Database) -> None:
     await admit(database, CHAT, "teh", ref="5")
-    assert await database.write(
-        partial(waiting_rows.edit, conversation=CHAT, platform_ref="5", text="the", version="2")
-    )
+    assert await database.write(partial(inbox_rows.edit, conversation=CHAT, platform_ref="5", text="the", version="2"))
     assert [one.incoming.text for one in await due(database)] == ["the"]
 
 
@@ -137,15 +135,13 @@ async def test_an_edit_before_the_run_gives_the_message_its_new_words(database: 
 async def test_edits_count_in_their_own_order(database: Database, first: str, second: str, words: str) -> None:
     await admit(database, CHAT, "as it was", ref="5")
     for text, version in (("first", first), ("second", second)):
-        await database.write(
-            partial(waiting_rows.edit, conversation=CHAT, platform_ref="5", text=text, version=version)
-        )
+        await database.write(partial(inbox_rows.edit, conversation=CHAT, platform_ref="5", text=text, version=version))
     assert [one.incoming.text for one in await due(database)] == [words]
 
 
 async def test_an_edit_keeps_the_lines_about_what_could_not_be_read(database: Database) -> None:
     await admit(database, CHAT, "see\n[a.png is too large]", ref="5", notes=("[a.png is too large]",))
-    edit = partial(waiting_rows.edit, conversation=CHAT, platform_ref="5")
+    edit = partial(inbox_rows.edit, conversation=CHAT, platform_ref="5")
     for version, text in enumerate(("look", "", "look here")):
         assert await database.write(partial(edit, text=text, version=str(version)))
     assert [one.incoming.text for one in await due(database)] == ["look here\n[a.png is too large]"]
@@ -153,13 +149,13 @@ async def test_an_edit_keeps_the_lines_about_what_could_not_be_read(database: Da
 
 async def test_a_deletion_before_the_run_ends_the_message(database: Database) -> None:
     admitted = await admit(database, CHAT, "oops", ref="5")
-    assert await database.write(partial(waiting_rows.take_back, conversation=CHAT, platform_ref="5"))
+    assert await database.write(partial(inbox_rows.take_back, conversation=CHAT, platform_ref="5"))
     assert await due(database) == []
     found = await row(database, admitted.id)
     assert (found.status, found.note) == ("done", "deleted")
 
 
-@pytest.mark.parametrize("change", [partial(waiting_rows.edit, text="new", version="2"), waiting_rows.take_back])
+@pytest.mark.parametrize("change", [partial(inbox_rows.edit, text="new", version="2"), inbox_rows.take_back])
 async def test_once_its_run_has_begun_a_message_is_what_it_was(database: Database, change: Callable[..., bool]) -> None:
     await admit(database, CHAT, "old", ref="5")
     await begin(database)
@@ -167,7 +163,7 @@ async def test_once_its_run_has_begun_a_message_is_what_it_was(database: Databas
     assert [one.incoming.text for one in await due(database)] == ["old"]
 
 
-@pytest.mark.parametrize("change", [partial(waiting_rows.edit, text="new", version="2"), waiting_rows.take_back])
+@pytest.mark.parametrize("change", [partial(inbox_rows.edit, text="new", version="2"), inbox_rows.take_back])
 async def test_the_same_id_in_another_chat_is_another_message(database: Database, change: Callable[..., bool]) -> None:
     await admit(database, CHAT, "old", ref="5")
     other = ConversationId("telegram:2")
@@ -180,16 +176,16 @@ async def test_the_queue_can_be_cleared_but_for_what_runs(database: Database) ->
         await admit(database, CHAT, word)
     await begin(database)
     await admit(database, CHAT, "reminder", kind="reminder")
-    waiting = await database.read(lambda conn: waiting_rows.waiting(conn, CHAT))
+    waiting = await database.read(lambda conn: inbox_rows.waiting(conn, CHAT))
     assert [one.incoming.text for one in waiting] == ["b", "c"]
-    assert await database.write(lambda conn: waiting_rows.clear_waiting(conn, CHAT, note="cleared")) == 2
+    assert await database.write(lambda conn: inbox_rows.clear_waiting(conn, CHAT, note="cleared")) == 2
     assert [one.incoming.text for one in await due(database)] == ["reminder", "a"]
 
 
 async def test_the_newest_in_the_queue_can_be_dropped(database: Database) -> None:
     for word in "ab":
         await admit(database, CHAT, word)
-    drop = partial(waiting_rows.drop_last_waiting, conversation=CHAT, note="dropped")
+    drop = partial(inbox_rows.drop_last_waiting, conversation=CHAT, note="dropped")
     assert await database.write(drop)
     assert [one.incoming.text for one in await due(database)] == ["a"]
     assert await database.write(drop)

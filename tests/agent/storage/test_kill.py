@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from agent.storage.tables import inbox
-from gateway.storage.opening import open_database
+from gateway.storage.repair import open_database
 
 WRITER = """
 import sys
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import anyio
 
-from gateway.storage.opening import open_database
+from gateway.storage.repair import open_database
 from tests.fakes.agents import admit
 
 async def main():

@@ -10,13 +10,13 @@ import pytest
 
 from agent.storage.database import Database
 from agent.storage.errors import DatabaseHeld
-from agent.storage.lock import OwnerLock
-from gateway.storage.opening import open_database
+from agent.storage.sqlite import OwnerLock
+from gateway.storage.repair import open_database
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from agent.storage.lock import OwnerLock
+from agent.storage.sqlite import OwnerLock
 lock = OwnerLock.take(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)

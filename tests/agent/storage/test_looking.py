@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.storage.connect import State
 from agent.storage.errors import DatabaseUnusable
 from agent.storage.inspection import look
-from agent.storage.schema import State
-from gateway.storage.opening import SCHEMA, open_database
+from gateway.storage.repair import SCHEMA, open_database
 
 URL = "sqlite:///tieline.db"
 

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, Connection, insert, make_url, select
 
+from agent.storage.connect import Schema, revision, target_of
+from agent.storage.connect import open_database as open_with
 from agent.storage.database import Database
 from agent.storage.errors import DatabaseUnusable, SchemaTooNew
-from agent.storage.opening import open_database as open_with
-from agent.storage.opening import target_of
-from agent.storage.schema import Schema, revision
-from agent.storage.transcript_tables import message, session
-from gateway.storage.opening import SCHEMA, open_database
+from agent.storage.tables import message, session
+from gateway.storage.repair import SCHEMA, open_database
 from tests.fakes.agents import admit
 from tests.fakes.databases import PostgresServer
 

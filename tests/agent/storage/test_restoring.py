@@ -13,9 +13,9 @@ from agent.storage import inbox_rows, outbox_rows
 from agent.storage.backup import back_up
 from agent.storage.errors import BackupRefused, DatabaseHeld
 from agent.storage.payloads import decode_incoming
-from agent.storage.restoring import WHY, Restored, restore
-from gateway.storage import inbox_view, outbox_view
-from gateway.storage.opening import SCHEMA, open_database
+from agent.storage.restore import WHY, Restored, restore
+from gateway.storage import inbox_entries, outbox_entries
+from gateway.storage.repair import SCHEMA, open_database
 from tests.fakes.agents import admit
 
 URL = "sqlite:///tieline.db"
@@ -54,8 +54,8 @@ async def test_what_was_open_becomes_dead_letters_and_repeats_are_still_known(co
     done = put_back(tmp_path, copy)
     assert (done.messages, done.answers, done.others) == (1, 1, 3)
     database = await open_database(URL, tmp_path)
-    assert [letter.why for letter in await database.read(inbox_view.dead)] == [WHY]
-    assert [letter.why for letter in await database.read(outbox_view.dead)] == [WHY]
+    assert [letter.why for letter in await database.read(inbox_entries.dead)] == [WHY]
+    assert [letter.why for letter in await database.read(outbox_entries.dead)] == [WHY]
     assert (await admit(database, CHAT, "answered", dedup="a")).duplicate
     assert not (await admit(database, CHAT, "since the copy", dedup="c")).duplicate
     await database.aclose()
@@ -75,7 +75,7 @@ async def test_what_was_open_can_be_kept_open(copy: Path, tmp_path: Path) -> Non
     done = put_back(tmp_path, copy, keep_open=True)
     assert (done.messages, done.answers, done.others) == (0, 0, 0)
     database = await open_database(URL, tmp_path)
-    waiting = await database.read(inbox_view.waiting)
+    waiting = await database.read(inbox_entries.waiting)
     assert [decode_incoming(letter.payload).text for letter in waiting] == ["waits"]
     await database.aclose()
 

@@ -11,11 +11,10 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
 from agent.core.errors import Transient
-from agent.storage.database import Database, Dialect
+from agent.storage.database import Database, Dialect, RetryingDatabase
 from agent.storage.errors import DatabaseDamaged, StorageTrouble
-from agent.storage.retries import RetryingDatabase
-from gateway.storage.inbox_view import counts
-from gateway.storage.opening import open_database
+from gateway.storage.inbox_entries import counts
+from gateway.storage.repair import open_database
 from tests.fakes.agents import admit
 from tests.fakes.clock import FakeClock
 from tests.fakes.damage import damage

@@ -14,8 +14,8 @@ from sqlalchemy import Connection, insert, select, text
 from sqlalchemy.exc import OperationalError
 
 from agent.storage.database import Database
-from agent.storage.memory_tables import memory_erasure
 from agent.storage.sqlite import SqliteDatabase
+from agent.storage.tables import memory_erasure
 
 FRAME = 4096 + 24  # of the write-ahead log
 

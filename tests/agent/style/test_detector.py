@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.style.detector import WINDOW, Signals, Style, StyleDetector, signals_of, style_of, unpacked
-from agent.style.telling import ENOUGH, line_of, traits_of
+from agent.style.detector import (
+    ENOUGH,
+    WINDOW,
+    Signals,
+    Style,
+    StyleDetector,
+    line_of,
+    signals_of,
+    style_of,
+    traits_of,
+    unpacked,
+)
 
 COUNTS = st.builds(Signals, *[st.integers(0, 500)] * 8)
 WINDOWS = st.lists(COUNTS, max_size=WINDOW).map(tuple)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from agent.core.framing import framed, unframed
-from agent.core.subagents import SubagentTask
-from agent.subagent.reach import FORBIDDEN, tools_of
+from agent.core.tools import SubagentTask
+from agent.core.untrusted_text import framed, unframed
+from agent.subagent.profiles import FORBIDDEN, tools_of
 from agent.subagent.wording import HALTS, halted, shortened, task_of
 from agent.turn.guards import Halt
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.tools.batches import batches_of
+from agent.tools.executor import batches_of
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from agent.core.cancel import CancelToken
+from agent.core.cancellation import CancelToken
 from agent.core.errors import ToolError
 from agent.core.ids import CallId, ConversationId, RunId
 from agent.core.tools import Asker, ToolContext
-from agent.tools.current_time import CurrentTime
+from agent.tools.calculate import CurrentTime
 from tests.fakes.clock import FakeClock
 
 CONTEXT = ToolContext(

@@ -4,7 +4,7 @@ import pytest
 
 from agent.core.messages import Message, ToolResult, ToolUse
 from agent.core.tools import ToolSpec
-from agent.tools.deferring import OWN_TOKENS, SEARCH, deferred, loaded_in, search_tool, size_of
+from agent.tools.deferred_tools import OWN_TOKENS, SEARCH, deferred, loaded_in, search_tool, size_of
 
 
 def fat(name: str, **more: object) -> ToolSpec:

@@ -6,14 +6,14 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.core.cancel import CancelToken
+from agent.core.cancellation import CancelToken
 from agent.core.clock import SystemClock
 from agent.core.errors import ToolError
 from agent.core.ids import CallId, ConversationId, RunId
 from agent.core.messages import ToolUse
 from agent.core.tools import Tool, ToolContext
 from agent.tools.executor import Executor, Limits, Outcome
-from agent.tools.overflow import LONGEST_SHOWN, Outputs
+from agent.tools.output_files import LONGEST_SHOWN, Outputs
 from agent.tools.toolbox import Toolbox
 from tests.fakes.tools import FakeTool, named
 

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from agent.assembly import built_in_tools
 from agent.core.clock import SystemClock
-from agent.core.framing import defused, framed, harmless
 from agent.core.ids import PersonId
 from agent.core.tools import Appraisal, Gate, Risk
-from agent.tools.gate import Rules, canonical, covers_of, digest_of, gate_for, may_decide, shown_of
-from agent.tools.overflow import Outputs
+from agent.core.untrusted_text import defused, framed, harmless
+from agent.tools.approvals import Rules, canonical, covers_of, digest_of, gate_for, may_decide, shown_of
+from agent.tools.output_files import Outputs
 from agent.turn.decision import PSEUDO_TOOLS
 from tests.fakes.schedules import FakeSchedules
 from tests.fakes.tools import named

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.cancel import CancelToken
+from agent.core.cancellation import CancelToken
 from agent.core.errors import ToolError
 from agent.core.ids import CallId, ConversationId, RunId
 from agent.core.tools import ToolContext
-from agent.tools.overflow import FOLDER, LONGEST_SHOWN, SHOWN_HEAD, Outputs
-from agent.tools.read_output import MOST_CHARS, ReadOutput
+from agent.tools.output_files import FOLDER, LONGEST_SHOWN, MOST_CHARS, SHOWN_HEAD, Outputs, ReadOutput
 
 HERE, THERE = ConversationId("telegram:1"), ConversationId("telegram:2")
 LONG = "".join(f"line {number}: nothing to see\n" for number in range(4_000))

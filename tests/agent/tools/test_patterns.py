@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from agent.tools.patterns import HEAVIEST, LONGEST, Unfit, compiled, weight
+from agent.tools.arguments import HEAVIEST, LONGEST, Unfit, compiled, weight
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import pytest
 from pydantic import Field
 
 from agent.core.errors import ToolError
-from agent.tools.arguments import mistakes_in
-from agent.tools.schemas import Arguments, parsed, schema_from
+from agent.tools.arguments import Arguments, mistakes_in, parsed, schema_from
 
 
 class Place(Arguments):

@@ -7,11 +7,11 @@ import pytest
 
 from agent.assembly import built_in_tool_names, built_in_tools
 from agent.core.tools import Appraisal
-from agent.tools.gate import Rules, gate_for
-from agent.tools.overflow import Outputs
-from agent.tools.reach import FileSettings, ShellSettings, WebSettings
+from agent.tools.approvals import Rules, gate_for
+from agent.tools.output_files import Outputs
+from agent.tools.settings import FileSettings, ShellSettings, WebSettings
 from agent.tools.shell.shell import Room
-from agent.tools.working import WORKING, Reach, working_tools
+from agent.tools.toolbox import WORKING, Reach, working_tools
 from tests.agent.tools.test_sending import FakeSending
 from tests.fakes.calls import call_in
 from tests.fakes.clock import FakeClock

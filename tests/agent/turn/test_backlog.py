@@ -10,9 +10,8 @@ from agent.core.ids import PersonId
 from agent.memory import index, rows
 from agent.memory.settings import RecallSettings
 from agent.storage.database import Database
-from agent.storage.memory_tables import memory, memory_backlog
-from agent.storage.transcript_tables import message
-from agent.turn.backlog import BATCH, Backlog
+from agent.storage.tables import memory, memory_backlog, message
+from agent.turn.memory import BATCH, Backlog
 from agent.turn.settings import Settings
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, says

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent.core.cancel import CancelToken
+from agent.core.cancellation import CancelToken
 from agent.core.ids import RunId
-from agent.turn.lifecycle import LifecycleState
+from agent.turn.states import LifecycleState
 
 
 def moment(second: int) -> datetime:

@@ -2,13 +2,12 @@
 
 import pytest
 
-from agent.providers.costs import cost_of
-from agent.providers.metering import Spent
 from agent.providers.provider import CacheTier, Prices, Usage
-from agent.turn.accounting import total_cost
+from agent.providers.usage import Spent, cost_of
 from agent.turn.context_limits import ceiling
 from agent.turn.guards import Progress, halt_before_call
-from agent.turn.hints import cache_tier_for, code_ratio_of, routing_hint_for
+from agent.turn.requests import cache_tier_for, code_ratio_of, routing_hint_for
+from agent.turn.run import total_cost
 from agent.turn.settings import AgentSettings, BudgetSettings, ContextSettings
 
 

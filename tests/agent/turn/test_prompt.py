@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent.core.framing import harmless
 from agent.core.ids import PersonId
 from agent.core.messages import FilePart, TextPart
 from agent.core.tools import ToolSpec
+from agent.core.untrusted_text import harmless
 from agent.definitions import Definition
 from agent.inbox import Incoming, Work
 from agent.providers.provider import ToolSchema

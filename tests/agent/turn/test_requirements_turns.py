@@ -11,11 +11,10 @@ from sqlalchemy import Connection
 from agent.core.events import ContextBuilt, ExecuteStarted
 from agent.core.messages import text_message
 from agent.providers.provider import Usage
-from agent.skills.showing import LOAD
+from agent.skills.catalogue import LOAD
 from agent.storage.database import Database
-from agent.tools.deferring import CORE, SEARCH
-from agent.tools.focus import FOCUS_TOOLS
-from agent.tools.plan_mode import EXIT
+from agent.tools.deferred_tools import CORE, SEARCH
+from agent.tools.session_tools import EXIT, FOCUS_TOOLS
 from agent.turn.decision import ASK_USER
 from tests.agent.world import World
 from tests.fakes.mortal import Crash, MortalDatabase

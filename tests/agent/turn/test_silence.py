@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.turn.no_reply import NOTHING, is_silence
+from agent.turn.decision import NOTHING, is_silence
 
 
 @pytest.mark.parametrize("text", [NOTHING, "nothing to report", f"**{NOTHING}.**", f'"{NOTHING}"', "", " \n"])

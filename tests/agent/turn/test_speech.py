@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.turn.speech import Speech
+from agent.turn.run import Speech
 from tests.fakes.outbox import FakeOutbox
 
 

@@ -13,9 +13,9 @@ from agent.inbox import Work
 from agent.memory.notes import path_of
 from agent.storage.database import Database
 from agent.turn.agent_loop import execute
+from agent.turn.commit import persist
 from agent.turn.context import prepare
 from agent.turn.intake import ingest
-from agent.turn.persist import persist
 from agent.turn.pipeline import begin
 from agent.turn.run import Run, StagedChanges
 from tests.agent.world import KEY, World

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from agent.compaction.engine import Engine
+from agent.compaction.excerpts import deserves_pin
 from agent.compaction.pairs import repaired
-from agent.compaction.pinning import deserves_pin
 from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from agent.compaction.asking import Question
+from agent.compaction.question import Question
 from agent.core.errors import ProviderBusy
 
 LINES = 40  # of a summary

@@ -8,14 +8,14 @@ from typing import Self
 from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
-from agent.compaction import writing
-from agent.compaction.relevance import STOP_WORDS
+from agent.compaction import state as writing
+from agent.compaction.scoring import STOP_WORDS
 from agent.compaction.state import CompactionState
 from agent.core.ids import ConversationId, SessionId
 from agent.core.messages import Message, TextPart
-from agent.sessions import passages, store, windows
-from agent.sessions.records import Stored
-from agent.storage.transcript_tables import metadata
+from agent.sessions import store, transcript_search, window_store
+from agent.sessions.store import Stored
+from agent.storage.tables import metadata
 
 SESSION, CONVERSATION = SessionId("bench"), ConversationId("bench:1")
 TOP = 5  # passages of one call
@@ -54,14 +54,14 @@ class Transcript:
         """Write what compaction changed of the window."""
         step = writing.writing_of(state)
         if step is not None:
-            ids = windows.write(self._conn, SESSION, CONVERSATION, step.changes, at=0)
+            ids = window_store.write(self._conn, SESSION, CONVERSATION, step.changes, at=0)
             writing.settle(state, step, ids)
 
     def recall(self, query: str, count: Callable[[str], int]) -> str:
         """What one call of `recall_transcript` with that query gives: five passages, 1,500 tokens at most."""
         given: list[str] = []
         room = MOST_TOKENS
-        for passage in passages.search(self._conn, SESSION, query, most=TOP):
+        for passage in transcript_search.search(self._conn, SESSION, query, most=TOP):
             room -= count(passage.text)
             if room < 0:
                 break

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.skills.loading import Root, load
+from agent.skills.folders import Root, load
 from agent.skills.matching import Index, hintable
 from agent.skills.settings import SkillSettings
 from gateway.config.live import SHIPPED_SKILLS

@@ -8,17 +8,17 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from agent.core.errors import OutOfScope, ToolError
-from agent.core.framing import TAGS, framed
 from agent.core.ids import PersonId
+from agent.core.untrusted_text import TAGS, framed
 from agent.inbox import Incoming, Work
+from agent.tools.approvals import may_decide
 from agent.tools.files.paths import ROOT, grounded
-from agent.tools.gate import may_decide
 from agent.tools.mcp.offers import WITHHELD, Offer, shown_of
 from agent.tools.mcp.settings import ServerSettings
-from agent.tools.reach import WebSettings
-from agent.tools.shell.judging import judged
-from agent.tools.web.resolving import look_up, resolved
-from agent.tools.web.targets import target_of
+from agent.tools.settings import WebSettings
+from agent.tools.shell.policy import judged
+from agent.tools.web.addresses import target_of
+from agent.tools.web.resolve import look_up, resolved
 from agent.turn.prompt import user_message
 
 Case = Mapping[str, Any]

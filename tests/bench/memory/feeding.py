@@ -10,24 +10,23 @@ from sqlalchemy import Connection
 
 from agent.compaction.settings import MemorySettings
 from agent.core.clock import SystemClock
-from agent.core.framing import harmless
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import text_message
+from agent.core.untrusted_text import harmless
 from agent.memory import rows
-from agent.memory.audience import Scope
-from agent.memory.block import block_for
-from agent.memory.keeping import kept_of
+from agent.memory.lexicon import kept_of
 from agent.memory.local_vectors import LocalEmbedder, is_installed
 from agent.memory.memory import Memory
-from agent.memory.records import Strategy
+from agent.memory.recall_block import block_for
+from agent.memory.records import Scope, Strategy
 from agent.memory.settings import RecallSettings, SemanticSettings
 from agent.memory.vectors import Embedder, Vectors
-from agent.providers.metering import CostAttribution
+from agent.providers.usage import CostAttribution
 from agent.sessions import store
-from agent.sessions.records import Stored
+from agent.sessions.store import Stored
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
-from gateway.storage.opening import open_database
+from gateway.storage.repair import open_database
 from tests.bench.memory.histories import Asked, History, Said
 
 GROUP = ConversationId("telegram:-1")

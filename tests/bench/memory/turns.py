@@ -11,11 +11,11 @@ from sqlalchemy import Connection, text
 
 from agent.core.ids import SessionId
 from agent.memory import rows
-from agent.memory.block import block_for
-from agent.memory.keeping import kept_of
+from agent.memory.lexicon import kept_of
+from agent.memory.recall_block import block_for
 from agent.memory.records import Kept
 from agent.storage.timestamps import to_timestamp
-from gateway.storage.opening import open_database
+from gateway.storage.repair import open_database
 from tests.bench.memory import histories
 from tests.bench.memory.feeding import BILL, GROUP, memory_of
 

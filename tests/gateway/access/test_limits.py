@@ -6,9 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.access.decisions import CONVERSATIONS, PER_CONVERSATION, Decisions, Unanswered
-from gateway.access.limits import Flood, Take, bot_loop_guard
-from gateway.access.pairing import ALPHABET, LENGTH, code_from, digest, normalised
+from gateway.access.policy import (
+    ALPHABET,
+    CONVERSATIONS,
+    LENGTH,
+    PER_CONVERSATION,
+    Decisions,
+    Flood,
+    Take,
+    Unanswered,
+    bot_loop_guard,
+    code_from,
+    digest,
+    normalised,
+)
 
 
 def test_a_flood_is_refused_and_told_once_until_it_ebbs() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from gateway.channels.receiving import whole_or_nothing
+from gateway.channels.adapter import whole_or_nothing
 
 
 async def test_a_whole_file_stays(tmp_path: Path) -> None:

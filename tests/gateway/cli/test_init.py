@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.reading import load
+from gateway.config.read import load
 from tests.gateway.cli.conftest import Tieline
 from tests.program.doubles import all_doubles
 from tests.program.running import Program

@@ -12,7 +12,7 @@ import pytest
 from anyio import to_thread
 from click.testing import Result
 
-from gateway.storage.opening import SCHEMA
+from gateway.storage.repair import SCHEMA
 from gateway.web.control import Control, Json, Operation
 from tests.fakes.running import running
 from tests.gateway.cli.conftest import Tieline

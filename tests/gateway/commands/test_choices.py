@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from agent.core.events import ProviderFailedOver, ProviderReturned, ProviderSwitched
 from agent.core.ids import ConversationId
-from agent.core.provider_events import ProviderFailedOver, ProviderReturned, ProviderSwitched
 from tests.gateway.world import ANN, BOB, GROUP, World
 
 TOPIC = f"{GROUP}:7"

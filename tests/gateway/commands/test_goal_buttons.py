@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from agent.core.ids import ConversationId
-from agent.goals.stored import Auto, Goal, Limits, Owner, Used, raised, spent_limit
+from agent.goals.goal import Auto, Goal, Limits, Owner, Used, raised, spent_limit
 from gateway.commands.command import PRESS
-from gateway.commands.goal_buttons import go_on_button
+from gateway.commands.goals import go_on_button
 from gateway.phrases.catalogue import read_catalogue
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import Connection, insert, select
 
 from agent.compaction.guidelines import Guideline, Guidelines, read, written
-from agent.storage.transcript_tables import guideline, session
+from agent.storage.tables import guideline, session
 from tests.gateway.world import BOB, GROUP, World
 
 LEARNT = Guidelines(

@@ -9,7 +9,7 @@ import pytest
 
 from agent.assembly import built_in_tools
 from agent.tools.arguments import mistakes_in
-from agent.tools.overflow import Outputs
+from agent.tools.output_files import Outputs
 from gateway.channels.inbound import Mention
 from gateway.scheduler import ledger
 from tests.fakes.clock import FakeClock

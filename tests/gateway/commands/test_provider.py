@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from pydantic import SecretStr
 
-from agent.core.provider_events import ProviderSwitched
-from agent.providers.prices import lookup
+from agent.core.events import ProviderSwitched
+from agent.providers.models import lookup
 from agent.providers.settings import ProviderSettings
 from gateway.storage import preferences
 from gateway.storage.preferences import Preference

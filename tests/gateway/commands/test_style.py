@@ -4,7 +4,7 @@ import json
 
 from sqlalchemy import select
 
-from agent.storage.memory_tables import user_model
+from agent.storage.tables import user_model
 from tests.gateway.world import BOB, GROUP, World
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.mistakes import ConfigError
-from gateway.config.reading import load
+from gateway.config.errors import ConfigError
+from gateway.config.read import load
 
 
 def mistakes(home: Path, text: str = "", **environ: str) -> tuple[str, ...]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from gateway.config.errors import ConfigError
 from gateway.config.live import RELOADABLE, Live
-from gateway.config.mistakes import ConfigError
-from gateway.config.reading import home_directory, load, read
+from gateway.config.read import home_directory, load, read
 from gateway.config.settings import Sections, Settings
 from tests.fakes.clock import HastyClock
 from tests.fakes.running import running

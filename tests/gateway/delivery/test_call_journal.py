@@ -18,7 +18,7 @@ from agent.storage.database import Database
 from agent.storage.tables import outbox
 from gateway.channels.channel import Capabilities
 from gateway.channels.errors import ChannelBusy, ChannelUnsure
-from gateway.delivery.call_journal import FOLDER, SLOTS, CallJournal, open_journal
+from gateway.delivery.outbox.call_journal import FOLDER, SLOTS, CallJournal, open_journal
 from gateway.storage.rekey import rekey
 from tests.fakes.channel import DEFAULT
 from tests.fakes.clock import FakeClock
@@ -127,7 +127,7 @@ def test_a_note_outlives_a_process_that_is_killed(tmp_path: Path) -> None:
     code = """
 import os, signal, sys
 from pathlib import Path
-from gateway.delivery.call_journal import open_journal
+from gateway.delivery.outbox.call_journal import open_journal
 journal = open_journal(Path(sys.argv[1]))
 assert journal.note(7, 1, 0)
 print(journal.run, flush=True)

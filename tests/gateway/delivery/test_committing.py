@@ -12,7 +12,7 @@ from agent.core.outbox import OutgoingMessage
 from agent.storage import outbox_rows
 from agent.storage.database import Database
 from agent.storage.tables import outbox
-from gateway.delivery.delivery import Delivery
+from gateway.delivery.outbox.delivery import Delivery
 from tests.fakes.clock import FakeClock
 from tests.gateway.delivery.world import World, key
 

@@ -16,7 +16,7 @@ from gateway.channels.errors import (
     ChannelRejected,
     ChannelUnsure,
 )
-from gateway.delivery.returning import REFUSED_PAUSE_S
+from gateway.delivery.outbox.delivery import REFUSED_PAUSE_S
 from gateway.delivery.settings import Settings
 from tests.fakes.channel import DEFAULT
 from tests.fakes.clock import FakeClock

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from gateway.channels.plain_text import as_text
 from gateway.delivery.egress import JOINER, Guard, untracked
-from gateway.delivery.growing import Growing
-from gateway.delivery.markdown import parse
+from gateway.delivery.rendering.growing import Growing
+from gateway.delivery.rendering.markdown import parse
 from gateway.telemetry.redaction import Redactor
 from tests.fakes.readable import readable
 

@@ -9,9 +9,9 @@ from adapters.telegram import render as telegram
 from adapters.web import render as web
 from gateway.channels.document import Document, is_blank
 from gateway.delivery.egress import Guard
-from gateway.delivery.growing import CUT_AT, MOST_JOINED, Growing
-from gateway.delivery.markdown import parse
-from gateway.delivery.splitting import Measure
+from gateway.delivery.rendering.growing import CUT_AT, MOST_JOINED, Growing
+from gateway.delivery.rendering.markdown import parse
+from gateway.delivery.rendering.splitting import Measure
 from tests.fakes.readable import readable, utf16_length
 from tests.gateway.delivery.documents import markdown_texts
 

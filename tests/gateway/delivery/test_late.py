@@ -8,8 +8,8 @@ import pytest
 from agent.core.outbox import Answer, OutgoingMessage, Question
 from agent.storage.database import Database
 from gateway.channels.errors import ChannelBusy, ChannelUnsure
-from gateway.delivery.delivery import Delivery
-from gateway.delivery.outbox import ConversationOutbox
+from gateway.delivery.conversation_outbox import ConversationOutbox
+from gateway.delivery.outbox.delivery import Delivery
 from tests.fakes.channel import DEFAULT, Act, Screen
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running

@@ -19,8 +19,8 @@ from adapters.telegram import rich
 from adapters.web import render as web
 from gateway.channels.document import Bold, Document, Inline, Italic, Paragraph, Plain, Strike, Text
 from gateway.channels.outbound import Outbound
-from gateway.delivery.literal import literal_spans
-from gateway.delivery.markdown import parse
+from gateway.delivery.rendering.emphasis import literal_spans
+from gateway.delivery.rendering.markdown import parse
 from tests.adapters.discord.reading import readable as read_discord
 from tests.adapters.slack.world import shown as read_slack
 from tests.bench.peers.robustness import KEEP, NASTY

@@ -22,7 +22,7 @@ from gateway.channels.document import (
     Table,
     Text,
 )
-from gateway.delivery.markdown import parse
+from gateway.delivery.rendering.markdown import parse
 from tests.fakes.markdown_source import to_markdown
 from tests.fakes.readable import readable
 from tests.gateway.delivery.documents import fragments, letters, markdown_texts

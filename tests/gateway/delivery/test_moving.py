@@ -10,7 +10,7 @@ from agent.core.ids import ConversationId
 from agent.storage.conversation_rows import ensure
 from agent.storage.database import Database
 from gateway.channels.errors import ChannelBusy
-from gateway.delivery.delivery import Delivery
+from gateway.delivery.outbox.delivery import Delivery
 from gateway.storage.rekey import rekey
 from tests.fakes.clock import FakeClock
 from tests.gateway.delivery.world import World, key

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.channels.document import Block, Code, CodeBlock, Document, Paragraph, Text
-from gateway.delivery.markdown import parse
+from gateway.delivery.rendering.markdown import parse
 
 
 def line(*children: Text | Code) -> Block:

@@ -14,9 +14,9 @@ from gateway.channels.document import CodeBlock, Plain, is_blank
 from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure
 from gateway.channels.outbound import Outbound, SentRef
 from gateway.delivery.egress import Guard
-from gateway.delivery.growing import Growing
-from gateway.delivery.markdown import parse
-from gateway.delivery.refs import Shown, decode, encode
+from gateway.delivery.ephemeral.messages import Shown, decode, encode
+from gateway.delivery.rendering.growing import Growing
+from gateway.delivery.rendering.markdown import parse
 from tests.fakes.channel import DEFAULT, Act
 from tests.fakes.clock import FakeClock
 from tests.fakes.readable import readable, utf16_length

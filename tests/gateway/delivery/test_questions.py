@@ -9,7 +9,7 @@ from agent.core.outbox import Answer, Question
 from agent.storage.database import Database
 from gateway.channels.channel import Capabilities
 from gateway.channels.errors import ChannelGone
-from gateway.delivery.questions import Finding
+from gateway.delivery.ephemeral.questions import Finding
 from tests.fakes.channel import DEFAULT
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.channels.document import Bold, Break, Code, Inline, Italic, Link, Text
-from gateway.delivery.spans import beyond, parted, text_of, up_to
+from gateway.delivery.rendering.splitting import beyond, parted, text_of, up_to
 
 _LEAVES: st.SearchStrategy[Inline] = st.one_of(
     st.text("ab ", min_size=1, max_size=5).map(Text), st.text("c", min_size=1, max_size=3).map(Code), st.just(Break())

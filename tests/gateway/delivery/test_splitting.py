@@ -21,9 +21,8 @@ from gateway.channels.document import (
     Text,
 )
 from gateway.channels.document import is_blank as blank
-from gateway.delivery.grapheme_breaks import is_grapheme_break
-from gateway.delivery.markdown import parse
-from gateway.delivery.splitting import split
+from gateway.delivery.rendering.markdown import parse
+from gateway.delivery.rendering.splitting import is_grapheme_break, split
 from tests.fakes.markdown_source import to_markdown
 from tests.fakes.readable import readable, utf16_length
 from tests.gateway.delivery.documents import fragments, letters, markdown_texts, plain_texts, streams

@@ -10,8 +10,7 @@ from sqlalchemy import Connection, Table, func, select
 from agent.core.events import ToolStarted
 from agent.core.ids import CallId, ConversationId
 from agent.storage.database import Database
-from agent.storage.tables import outbox
-from agent.storage.transcript_tables import message
+from agent.storage.tables import message, outbox
 from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure
 from tests.fakes.channel import DEFAULT
 from tests.fakes.clock import FakeClock

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agent.core.events import LoopEnded
-from gateway.delivery.outbox import STOP_ACTION, STOP_BUTTON_AFTER_S
+from gateway.delivery.conversation_outbox import STOP_ACTION, STOP_BUTTON_AFTER_S
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, World, slowly
 

@@ -2,10 +2,21 @@
 
 import pytest
 
-from agent.core.events import Event, LoopEnded, StreamDelta, ToolEnded, ToolOutputCompressed, ToolStarted
+from agent.core.events import (
+    ContextDegraded,
+    DecisionCompleted,
+    Event,
+    LoopEnded,
+    ProviderSwitched,
+    RetryScheduled,
+    StreamDelta,
+    TokensUsed,
+    ToolEnded,
+    ToolOutputCompressed,
+    ToolStarted,
+)
 from agent.core.ids import CallId, ConversationId
-from agent.core.provider_events import ContextDegraded, DecisionCompleted, ProviderSwitched, RetryScheduled, TokensUsed
-from gateway.delivery.verbosity import Verbosity, line_for
+from gateway.delivery.ephemeral.verbosity import Verbosity, line_for
 from tests.gateway.delivery.world import phrase
 
 HERE = ConversationId("fake:1")

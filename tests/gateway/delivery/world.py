@@ -11,17 +11,17 @@ from sqlalchemy import Connection, select
 
 from agent.core.ids import ConversationId, PersonId
 from agent.core.outbox import Answer, Audience, OutgoingMessage, Question
-from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
+from agent.storage import conversation_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.tables import outbox
 from agent.storage.timestamps import to_timestamp
 from gateway.channels.channel import Capabilities
 from gateway.channels.keys import ConversationKey
-from gateway.delivery import rows
-from gateway.delivery.call_journal import CallJournal, open_journal
-from gateway.delivery.delivery import Delivery
 from gateway.delivery.egress import Guard
-from gateway.delivery.rows import Claimed
+from gateway.delivery.outbox import rows
+from gateway.delivery.outbox.call_journal import CallJournal, open_journal
+from gateway.delivery.outbox.delivery import Delivery
+from gateway.delivery.outbox.rows import Claimed
 from gateway.delivery.settings import Settings
 from gateway.phrases.catalogue import read_catalogue
 from tests.fakes.channel import DEFAULT, FakeChannel, Screen
@@ -174,7 +174,7 @@ class World:
 
     async def notes(self) -> int:
         """How many things are noted as being on a screen for a while."""
-        return len(await self.database.read(ephemeral_rows.all_for))
+        return len(await self.database.read(outbox_rows.all_for))
 
     async def until_forgotten(self) -> None:
         """Until nothing is noted any more."""

@@ -11,7 +11,7 @@ import pytest
 
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
-from gateway.storage.opening import open_database
+from gateway.storage.repair import open_database
 from tests.fakes.agents import House, answers, statuses
 from tests.fakes.waiting import until
 
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import anyio
 
-from gateway.storage.opening import open_database
+from gateway.storage.repair import open_database
 from tests.fakes.agents import House, admit
 
 async def turn(work):
@@ -51,7 +51,7 @@ from pathlib import Path
 import anyio
 
 from agent.core.ids import ConversationId
-from gateway.storage.opening import open_database
+from gateway.storage.repair import open_database
 from tests.fakes.agents import House, admit
 
 async def turn(work):

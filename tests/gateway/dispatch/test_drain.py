@@ -13,8 +13,7 @@ import pytest
 from sqlalchemy import Connection
 
 from agent.core.errors import LockTimeout, Permanent
-from agent.core.ids import ConversationId, RunId, SessionId
-from agent.core.ids_source import random_uuid
+from agent.core.ids import ConversationId, RunId, SessionId, random_uuid
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Source, Work
 from agent.sessions import runs
@@ -23,9 +22,8 @@ from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database, Dialect
 from agent.storage.errors import StorageTrouble
 from gateway.dispatch.dispatcher import Timing
-from gateway.dispatch.leases import Leases
-from gateway.dispatch.source import pause_s
-from gateway.storage import inbox_view
+from gateway.dispatch.source import Leases, pause_s
+from gateway.storage import inbox_entries
 from tests.fakes.agents import QUICK, EchoAgent, House, admit, answers, statuses
 from tests.fakes.clock import FakeClock
 from tests.fakes.waiting import until
@@ -93,7 +91,7 @@ async def test_a_message_that_fails_five_times_is_given_up_visibly_and_the_next_
     (dead,) = services.dead
     assert (dead.conversation, dead.incoming.text, dead.attempts) == (CHAT, "poison", 5)
     assert CHAT in services.delivered
-    (letter,) = await database.read(inbox_view.dead)
+    (letter,) = await database.read(inbox_entries.dead)
     assert letter.why == "given up after 5 attempts"
 
 
@@ -128,7 +126,7 @@ async def test_the_run_of_a_message_that_was_given_up_is_over_until_the_message_
     run = await database.read(partial(runs.find_run, inbox_id=row))
     assert run is not None
     assert (run.state, run.checkpoint) == ("failed", checkpoint), "what has begun is not begun again"
-    await database.write(partial(inbox_view.revive, row_id=row))
+    await database.write(partial(inbox_entries.revive, row_id=row))
     run = await database.read(partial(runs.find_run, inbox_id=row))
     assert run is not None
     assert (run.state, run.checkpoint) == ("running", checkpoint)

@@ -12,7 +12,7 @@ from agent.core.ids import ConversationId, PersonId
 from agent.core.messages import FilePart
 from agent.inbox import Incoming
 from agent.storage.inbox_rows import InboxRow
-from gateway.dispatch.merging import LONGEST, choose
+from gateway.dispatch.queue_modes import LONGEST, choose
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WITHIN = timedelta(milliseconds=500)

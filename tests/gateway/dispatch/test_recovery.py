@@ -5,10 +5,10 @@ from functools import partial
 
 from agent.core.ids import ConversationId, PersonId
 from agent.inbox import Incoming
-from agent.storage import inbox_rows, waiting_rows
+from agent.storage import inbox_rows
 from agent.storage.database import Database
 from agent.storage.payloads import encode_incoming
-from gateway.dispatch.recovery import look_around, recover
+from gateway.dispatch.local import look_around, recover
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CHAT = ConversationId("telegram:1")
@@ -34,7 +34,7 @@ async def admit(database: Database, dedup: str, *, chat: ConversationId = CHAT, 
 
 
 async def due_at(database: Database) -> list[int | None]:
-    rows = await database.read(partial(waiting_rows.waiting, conversation=CHAT))
+    rows = await database.read(partial(inbox_rows.waiting, conversation=CHAT))
     return [row.not_before for row in rows]
 
 
@@ -57,6 +57,6 @@ async def test_what_waits_longer_or_for_nothing_stays_as_it_is(database: Databas
 
 async def test_an_album_that_a_run_has_begun_goes_on_at_once(database: Database) -> None:
     await admit(database, "album", not_before=SETTLED)
-    (row,) = await database.read(partial(waiting_rows.waiting, conversation=CHAT))
+    (row,) = await database.read(partial(inbox_rows.waiting, conversation=CHAT))
     await database.write(partial(inbox_rows.begin, row=row, incoming=row.incoming))
     assert (await database.write(partial(recover, now=3 * S))).with_work == (CHAT,)

@@ -16,9 +16,8 @@ from agent.core.outbox import OutgoingMessage
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import to_timestamp
-from gateway.access.pairing import WRONG_TRIES
-from gateway.access.policy import Role
-from gateway.router.incoming import incoming_from
+from gateway.access.policy import WRONG_TRIES, Role
+from gateway.router.messages import incoming_from
 from gateway.web.control import OperationError
 from tests.gateway.world import GROUP, ZOE, World
 

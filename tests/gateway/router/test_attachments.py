@@ -13,7 +13,7 @@ from gateway.channels.inbound import Attachment, MessageReceived, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.phrases.catalogue import read_catalogue
 from gateway.router.attachments import MOST_FILES, Attachments, safe_name
-from gateway.router.incoming import with_notes
+from gateway.router.messages import with_notes
 from tests.fakes.channel import FakeChannel
 from tests.gateway.world import World, file
 

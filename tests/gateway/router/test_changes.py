@@ -8,7 +8,7 @@ import pytest
 
 from agent.core.ids import ConversationId
 from agent.memory.notes import path_of, write
-from agent.tools.overflow import Outputs
+from agent.tools.output_files import Outputs
 from gateway.channels.errors import ChannelGone
 from gateway.channels.inbound import ChatType, Membership, Moved, Sender
 from gateway.channels.keys import ConversationKey, UserId

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.channels.inbound import ButtonClicked, Deleted, Edited, MessageReceived, Received, Sender
 from gateway.channels.keys import ConversationKey, UserId
-from gateway.router.identity import dedup_key, event_key
+from gateway.router.messages import dedup_key, event_key
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SAID = MessageReceived(

@@ -9,7 +9,7 @@ from agent.storage.inbox_rows import InboxStatus
 from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import Membership, Sender
 from gateway.channels.keys import ConversationKey, UserId
-from gateway.router.poison_messages import TRIES
+from gateway.router.router import TRIES
 from tests.gateway.world import BOB, GROUP, World
 
 BROKEN = cast(Any, 5)  # a language that is none: the first look at it raises

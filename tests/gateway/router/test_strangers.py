@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.access.pairing import MOST_PENDING
+from gateway.access.policy import MOST_PENDING
 from gateway.channels.errors import ChannelGone
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, ZOE, World

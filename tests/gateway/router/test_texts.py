@@ -5,10 +5,9 @@ from dataclasses import replace
 from sqlalchemy import select
 
 from agent.memory import misses
-from agent.storage.memory_tables import skill_outcomes
-from agent.storage.transcript_tables import session
+from agent.storage.tables import session, skill_outcomes
 from gateway.channels.inbound import Edited, MessageReceived
-from gateway.router.incoming import made_whole
+from gateway.router.messages import made_whole
 from tests.gateway.world import World, file
 
 HALF = "\ud83d"

@@ -8,14 +8,13 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy import text as sql
 
-from agent.storage.database import Database
+from agent.storage.database import Database, RetryingDatabase
 from agent.storage.payloads import decode_outgoing
-from agent.storage.retries import RetryingDatabase
 from agent.storage.tables import outbox
 from gateway.channels.adapter import Health, State
 from gateway.channels.keys import ConversationKey
 from gateway.phrases.catalogue import read_catalogue
-from gateway.router.notices import Notices
+from gateway.router.ports import Notices
 from gateway.running.alerts import DEAF_AFTER_S, LOOK_EVERY_S, Alerts
 from gateway.telemetry.trouble import Troubles
 from tests.fakes.clock import FakeClock

@@ -3,9 +3,9 @@
 import pytest
 
 from agent.core.ids import PersonId
-from gateway.access.book import AccessBook
+from gateway.access.grants import AccessBook
 from gateway.access.settings import AccessSettings
-from gateway.running.roles import is_blocked
+from gateway.running.wiring import is_blocked
 from gateway.storage.grants import Grant
 
 BOB = "telegram:78"

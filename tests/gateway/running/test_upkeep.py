@@ -14,14 +14,13 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming
 from agent.storage import inbox_rows, outbox_rows
-from agent.storage.database import Database
+from agent.storage.database import Database, RetryingDatabase
 from agent.storage.errors import StorageTrouble
 from agent.storage.payloads import decode_incoming, encode_incoming
-from agent.storage.retries import RetryingDatabase
 from agent.storage.tables import inbox, outbox
 from agent.storage.timestamps import to_timestamp
 from gateway.config.sections import MOST_DAYS, RetentionSettings
-from gateway.running.upkeep import EVERY_S, FIRST_S, Upkeep
+from gateway.running.retention import EVERY_S, FIRST_S, Upkeep
 from gateway.storage.retention import BATCH
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent.memory.settings import StyleSettings
-from gateway.config.mistakes import ConfigError
-from gateway.config.reading import load
+from gateway.config.errors import ConfigError
+from gateway.config.read import load
 from gateway.running.user_models import NoUserModel, UserModels, open_user_model
 from tests.gateway.world import World
 

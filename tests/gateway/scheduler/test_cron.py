@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gateway.scheduler.cron import parse_cron
-from gateway.scheduler.mistakes import Mistake
-from gateway.scheduler.occurrences import first_after
-from gateway.scheduler.zones import zone_named
+from gateway.scheduler.errors import Mistake
+from gateway.scheduler.triggers.cron import parse_cron
+from gateway.scheduler.triggers.occurrences import first_after
+from gateway.scheduler.triggers.zones import zone_named
 
 NOW = datetime(2026, 11, 25, 10, 0, tzinfo=UTC)  # a Wednesday
 

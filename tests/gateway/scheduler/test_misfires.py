@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gateway.scheduler.misfires import ONE_SHOT, RECURRING, Misfire, held_back, judge, read_misfire, written
-from gateway.scheduler.mistakes import Mistake
-from gateway.scheduler.occurrences import Occurrence, due
-from gateway.scheduler.rules import Calendar, Every, Line
-from gateway.scheduler.zones import zone_named
+from gateway.scheduler.errors import Mistake
+from gateway.scheduler.triggers.misfires import ONE_SHOT, RECURRING, Misfire, held_back, judge, read_misfire, written
+from gateway.scheduler.triggers.occurrences import Occurrence, due
+from gateway.scheduler.triggers.rules import Calendar, Every, Line
+from gateway.scheduler.triggers.zones import zone_named
 
 NOW = datetime(2026, 11, 25, 9, 10, tzinfo=UTC)
 GRACE = timedelta(seconds=60)

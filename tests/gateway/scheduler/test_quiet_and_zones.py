@@ -4,9 +4,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gateway.scheduler.mistakes import Mistake
-from gateway.scheduler.quiet import read_quiet, stored_quiet
-from gateway.scheduler.zones import _BROKEN_OFFSETS, _MEANT, _SEVERAL, find_zone, is_zone, likely_zones, zone_named
+from gateway.scheduler.errors import Mistake
+from gateway.scheduler.triggers.misfires import read_quiet, stored_quiet
+from gateway.scheduler.triggers.zones import (
+    _BROKEN_OFFSETS,
+    _MEANT,
+    _SEVERAL,
+    find_zone,
+    is_zone,
+    likely_zones,
+    zone_named,
+)
 
 
 @pytest.mark.parametrize(

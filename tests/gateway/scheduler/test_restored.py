@@ -11,12 +11,12 @@ from sqlalchemy import create_engine, update
 
 from agent.storage.backup import back_up
 from agent.storage.database import Database
-from agent.storage.restoring import Restored, restore
+from agent.storage.restore import Restored, restore
 from agent.storage.tables import outbox
 from gateway.phrases.catalogue import read_catalogue
-from gateway.scheduler.misfires import Misfire
 from gateway.scheduler.restored import put_aside
-from gateway.storage.opening import SCHEMA, open_database
+from gateway.scheduler.triggers.misfires import Misfire
+from gateway.storage.repair import SCHEMA, open_database
 from tests.fakes.clock import FakeClock
 from tests.gateway.scheduler.test_runner import HERE, NINE, Room, in_
 

@@ -17,15 +17,14 @@ from agent.storage.tables import inbox, outbox
 from agent.storage.timestamps import to_timestamp
 from gateway.phrases.catalogue import read_catalogue
 from gateway.scheduler import ledger, store
+from gateway.scheduler.errors import Mistake
 from gateway.scheduler.firing import FiringDeps
-from gateway.scheduler.misfires import ONE_SHOT, RECURRING, Misfire
-from gateway.scheduler.mistakes import Mistake
-from gateway.scheduler.quiet import Quiet
-from gateway.scheduler.rules import Calendar, Every, Line, On, Once, Rule, is_recurring
 from gateway.scheduler.runner import Runner
 from gateway.scheduler.schedule import Action, Creator, Plan, Schedule
 from gateway.scheduler.service import ScheduleService
 from gateway.scheduler.settings import SchedulerSettings
+from gateway.scheduler.triggers.misfires import ONE_SHOT, RECURRING, Misfire, Quiet
+from gateway.scheduler.triggers.rules import Calendar, Every, Line, On, Once, Rule, is_recurring
 from gateway.storage.tables import schedule as schedule_table
 from gateway.storage.tables import schedule_run
 from tests.fakes.clock import FakeClock

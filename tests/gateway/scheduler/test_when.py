@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.scheduler.mistakes import Mistake
-from gateway.scheduler.occurrences import first_after
-from gateway.scheduler.when import read_moment, read_when
+from gateway.scheduler.errors import Mistake
+from gateway.scheduler.phrases.when import read_moment, read_when
+from gateway.scheduler.triggers.occurrences import first_after
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 25, 10, 0, tzinfo=UTC)  # a Wednesday, 11:00 in Berlin

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
-from gateway.scheduler.occurrences import first_after
-from gateway.scheduler.rules import Calendar, Line, Rule, Stride
+from gateway.scheduler.triggers.occurrences import first_after
+from gateway.scheduler.triggers.rules import Calendar, Line, Rule, Stride
 from tests.gateway.scheduler.oracle import Fits, by_the_hour, by_wall, transitions
 
 BEGIN, END = datetime(2026, 1, 1, tzinfo=UTC), datetime(2036, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from agent.sessions.runs import Checkpoint
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.tables import conversation, inbox, outbox, turn
-from gateway.storage import inbox_view
+from gateway.storage import inbox_entries
 from gateway.storage.repair import ailments, mend
 from tests.fakes.agents import admit
 
@@ -64,7 +64,7 @@ async def test_a_dead_letter_is_taken_up_where_it_was_also_after_mending(databas
 
     await database.write(died)
     await database.write(mend)
-    assert await database.write(lambda conn: inbox_view.revive(conn, row)) == CHAT
+    assert await database.write(lambda conn: inbox_entries.revive(conn, row)) == CHAT
     await database.write(mend)
     run = await database.read(lambda conn: runs.find_run(conn, row))
     assert run is not None

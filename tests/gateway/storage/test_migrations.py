@@ -9,12 +9,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine, create_engine, inspect, make_url, text
 
-from agent.storage import migrating
-from agent.storage.memory_tables import MEMORY_FULL_TEXT, POSTGRES_FULL_TEXT
-from agent.storage.schema import State, create, revision, state_of
+from agent.storage import migrate
+from agent.storage.connect import State, create, revision, state_of
 from agent.storage.sqlite import sqlite_engine
+from agent.storage.tables import MEMORY_FULL_TEXT, POSTGRES_FULL_TEXT
 from gateway.storage.migrations.versions import r0016_recall
-from gateway.storage.opening import SCHEMA
+from gateway.storage.repair import SCHEMA
 from tests.fakes.databases import PostgresServer
 
 
@@ -61,7 +61,7 @@ def is_ours(name: str | None, kind: str, parents: Any) -> bool:
 @pytest.mark.requirement("Z-69")
 def test_the_migrations_make_what_the_code_believes_in(engine: Engine) -> None:
     with engine.begin() as conn:
-        migrating.upgrade(conn, SCHEMA.migrations)
+        migrate.upgrade(conn, SCHEMA.migrations)
     with engine.connect() as conn:
         context = MigrationContext.configure(conn, opts={"compare_type": True, "include_name": is_ours})
         assert compare_metadata(context, SCHEMA.metadata) == []
@@ -77,7 +77,7 @@ def test_a_new_database_is_the_same_as_a_migrated_one(engine: Engine) -> None:
     with engine.begin() as conn:
         SCHEMA.metadata.drop_all(conn)
         conn.execute(text("drop table alembic_version"))
-        migrating.upgrade(conn, SCHEMA.migrations)
+        migrate.upgrade(conn, SCHEMA.migrations)
     assert shape(engine) == made
 
 
@@ -90,7 +90,7 @@ def test_a_turn_reads_the_rows_that_are_open_and_no_others(tmp_path: Path, made:
         if made == "at once":
             create(conn, SCHEMA)
         else:
-            migrating.upgrade(conn, SCHEMA.migrations)
+            migrate.upgrade(conn, SCHEMA.migrations)
         plans = {
             table: [row[3] for row in conn.execute(text(f"EXPLAIN QUERY PLAN SELECT * FROM {table} WHERE {which}"))]
             for table, which in {
@@ -104,15 +104,15 @@ def test_a_turn_reads_the_rows_that_are_open_and_no_others(tmp_path: Path, made:
 
 
 def test_every_migration_can_be_taken_back(engine: Engine) -> None:
-    revisions = migrating.known_revisions(SCHEMA.migrations)
+    revisions = migrate.known_revisions(SCHEMA.migrations)
     with engine.begin() as conn:
-        migrating.upgrade(conn, SCHEMA.migrations)
+        migrate.upgrade(conn, SCHEMA.migrations)
     for target in (*revisions[1:], "base"):
         with engine.begin() as conn:
-            migrating.downgrade(conn, SCHEMA.migrations, target)
+            migrate.downgrade(conn, SCHEMA.migrations, target)
     assert inspect(engine).get_table_names() == ["alembic_version"]
     with engine.begin() as conn:
-        migrating.upgrade(conn, SCHEMA.migrations)
+        migrate.upgrade(conn, SCHEMA.migrations)
         assert revision(conn) == SCHEMA.head
 
 
@@ -123,7 +123,7 @@ def test_the_index_of_the_memory_is_made_the_same_way_twice() -> None:
 
 
 def test_the_head_that_is_checked_cheaply_is_the_newest_migration() -> None:
-    assert migrating.known_revisions(SCHEMA.migrations)[0] == SCHEMA.head
+    assert migrate.known_revisions(SCHEMA.migrations)[0] == SCHEMA.head
 
 
 @pytest.mark.parametrize(("kept", "below"), [((), 4), ((2, 3), 2), ((1,), None)], ids=["none", "some", "every one"])
@@ -131,22 +131,22 @@ def test_what_was_said_before_there_was_a_memory_waits_to_be_kept(
     engine: Engine, kept: tuple[int, ...], below: int | None
 ) -> None:
     with engine.begin() as conn:
-        migrating.upgrade(conn, SCHEMA.migrations)
-        migrating.downgrade(conn, SCHEMA.migrations, "0008_trust")
+        migrate.upgrade(conn, SCHEMA.migrations)
+        migrate.downgrade(conn, SCHEMA.migrations, "0008_trust")
         conn.execute(text("INSERT INTO session (id, conv, created_at, updated_at) VALUES ('s', 'c', 1, 1)"))
         said = "INSERT INTO message (id, session_id, conv, role, parts, created_at)"
         conn.execute(text(f"{said} VALUES (:id, 's', 'c', 'user', '[]', 1)"), [{"id": id} for id in (1, 2, 3)])
         rows = "INSERT INTO memory (audience, scope, kind, conv, text, source, message_id, dedup, created_at)"
         for id in kept:
             conn.execute(text(f"{rows} VALUES ('a', 'x', 'said', 'c', 't', 'chat', :id, :id, 1)"), {"id": id})
-        migrating.upgrade(conn, SCHEMA.migrations)
+        migrate.upgrade(conn, SCHEMA.migrations)
         assert conn.execute(text("SELECT below FROM memory_backlog")).scalar_one_or_none() == below
 
 
 def test_what_any_answer_counted_for_a_skill_counts_no_longer(engine: Engine) -> None:
     with engine.begin() as conn:
-        migrating.upgrade(conn, SCHEMA.migrations, "0016_recall")
+        migrate.upgrade(conn, SCHEMA.migrations, "0016_recall")
         conn.execute(text("INSERT INTO skill_arm VALUES ('global', 'translate', 503, 7, 3, 1)"))
-        migrating.upgrade(conn, SCHEMA.migrations)
+        migrate.upgrade(conn, SCHEMA.migrations)
         row = conn.execute(text("SELECT successes, failures, simulated FROM skill_arm")).one()
     assert tuple(row) == (3, 0, 3), "but for what it was given to begin with"

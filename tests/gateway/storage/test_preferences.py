@@ -8,8 +8,8 @@ import pytest
 
 from agent.storage.database import Database
 from gateway.storage import preferences
-from gateway.storage.opening import open_database
 from gateway.storage.preferences import Preference
+from gateway.storage.repair import open_database
 
 HERE = Preference(channel_type="telegram", channel_id="1", provider="b", updated_at=1)
 

@@ -9,12 +9,10 @@ from agent.core.errors import Fenced
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.goals import store as goals
-from agent.goals.stored import Auto, Limits, Owner
-from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
-from agent.storage.database import Database
-from agent.storage.fence import check_epoch
-from agent.storage.tables import conversation, metadata
-from agent.storage.transcript_tables import guideline, message, session
+from agent.goals.goal import Auto, Limits, Owner
+from agent.storage import conversation_rows, outbox_rows
+from agent.storage.database import Database, check_epoch
+from agent.storage.tables import conversation, guideline, message, metadata, session
 from gateway.storage import grants, preferences, settings_rows
 from gateway.storage.grants import Grant
 from gateway.storage.preferences import Preference
@@ -35,7 +33,7 @@ def furnish(conn: Connection, key: ConversationId, name: str) -> int:
     conn.execute(insert(message), {"session_id": name, "conv": key, "role": "user", "parts": "[]", "created_at": 1})
     conn.execute(insert(guideline), {"conv": key, "session_id": name, "body": name, "at": 1})
     outbox_rows.add(conn, conversation=key, inbox_id=None, part=0, dedup=name, say=OutgoingMessage(text=name), at=1)
-    ephemeral_rows.note(conn, conversation=key, kind="status", ref="5", at=1)
+    outbox_rows.note(conn, conversation=key, kind="status", ref="5", at=1)
     settings_rows.put(conn, key, "persona", name, at=1)
     settings_rows.put(conn, key, f"only {name}", name, at=1)
     channel_type, _, channel_id = key.partition(":")

@@ -6,9 +6,7 @@ import pytest
 from sqlalchemy import Connection, insert, select
 
 from agent.storage.database import Database
-from agent.storage.goal_tables import plan, task
-from agent.storage.tables import inbox
-from agent.storage.transcript_tables import session
+from agent.storage.tables import inbox, plan, session, task
 from gateway.storage.retention import first_since, prune
 
 

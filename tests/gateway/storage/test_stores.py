@@ -10,8 +10,8 @@ from sqlalchemy import Connection, select, text
 from agent.core.ids import ConversationId
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
-from gateway.running.opening import Kept
-from gateway.storage import grants, inbox_view, pairings, places, settings_rows
+from gateway.running.foundation import Kept
+from gateway.storage import grants, inbox_entries, pairings, places, settings_rows
 from gateway.storage.grants import Grant
 from gateway.storage.tables import adapter_store
 from tests.fakes.agents import admit
@@ -143,14 +143,14 @@ async def test_the_operator_sees_dead_letters_and_can_bring_one_back(database: D
         await database.write(
             partial(inbox_rows.finish, ids=[row_id], status="dead", epoch=1, note="given up after 5 attempts")
         )
-    letters = await database.read(inbox_view.dead)
+    letters = await database.read(inbox_entries.dead)
     assert [(letter.id, letter.why) for letter in letters] == [
         (ids[1], "given up after 5 attempts"),
         (ids[0], "given up after 5 attempts"),
     ]
-    assert await database.read(inbox_view.counts) == (1, 2)
-    assert await database.write(partial(inbox_view.revive, row_id=ids[0])) == CHAT
-    assert await database.write(partial(inbox_view.revive, row_id=ids[2])) is None
+    assert await database.read(inbox_entries.counts) == (1, 2)
+    assert await database.write(partial(inbox_entries.revive, row_id=ids[0])) == CHAT
+    assert await database.write(partial(inbox_entries.revive, row_id=ids[2])) is None
     due = await database.write(lambda conn: inbox_rows.due(conn, CHAT, now=1))
     assert [row.incoming.text for row in due] == ["a", "c"]
 
@@ -159,7 +159,7 @@ async def test_what_the_status_page_counts_is_counted_by_indexes_of_what_is_open
     plans: list[str] = []
 
     def look(conn: Connection) -> None:
-        for count in (*inbox_view.COUNTED, *outbox_rows.COUNTED):
+        for count in (*inbox_entries.COUNTED, *outbox_rows.COUNTED):
             query = str(count.compile(conn, compile_kwargs={"literal_binds": True}))
             plans.extend(str(row.detail) for row in conn.execute(text(f"explain query plan {query}")))
 

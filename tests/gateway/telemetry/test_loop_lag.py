@@ -1,6 +1,6 @@
 """A loop that stands still is seen."""
 
-from gateway.telemetry.loop_lag import EVERY_S, RECENT, WINDOW, LoopLag
+from gateway.telemetry.metrics import EVERY_S, RECENT, WINDOW, LoopLag
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
 from tests.fakes.waiting import until

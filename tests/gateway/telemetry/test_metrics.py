@@ -7,32 +7,31 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.core.context_events import CompactComplete, LookedUpAgain, SummaryProbed
 from agent.core.events import (
+    CacheBreakDetected,
+    CallBilled,
+    CompactComplete,
     ContextBuilt,
+    DecisionCompleted,
     Event,
     EventBus,
+    LookedUpAgain,
     LoopEnded,
     LoopFailed,
     LoopStarted,
+    OutputSlotEscalated,
     PersistStarted,
+    ProviderFailedOver,
+    ProviderSwitched,
     Published,
+    RetryScheduled,
     StreamDelta,
+    SummaryProbed,
     ToolEnded,
 )
 from agent.core.ids import ConversationId, RunId, SessionId
-from agent.core.provider_events import (
-    CacheBreakDetected,
-    CallBilled,
-    DecisionCompleted,
-    OutputSlotEscalated,
-    ProviderFailedOver,
-    ProviderSwitched,
-    RetryScheduled,
-)
 from gateway.telemetry.exposition import exposition
-from gateway.telemetry.gauges import Gauges
-from gateway.telemetry.metrics import CONVERSATIONS_KEPT, Histogram, Metrics
+from gateway.telemetry.metrics import CONVERSATIONS_KEPT, Gauges, Histogram, Metrics
 
 A, B = ConversationId("telegram:1"), ConversationId("web:operator:main")
 RUN = RunId("r")

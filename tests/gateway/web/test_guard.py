@@ -3,8 +3,8 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from gateway.config.web import WebSettings
-from gateway.web.guard import directly_local, host_allowed, origin_allowed, own_hosts
+from gateway.config.sections import WebSettings
+from gateway.web.request_checks import directly_local, host_allowed, origin_allowed, own_hosts
 
 LOCAL = WebSettings()
 REMOTE = WebSettings(host="0.0.0.0", allow_remote=True, public_url="https://chat.example.org", allowed_hosts=("lan",))

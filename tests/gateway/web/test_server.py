@@ -14,11 +14,11 @@ from pydantic import SecretStr
 
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import Health, State
-from gateway.config.web import WebSettings
+from gateway.config.sections import WebSettings
 from gateway.telemetry.trouble import Kind
 from gateway.web.health import Reason, not_ready
-from gateway.web.pages.rendering import render
 from gateway.web.pages.status import KINDS
+from gateway.web.pages.templates import render
 from gateway.web.server import WebError, WebServer
 from tests.adapters.web.visitor import Visitor, visiting
 from tests.e2e.site import Site, running_site

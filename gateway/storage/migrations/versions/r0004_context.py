@@ -6,7 +6,7 @@ Revision ID: 0004_context
 import sqlalchemy as sa
 from alembic import op
 
-from agent.storage.transcript_tables import FULL_TEXT
+from agent.storage.tables import FULL_TEXT
 
 revision = "0004_context"
 down_revision = "0003_scheduling"

@@ -5,13 +5,9 @@ from pathlib import Path
 import pytest
 
 from agent.core.errors import OutOfScope, ToolError
-from agent.tools.files.edit import Edit, replaced
-from agent.tools.files.grep import Grep
-from agent.tools.files.listing import Glob, List, fits, parts_of
-from agent.tools.files.moving import SetWorkingDirectory
-from agent.tools.files.read import Read
-from agent.tools.files.write import Write
-from agent.tools.reach import FileSettings
+from agent.tools.files.edit import Edit, Read, Write, replaced
+from agent.tools.files.search import Glob, Grep, List, SetWorkingDirectory, fits, parts_of
+from agent.tools.settings import FileSettings
 from tests.fakes.calls import call_in, called
 
 WRITE, EDIT = Write(FileSettings), Edit(FileSettings)

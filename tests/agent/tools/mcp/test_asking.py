@@ -10,7 +10,7 @@ import pytest
 from agent.core.ids import PersonId
 from agent.core.outbox import Answer, Question
 from agent.core.tools import Asker
-from agent.tools.mcp.asking import Given, Wanted, ask_person
+from agent.tools.mcp.elicitation import Given, Wanted, ask_person
 from tests.fakes.calls import call_in
 
 ANN = PersonId("telegram:77")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.tools.mcp.asking import Given, Wanted
-from agent.tools.mcp.complaints import MOST, bounded, older_of
+from agent.tools.mcp.elicitation import Given, Wanted
+from agent.tools.mcp.server import MOST, bounded, older_of
 from agent.tools.mcp.settings import ServerSettings
 from agent.tools.mcp.wire import connected
 

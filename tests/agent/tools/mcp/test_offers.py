@@ -5,9 +5,19 @@ from typing import Any
 import pytest
 
 from agent.core.tools import ToolSpec
-from agent.tools.mcp.curation import curated, ranked
-from agent.tools.mcp.offers import WITHHELD, NotShown, Offer, clean, clean_schema, name_of, shown_of
-from agent.tools.mcp.results import Result, text_of
+from agent.tools.mcp.offers import (
+    WITHHELD,
+    NotShown,
+    Offer,
+    Result,
+    clean,
+    clean_schema,
+    curated,
+    name_of,
+    ranked,
+    shown_of,
+    text_of,
+)
 from agent.tools.mcp.settings import McpSettings, ServerSettings
 
 SERVER = ServerSettings(name="time", command="x")

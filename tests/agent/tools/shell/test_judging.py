@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.tools.shell.judging import judged, only_removes
-from agent.tools.shell.reading import Unreadable, read
+from agent.tools.shell.parser import Unreadable, read
+from agent.tools.shell.policy import judged, only_removes
 
 
 @pytest.mark.requirement("R-27")

@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agent.tools.shell.programs import Allowance, Ended, limited, run
+from agent.tools.shell.sandbox import Allowance, Ended, limited, run
 from tests.fakes.processes import alive
 from tests.fakes.waiting import until
 

@@ -11,9 +11,8 @@ import pytest
 
 from agent.core.clock import SystemClock
 from agent.core.errors import OutOfScope, ToolError
-from agent.tools.reach import FileSettings, ShellSettings
-from agent.tools.shell.probing import room_for, trouble_with
-from agent.tools.shell.shell import Room, Shell
+from agent.tools.settings import FileSettings, ShellSettings
+from agent.tools.shell.shell import Room, Shell, room_for, trouble_with
 from tests.fakes.calls import call_in, called
 from tests.fakes.waiting import until
 

@@ -5,10 +5,9 @@ from ipaddress import ip_address
 import pytest
 
 from agent.core.errors import ToolError
-from agent.tools.reach import WebSettings
-from agent.tools.web.addresses import is_public
-from agent.tools.web.resolving import resolved
-from agent.tools.web.targets import NotAllowed, target_of
+from agent.tools.settings import WebSettings
+from agent.tools.web.addresses import NotAllowed, is_public, target_of
+from agent.tools.web.resolve import resolved
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,11 @@ from cryptography.x509.oid import NameOID
 from pydantic import SecretStr
 
 from agent.core.errors import ToolError
-from agent.tools.reach import WebSettings
-from agent.tools.web.fetch_tools import WebFetch, WebScrape
+from agent.tools.settings import WebSettings
+from agent.tools.web.addresses import NotAllowed
 from agent.tools.web.fetching import Fetcher
 from agent.tools.web.pages import page_of, text_of
-from agent.tools.web.search import WebSearch
-from agent.tools.web.targets import NotAllowed
+from agent.tools.web.tools import WebFetch, WebScrape, WebSearch
 from tests.fakes.calls import call_in, called
 
 PAGE = (

@@ -1,0 +1,179 @@
+"""Which part of a window gives way to a summary: where it ends, what in it stays, what stands there then. Pure."""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from agent.compaction.subgoals import Tier, Tiers
+from agent.compaction.window import Cleared, Clearing, Drain, Entry, Stubbed, holds_results
+from agent.core.messages import CompactionPart, Message, SummaryPart
+
+HARD = "[conversation summary — {count} messages compacted]"
+HIGH = "[Conversation summary]"
+SESSION = "[Session memory summary]"
+
+KEPT, LEAST_KEPT = 0.15, 6  # the newest messages, which no summary made ahead of time stands for: share and number
+Stage = Literal["mid", "high", "hard", "digest", "reactive"]
+
+
+def boundary(entries: Sequence[Entry], wanted: int) -> int:
+    """`wanted`, moved back so that no call is parted from its results; never below 0."""
+    end = min(max(wanted, 0), len(entries))
+    while 0 < end < len(entries) and holds_results(entries[end].message):
+        end -= 1
+    return end
+
+
+def oldest(entries: Sequence[Entry]) -> int:
+    """The end of the oldest part, for which a summary made ahead of time or a digest stands (SPEC §8.5).
+
+    Half of a few messages, of many all but the newest 15 %: the more goes at once, the longer the prefix stays.
+    """
+    return boundary(entries, len(entries) - min(len(entries) // 2, max(LEAST_KEPT, int(len(entries) * KEPT))))
+
+
+def parted(entries: Sequence[Entry], end: int, tiers: Tiers) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The positions below `end` that are pinned, and the active ones; a pair of which one half stays stays whole."""
+    pinned = {position for position in range(end) if entries[position].pinned}
+    active = {position for position in tiers.active(end) if position not in pinned}
+    for kept in (pinned, active):
+        for position in sorted(kept):
+            if holds_results(entries[position].message) and position > 0:
+                kept.add(position - 1)
+            if entries[position].message.tool_uses and position + 1 < end:
+                kept.add(position + 1)
+    return tuple(sorted(pinned)), tuple(sorted(active - pinned))
+
+
+def gone(entries: Sequence[Entry], end: int, kept: Sequence[int]) -> list[Entry]:
+    """What of the entries below `end` does not stay."""
+    stays = set(kept)
+    return [entries[position] for position in range(end) if position not in stays]
+
+
+def drain(end: int, pinned: tuple[int, ...], active: tuple[int, ...], summary: Message) -> Drain:
+    """The oldest `end` messages give way to the summary, then the pinned, then the active ones (Z-50, Z-51)."""
+    return Drain(start=0, end=end, summary=summary, pinned=pinned, active=active)
+
+
+def summary_message(
+    text: str,
+    *,
+    label: str,
+    stage: Stage,
+    count: int,
+    tokens_before: int,
+    mechanical: bool,
+    sealed: SummaryPart | None = None,
+) -> Message:
+    """What stands for the messages that went, with the record of the compaction: seen by the model alone (Z-31)."""
+    headed = f"{label.format(count=count)}\n{text}" if label else text
+    record = CompactionPart(
+        summary=text, stage=stage, messages=count, tokens_before=tokens_before, mechanical=mechanical
+    )
+    summary = SummaryPart(text=headed) if sealed is None else replace(sealed, text=headed)
+    return Message(role="user", parts=(summary, record), user_visible=False, agent_visible=True)
+
+
+# L0: old results of tools give way to a short notice before each call; nothing else moves (SPEC §8.2, §8.3). Pure.
+
+CLEARED = "[Old tool result content cleared]"
+SUPERSEDED = "[Superseded: the same was read again later]"
+STUB = "[… {count} characters left out to save room; recall_transcript can find them …]"
+LONGEST_ARGUMENT = 400  # characters of one argument of an old call, as JSON
+STALE = "[cleared — stale tool output after {minutes}min idle]"
+
+# What costs little to get again (SPEC §8.3).
+LOW_VALUE = frozenset(
+    {"shell", "bash", "grep", "glob", "find", "web_fetch", "web_search", "web_scrape", "read", "read_file", "cat", "ls",
+     "list", "list_files"}
+)  # fmt: skip
+
+
+def cleared_but_recent(
+    entries: Sequence[Entry],
+    positions: Sequence[int],
+    *,
+    keep: int,
+    tiers: Tiers,
+    exempt: Collection[str] = (),
+    only: Collection[str] | None = None,
+    text: str = CLEARED,
+) -> Clearing:
+    """What to clear of the results at `positions` (ascending, up to the newest), so that `keep` stay (R-06, R-07).
+
+    Left alone: what is pinned, belongs to the active subgoal, is of an `exempt` tool (or not of one of `only`), was
+    cleared before, or is not longer than the notice.
+    """
+    found: list[Cleared] = []
+    shortest, seen = len(text.encode()), 0
+    for position in reversed(positions):
+        entry = entries[position]
+        names = None
+        for part in reversed(entry.message.tool_results):
+            seen += 1
+            if seen <= keep or entry.pinned or len(part.content.encode()) <= shortest:
+                continue
+            if names is None:
+                names = names_before(entries, position)
+            name = names.get(part.tool_use_id, "")
+            if name in exempt or (only is not None and name not in only) or tiers.tier(position) is Tier.ACTIVE:
+                continue
+            found.append(Cleared(position=position, call=part.tool_use_id, text=text))
+    return Clearing(results=tuple(reversed(found)))
+
+
+def superseded(
+    entries: Sequence[Entry], positions: Sequence[int], *, tiers: Tiers, exempt: Collection[str] = ()
+) -> tuple[Cleared, ...]:
+    """Results at `positions` (ascending, up to the newest) of reads that were made again since, word for word.
+
+    Only of tools that read what can change; what is pinned, active, exempt or no longer than the notice stays.
+    """
+    found: list[Cleared] = []
+    again: set[str] = set()
+    for position in reversed(positions):
+        entry = entries[position]
+        calls = {use.id: use for use in entries[position - 1].message.tool_uses} if position else {}
+        for part in reversed(entry.message.tool_results):
+            use = calls.get(part.tool_use_id)
+            if use is None or use.name not in LOW_VALUE or use.name in exempt:
+                continue
+            made = f"{use.name} {json.dumps(dict(use.input), sort_keys=True)}"
+            spared = entry.pinned or len(part.content) <= len(SUPERSEDED) or tiers.tier(position) is Tier.ACTIVE
+            if made in again and not spared:
+                found.append(Cleared(position=position, call=part.tool_use_id, text=SUPERSEDED))
+            if not part.is_error:  # one that failed tells nothing of what was read before
+                again.add(made)
+    return tuple(reversed(found))
+
+
+def stubbed(
+    entries: Sequence[Entry], positions: Sequence[int], *, keep: int, tiers: Tiers, exempt: Collection[str] = ()
+) -> tuple[Stubbed, ...]:
+    """Long arguments of the calls that were answered at `positions`, but for the newest `keep` answers.
+
+    Pinned calls, those of the active subgoal and of exempt tools stay as they are.
+    """
+    found: list[Stubbed] = []
+    for position in positions[: max(0, len(positions) - keep)]:
+        entry = entries[position - 1] if position else None
+        if entry is None or entry.pinned or tiers.tier(position - 1) is Tier.ACTIVE:
+            continue
+        for use in entry.message.tool_uses:
+            arguments = {name: _stub(value) for name, value in use.input.items()}
+            if use.name not in exempt and arguments != use.input:
+                found.append(Stubbed(position=position - 1, call=use.id, arguments=arguments))
+    return tuple(found)
+
+
+def _stub(value: object) -> object:
+    """The value, or how much of it was left out."""
+    written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if len(written) <= LONGEST_ARGUMENT else STUB.format(count=len(written))
+
+
+def names_before(entries: Sequence[Entry], position: int) -> dict[str, str]:
+    """Which tool each call answered at `position` was of."""
+    return {use.id: use.name for use in entries[position - 1].message.tool_uses} if position else {}

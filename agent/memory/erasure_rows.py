@@ -1,0 +1,535 @@
+"""Erases what somebody wants forgotten, wherever the database has it: the one rewrite of a transcript (DESIGN §13.9).
+
+In many short transactions, so that others are let in between. What a message has left elsewhere goes before it, and
+what the memory has kept goes last: cut off anywhere, the whole can be done again. Backups and dumps are not reached:
+the documentation says so.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import Column, Connection, delete, insert, or_, select, update
+
+from agent.core.ids import ConversationId, PersonId
+from agent.core.messages import (
+    CompactionPart,
+    FilePart,
+    Part,
+    RedactedThinking,
+    SummaryPart,
+    TextPart,
+    Thinking,
+    ToolResult,
+    ToolUse,
+)
+from agent.core.outbox import OutgoingMessage
+from agent.memory import rows
+from agent.memory.records import Item
+from agent.memory.rows import FORGOTTEN, PAGE, Erased, Target, chunks
+from agent.storage.payloads import (
+    decode_incoming,
+    decode_outgoing,
+    decode_parts,
+    encode_incoming,
+    encode_outgoing,
+    encode_parts,
+)
+from agent.storage.tables import (
+    approval,
+    approval_rule,
+    cleared_result,
+    entity,
+    feedback,
+    goal,
+    guideline,
+    inbox,
+    memory_erasure,
+    message,
+    outbox,
+    passage,
+    plan,
+    relation,
+    session,
+    session_goal,
+    skill_outcomes,
+    task,
+    tool_call,
+    turn,
+    user_model,
+)
+
+# Finds what is to be forgotten, and changes nothing: in a reader, so that nobody who writes waits for it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meant:
+    """What is to be forgotten, by its ids; `runs` and `touched` are the runs and sessions that the messages are of.
+
+    `sessions` are all of these conversations. `texts` is what people said in messages that go with one item or session.
+    """
+
+    items: tuple[int, ...]
+    messages: tuple[int, ...]
+    runs: frozenset[int]
+    touched: frozenset[str]
+    conversations: tuple[ConversationId, ...]
+    sessions: tuple[str, ...]
+    texts: tuple[str, ...]
+    since: int | None = None  # when the one session began that is meant (UTC microseconds)
+
+    @property
+    def erased(self) -> Erased:
+        """How much it is."""
+        return Erased(
+            items=len(self.items), messages=len(self.messages), conversations=self.conversations, texts=self.texts
+        )
+
+
+def places(conn: Connection, target: Target) -> tuple[ConversationId, ...]:
+    """The conversations it may stand in: those of the same people; of one session its own."""
+    if target.session:
+        return (target.scope.conversation,)
+    return tuple(dict.fromkeys((target.scope.conversation, *rows.conversations(conn, target.scope.own))))
+
+
+def gathered(conn: Connection, target: Target) -> Meant:
+    """All of it, as things stand now."""
+    conversations = places(conn, target)
+    sessions = (target.session,) if target.session else _sessions_of(conn, conversations)
+    theirs = _runs_of(conn, target.only_by, sessions) if target.only_by is not None else None
+    items = tuple((item.id, item.inbox_id, item.session) for item in _items(conn, target, theirs))
+    sources = {run for _, run, _ in items if run is not None}
+    told_in = {place for _, _, place in items}
+    looked_at: Iterable[str] = sessions
+    if target.item is not None:
+        looked_at = [id for id in sessions if id in told_in | _sessions_with(conn, sources)]
+    derived = _with_traces(conn, target, sessions) if target.words else frozenset()
+    hits: list[tuple[int, int | None, str]] = []
+    texts: list[str] = []
+    for row in _messages(conn, looked_at):
+        by_the_gateway = row.inbox_id is None  # a summary, which may tell of anything
+        if theirs is not None and row.inbox_id not in theirs and not by_the_gateway:
+            continue
+        if target.words:
+            wanted = any(target.holds(text) for part in parts_of(row) for text in texts_of(part))
+            wanted = wanted or row.id in derived or target.holds(row.deferred or "")
+        elif target.item is not None:
+            wanted = row.inbox_id in sources or (by_the_gateway and row.session_id in told_in)
+        else:
+            wanted = True
+        if wanted:
+            hits.append((row.id, row.inbox_id, row.session_id))
+            if (target.item is not None or target.session) and row.person is not None:
+                texts += [part.text for part in parts_of(row) if isinstance(part, TextPart)]
+    return Meant(
+        items=tuple(id for id, _, _ in items),
+        messages=tuple(id for id, _, _ in hits),
+        runs=frozenset(run for _, run, _ in hits if run is not None),
+        touched=frozenset(place for _, _, place in hits),
+        conversations=conversations,
+        sessions=sessions,
+        texts=tuple(texts),
+        since=_began(conn, target.session) if target.session else None,
+    )
+
+
+def files(conn: Connection, target: Target, meant: Meant) -> tuple[list[str], list[str]]:
+    """Names of files that came or were sent with what is meant; and, where words are, of all others there."""
+    gone: list[str] = []
+    others: list[str] = []
+    hits = frozenset(meant.messages)
+    for row in _messages(conn, meant.sessions) if target.item is None else ():
+        for part in parts_of(row) if '"path"' in row.parts else ():
+            if isinstance(part, FilePart):
+                whole = row.id in hits and (not target.words or target.holds(part.name))
+                (gone if whole else others).append(part.path)
+    for some in chunks(meant.conversations):
+        ended = outbox.c.status.in_(("sent", "dead", "dropped"))
+        sent = select(outbox.c.payload, outbox.c.inbox_id, outbox.c.created_at).where(outbox.c.conv.in_(some), ended)
+        for row in conn.execute(sent):
+            said = decode_outgoing(row.payload)
+            went = is_said(target, meant.runs, row.inbox_id, said) or is_within(meant, row.created_at)
+            (gone if went else others).extend(one.path for one in said.files)
+    return gone, others if target.words else []
+
+
+def is_said(target: Target, runs: Collection[int], run: int | None, said: OutgoingMessage) -> bool:
+    """Whether something that was sent is meant."""
+    meant = run in runs or target.holds(said.text) or any(target.holds(file.name) for file in said.files)
+    return meant or (target.everything and target.only_by is None)
+
+
+def is_within(meant: Meant, at: int) -> bool:
+    """Whether it came or went while the one session was there that is meant: an answer to a command may quote it."""
+    return meant.since is not None and at >= meant.since
+
+
+def _began(conn: Connection, id: str) -> int | None:
+    found: int | None = conn.execute(select(session.c.created_at).where(session.c.id == id)).scalar_one_or_none()
+    return found
+
+
+def _sessions_of(conn: Connection, conversations: Sequence[str]) -> tuple[str, ...]:
+    found: list[str] = []
+    for some in chunks(conversations):
+        found += conn.execute(select(session.c.id).where(session.c.conv.in_(some))).scalars()
+    return tuple(found)
+
+
+def _with_traces(conn: Connection, target: Target, sessions: Sequence[str]) -> frozenset[int]:
+    """Messages of which something that was made of them holds the words, whatever they say themselves by now."""
+    found: set[int] = set()
+    for made in (passage, cleared_result):
+        for some in chunks(sessions):
+            of_them = select(made.c.message_id, made.c.text).where(made.c.session_id.in_(some))
+            found.update(row.message_id for row in conn.execute(of_them) if target.holds(row.text))
+    return frozenset(found)
+
+
+def _sessions_with(conn: Connection, runs: Collection[int]) -> set[str]:
+    found: set[str] = set()
+    for some in chunks(sorted(runs)):
+        found.update(conn.execute(select(message.c.session_id).where(message.c.inbox_id.in_(some))).scalars())
+    return found
+
+
+def _runs_of(conn: Connection, person: PersonId, sessions: Sequence[str]) -> set[int]:
+    """The runs that a person's messages began."""
+    found: set[int] = set()
+    for some in chunks(sessions):
+        statement = select(message.c.inbox_id).where(message.c.session_id.in_(some), message.c.person == person)
+        found.update(id for id in conn.execute(statement).scalars() if id is not None)
+    return found
+
+
+def _items(conn: Connection, target: Target, theirs: Collection[int] | None) -> Iterator[Item]:
+    if target.item is not None:
+        one = rows.fact(conn, target.scope.own, target.item)
+        every: Iterable[Item] = (one,) if one is not None else ()
+    else:
+        every = rows.paged(conn, target.scope.own)
+    for item in every:
+        if target.session and (item.session != target.session or item.kind == "fact"):
+            continue
+        if target.words and not target.holds(item.text) and not target.holds(item.speaker):
+            continue
+        if theirs is None or item.person == target.only_by or item.inbox_id in theirs:
+            yield item
+
+
+def _messages(conn: Connection, sessions: Iterable[str]) -> Iterator[Any]:
+    """The messages of these sessions, by the index of each session: other people's are not read."""
+    for one in sessions:
+        after = 0
+        while True:
+            statement = select(message).where(message.c.session_id == one, message.c.id > after)
+            page = conn.execute(statement.order_by(message.c.id).limit(PAGE)).all()
+            yield from page
+            if len(page) < PAGE:
+                break
+            after = page[-1].id
+
+
+def parts_of(row: Any) -> tuple[Part, ...]:
+    try:
+        return decode_parts(row.parts)
+    except ValidationError:  # damaged: what cannot be read is looked at as it stands
+        return (TextPart(text=row.parts),)
+
+
+def texts_of(part: Part) -> tuple[str, ...]:
+    match part:
+        case TextPart() | SummaryPart():
+            return (part.text,)
+        case ToolUse():
+            return (json.dumps(dict(part.input), ensure_ascii=False),)
+        case ToolResult():
+            return (part.content,)
+        case Thinking():
+            return (part.thinking,)
+        case FilePart():
+            return (part.name,)
+        case CompactionPart():
+            return (part.summary,)
+        case RedactedThinking():
+            return ()
+
+
+# Erases what work has left behind of the words: boxes, checkpoints, calls, questions, titles, goals, remarks, misses.
+
+COMMAND = "/memory forget"  # what is left of the command that named the words
+Erase = Callable[..., None]  # of a connection, the target, what is meant, and the ids of rows to look at
+Left = Sequence[tuple[Erase, Sequence[Any]]]
+
+
+def left_behind(conn: Connection, meant: Meant) -> Left:
+    """Where to look: every row of these conversations that may have something left. Changes nothing."""
+
+    def of(id: Column[Any], place: Column[Any], places: Sequence[str]) -> list[Any]:
+        found: list[Any] = []
+        for some in chunks(places):
+            found += conn.execute(select(id).where(place.in_(some))).scalars()
+        return found
+
+    here = meant.conversations
+    return (
+        (_sessions, meant.sessions),
+        (_session_goals, meant.sessions),
+        (_goals, of(goal.c.id, goal.c.conv, here)),
+        (_plans, of(plan.c.id, plan.c.conv, here)),
+        (_tasks, of(task.c.id, task.c.session_id, meant.sessions)),
+        (_came, of(inbox.c.id, inbox.c.conv, here)),
+        (_sent, of(outbox.c.id, outbox.c.conv, here)),
+        (_checkpoints, of(turn.c.id, turn.c.conv, here)),
+        (_calls, of(tool_call.c.id, tool_call.c.conv, here)),
+        (_questions, of(approval.c.id, approval.c.conv, here)),
+        (_rules, of(approval_rule.c.id, approval_rule.c.conv, here)),
+        (_remarks, of(feedback.c.id, feedback.c.conv, here)),
+        (_misses, of(skill_outcomes.c.id, skill_outcomes.c.conv, here)),
+    )
+
+
+def commands(conn: Connection, target: Target, conversations: Sequence[str]) -> None:
+    """The words of commands that forget: of those that have ended, and of this one, whose words are gone now.
+
+    Others that are still to be carried out would forget nothing without theirs.
+    """
+    columns = (inbox.c.id, inbox.c.payload, inbox.c.status, inbox.c.attempts)
+    for some in chunks(conversations):
+        named = inbox.c.payload.icontains(COMMAND, autoescape=True)
+        for row in conn.execute(select(*columns).where(inbox.c.conv.in_(some), named)).all():
+            came = decode_incoming(row.payload)
+            own = row.attempts and (not target.words or target.holds(" ".join(came.text.split())))
+            if _forgets(came.text) and (row.status != "new" or own):
+                left = replace(came, text=COMMAND, quoted=None, notes=())
+                conn.execute(update(inbox).where(inbox.c.id == row.id).values(payload=encode_incoming(left)))
+
+
+def _forgets(text: str) -> bool:
+    return text.lstrip().lower().startswith(COMMAND)
+
+
+def _sessions(conn: Connection, target: Target, meant: Meant, ids: Sequence[str]) -> None:
+    """Titles are first words, summaries tell of what was said."""
+    statement = select(session.c.id, session.c.title, session.c.summary).where(session.c.id.in_(ids))
+    for row in conn.execute(statement).all():
+        if row.id in meant.touched or target.holds(row.title) or target.holds(row.summary or ""):
+            title = FORGOTTEN if not target.words or target.holds(row.title) else row.title
+            values = {"title": title, "summary": None, "summary_upto": None}
+            conn.execute(update(session).where(session.c.id == row.id).values(**values))
+
+
+def _session_goals(conn: Connection, target: Target, meant: Meant, ids: Sequence[str]) -> None:
+    """What sessions were after, in people's words."""
+    for row in conn.execute(select(session_goal).where(session_goal.c.session_id.in_(ids))).all():
+        if target.holds(row.text) or (not target.words and row.session_id in meant.touched):
+            conn.execute(delete(session_goal).where(session_goal.c.session_id == row.session_id))
+
+
+def _goals(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
+    """Kept goals, which go on being worked on, lose their words once ended."""
+    for row in conn.execute(select(goal).where(goal.c.id.in_(ids))).all():
+        if target.only_by is not None and row.person != target.only_by:
+            continue
+        if target.holds(row.text) or (target.everything and row.status in ("completed", "cleared")):
+            conn.execute(update(goal).where(goal.c.id == row.id).values(text=FORGOTTEN))
+        if row.auto and (target.everything or target.holds(json.dumps(json.loads(row.auto), ensure_ascii=False))):
+            worked = json.loads(row.auto) | {"said": "", "digest": "", "recent": [], "verdict": ""}
+            conn.execute(update(goal).where(goal.c.id == row.id).values(auto=json.dumps(worked)))
+
+
+def _plans(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
+    """What was planned, once it has ended."""
+    for row in conn.execute(select(plan).where(plan.c.id.in_(ids))).all():
+        theirs = target.only_by is None or row.person == target.only_by
+        over = row.status in ("completed", "failed", "cancelled")
+        if theirs and over and (target.everything or target.holds(f"{row.goal}\n{row.tasks}")):
+            conn.execute(update(plan).where(plan.c.id == row.id).values(goal=FORGOTTEN, tasks="[]", status="cancelled"))
+
+
+def _tasks(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
+    """What sessions have set themselves to do tells of what was said in them."""
+    for row in conn.execute(select(task).where(task.c.id.in_(ids))).all():
+        told = target.holds(row.description) or target.holds(row.output)
+        if told or (not target.words and row.session_id in meant.touched):
+            conn.execute(delete(task).where(task.c.id == row.id))
+
+
+def _came(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
+    """What came. Commands that forget wait for the end: they are what is done again after a crash."""
+    columns = (inbox.c.id, inbox.c.payload, inbox.c.status, inbox.c.created_at)
+    for row in conn.execute(select(*columns).where(inbox.c.id.in_(ids))).all():
+        came = decode_incoming(row.payload)
+        if row.status == "new" or _forgets(came.text):  # new: not answered yet
+            continue
+        texts = (came.text, came.quoted or "", *(file.name for file in came.files))
+        whole = is_within(meant, row.created_at) or (target.everything and target.only_by is None)
+        if row.id in meant.runs or any(map(target.holds, texts)) or whole:
+            left = replace(came, text=FORGOTTEN, quoted=None, notes=())
+            conn.execute(update(inbox).where(inbox.c.id == row.id).values(payload=encode_incoming(left)))
+
+
+def _sent(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
+    """What was sent, as it still stands in the outbox."""
+    ended = outbox.c.status.in_(("sent", "dead", "dropped"))
+    columns = (outbox.c.id, outbox.c.payload, outbox.c.inbox_id, outbox.c.created_at)
+    for row in conn.execute(select(*columns).where(outbox.c.id.in_(ids), ended)).all():
+        said = decode_outgoing(row.payload)
+        if is_said(target, meant.runs, row.inbox_id, said) or is_within(meant, row.created_at):
+            left = replace(said, text=FORGOTTEN, buttons=(), files=())
+            conn.execute(update(outbox).where(outbox.c.id == row.id).values(payload=encode_outgoing(left)))
+
+
+def _checkpoints(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
+    """How far runs have come, once they have ended."""
+    ended = (turn.c.id.in_(ids), turn.c.state != "running", turn.c.checkpoint.is_not(None))
+    for row in conn.execute(select(turn.c.id, turn.c.inbox_id, turn.c.checkpoint).where(*ended)).all():
+        if row.inbox_id in meant.runs or target.holds(row.checkpoint) or target.everything:
+            conn.execute(update(turn).where(turn.c.id == row.id).values(checkpoint=None))
+
+
+def _is_meant(row: Any, target: Target, meant: Meant, *texts: str) -> bool:
+    told = row.inbox_id in meant.runs or any(map(target.holds, texts))
+    return told or (target.everything and target.only_by is None)
+
+
+def _calls(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
+    """The record of calls keeps who ran what and when, and loses the words."""
+    for row in conn.execute(select(tool_call).where(tool_call.c.id.in_(ids))).all():
+        if _is_meant(row, target, meant, row.arguments, row.result):
+            emptied = {"arguments": "{}", "result": FORGOTTEN}
+            conn.execute(update(tool_call).where(tool_call.c.id == row.id).values(**emptied))
+
+
+def _questions(conn: Connection, target: Target, meant: Meant, ids: Sequence[str]) -> None:
+    """So do questions that are answered."""
+    for row in conn.execute(select(approval).where(approval.c.id.in_(ids), approval.c.status != "pending")).all():
+        offered = json.loads(row.choices) if row.choices is not None else ()
+        said = (row.arguments, row.reason, row.shown, row.covers or "", row.answer or "", *offered)
+        if _is_meant(row, target, meant, *said):
+            asked_for = {"arguments": "{}", "reason": "", "shown": FORGOTTEN, "covers": None}
+            if row.choices is not None:
+                asked_for |= {"choices": "[]", "answer": FORGOTTEN}
+            conn.execute(update(approval).where(approval.c.id == row.id).values(**asked_for))
+
+
+def _rules(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
+    """What is allowed for good names what it covers: it is asked for again."""
+    for row in conn.execute(select(approval_rule).where(approval_rule.c.id.in_(ids))).all():
+        if any(map(target.holds, (row.covers, row.shown))) or (target.everything and target.only_by is None):
+            conn.execute(delete(approval_rule).where(approval_rule.c.id == row.id))
+
+
+def _remarks(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
+    """What people said of answers goes with the answers, and where it holds the words."""
+    for row in conn.execute(select(feedback).where(feedback.c.id.in_(ids))).all():
+        theirs = target.everything and target.only_by in (None, row.person)
+        if row.inbox_id in meant.runs or target.holds(row.text) or theirs:
+            conn.execute(delete(feedback).where(feedback.c.id == row.id))
+
+
+def _misses(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
+    statement = select(skill_outcomes.c.id, skill_outcomes.c.query).where(skill_outcomes.c.id.in_(ids))
+    gone = [row.id for row in conn.execute(statement).all() if target.everything or target.holds(row.query)]
+    conn.execute(delete(skill_outcomes).where(skill_outcomes.c.id.in_(gone)))
+
+
+Step = Callable[[Connection], object]
+
+
+def steps(target: Target, meant: Meant, left: Left, *, at: int) -> Iterator[Step]:
+    """The transactions that erase it, in order; each is safe to repeat."""
+    if meant.items or meant.messages:
+        yield partial(_note, target=target, meant=meant, at=at)
+    for erase, ids in left:
+        for some in chunks(ids):
+            yield partial(erase, target=target, meant=meant, ids=some)
+    for some in chunks(meant.messages):
+        yield partial(_rewrite, target=target, ids=some)
+    for some in chunks(meant.items):
+        yield partial(rows.remove, ids=some)
+    yield partial(_finish, target=target, meant=meant, at=at)
+
+
+def _note(conn: Connection, *, target: Target, meant: Meant, at: int) -> None:
+    """That it is done stands there before it is: what was erased when all was cut off leaves the file as well."""
+    note = {"items": len(meant.items), "messages": len(meant.messages), "at": at}
+    conn.execute(insert(memory_erasure).values(conv=target.scope.conversation, person=target.scope.person, **note))
+
+
+def _finish(conn: Connection, *, target: Target, meant: Meant, at: int) -> None:
+    _styles(conn, target)
+    _names(conn, target)
+    commands(conn, target, meant.conversations)
+    _guidelines(conn, target, meant.conversations)
+    # The file may have been rebuilt since the beginning.
+    mine = (memory_erasure.c.conv == target.scope.conversation, memory_erasure.c.at == at)
+    conn.execute(update(memory_erasure).where(*mine).values(cleaned_at=None))
+
+
+def _rewrite(conn: Connection, *, target: Target, ids: Sequence[int]) -> None:
+    """Take it out of these messages, and out of what was derived from them."""
+    for row in conn.execute(select(message).where(message.c.id.in_(ids))).all():
+        found = (_without(part, target, whole=not target.words) for part in parts_of(row))
+        left = tuple(part for part in found if part is not None)
+        values = {"parts": encode_parts(left or (TextPart(text=FORGOTTEN),)), "deferred": None}
+        conn.execute(update(message).where(message.c.id == row.id).values(**values))
+    conn.execute(delete(passage).where(passage.c.message_id.in_(ids)))
+    conn.execute(delete(cleared_result).where(cleared_result.c.message_id.in_(ids)))
+
+
+def _without(part: Part, target: Target, *, whole: bool) -> Part | None:
+    """The part without what is to be forgotten; calls and results stay, empty, because they stand for each other."""
+    if not whole and not any(target.holds(text) for text in texts_of(part)):
+        return part
+    match part:
+        case TextPart():
+            return replace(part, text=FORGOTTEN)
+        case SummaryPart():
+            return replace(part, text=FORGOTTEN, sealed="")
+        case ToolUse():
+            return replace(part, input={})
+        case ToolResult():
+            return replace(part, content=FORGOTTEN)
+        case CompactionPart():
+            return replace(part, summary=FORGOTTEN)
+        case Thinking() | RedactedThinking() | FilePart():
+            return None
+
+
+def _styles(conn: Connection, target: Target) -> None:
+    """How people write goes with everything else: from one's own chat everywhere, in a group what was seen there."""
+    if not target.everything:
+        return
+    theirs = user_model.c.audience == target.scope.own
+    if target.only_by is not None:
+        theirs &= user_model.c.person == target.only_by
+    elif target.scope.is_private:
+        theirs |= (user_model.c.person == target.scope.person) & (user_model.c.audience != "")
+    conn.execute(delete(user_model).where(theirs))
+
+
+def _guidelines(conn: Connection, target: Target, conversations: Sequence[ConversationId]) -> None:
+    """What compactions have learnt says what was looked for: what holds the words goes, or all of it."""
+    for some in chunks(conversations):
+        for row in conn.execute(select(guideline).where(guideline.c.conv.in_(some))).all():
+            if not target.words or target.holds(row.body):
+                conn.execute(delete(guideline).where(guideline.c.conv == row.conv))
+
+
+def _names(conn: Connection, target: Target) -> None:
+    """Entities that are called so, and what the graph says of them."""
+    if not target.words:
+        return
+    statement = select(entity.c.id, entity.c.name).where(entity.c.audience == target.scope.own)
+    gone = [row.id for row in conn.execute(statement).all() if target.holds(row.name)]
+    for some in chunks(gone):
+        conn.execute(delete(relation).where(or_(relation.c.subject_id.in_(some), relation.c.object_id.in_(some))))
+        conn.execute(delete(entity).where(entity.c.id.in_(some)))
+    told = select(relation.c.id, relation.c.word).where(relation.c.audience == target.scope.own)
+    for some in chunks([row.id for row in conn.execute(told).all() if target.holds(row.word)]):
+        conn.execute(delete(relation).where(relation.c.id.in_(some)))

@@ -1,0 +1,423 @@
+"""Every call of a model: failover > circuit > retry > meter > provider. Turns, judges and summaries all come through.
+
+Each call begins at the provider that was chosen; another one that stood in for it is no choice and is not kept.
+"""
+
+import asyncio
+import logging
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeGuard
+
+import anyio
+
+from agent.core.clock import Clock
+from agent.core.errors import AgentError, NoProviders, ProviderBarred, ProviderBusy, ProviderRefused, ProviderUnpriced
+from agent.providers.provider import Provider, Request, TextWithdrawn
+from agent.providers.registry import LazyProvider, Registry
+from agent.providers.replies import Accumulator, Reply
+from agent.providers.retry_policy import PATIENCE_S, Circuit, RetryPolicy, State, choose, delay_for, others_let
+from agent.providers.settings import is_model_name
+from agent.providers.usage import CostAttribution, Counting, End, Meter, Unmetered, Watcher, read_of, spent_by
+
+KEPT_CIRCUITS = 256
+LOAD_WITHIN_S = 120.0  # a library that takes longer on a loaded machine is as good as missing
+
+Key = tuple[str, str]  # name and model
+
+log = logging.getLogger("tieline.providers")
+
+
+class ModelTooSlow(AgentError):
+    """The whole stream took longer than it may; what came so far stands (B-33)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A request for a provider and its raw estimate."""
+
+    request: Request
+    raw_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One question to a model.
+
+    `route` gives the chosen provider and then those that may stand in, `prepare` the request for one of them; both are
+    asked before each attempt, so that another choice counts at once (Z-20). `silence_s` bounds the wait for each piece,
+    `stream_s` the whole stream. `seed` spreads the back-off and is the same in a replay (B-02). A call to make `once`
+    is not repeated at the same provider: whoever asks has another way. `policy` is that of its turn (Z-21), None: the
+    one in force.
+    """
+
+    route: Callable[[], Sequence[Provider]]
+    prepare: Callable[[Provider], Attempt]
+    attribution: CostAttribution
+    counting: Counting
+    silence_s: float
+    stream_s: float
+    seed: str
+    once: bool = False
+    policy: RetryPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A whole reply and who gave it. Milliseconds since the last attempt began."""
+
+    reply: Reply
+    provider: Provider
+    request: Request
+    elapsed_ms: int
+    first_piece_ms: int | None
+
+
+@dataclass(slots=True)
+class _Tries:
+    """What one call has met so far, by provider."""
+
+    failed: dict[Key, dict[bool, int]] = field(default_factory=dict)  # attempts that had not, and that had, begun
+    patient: dict[Key, bool] = field(default_factory=dict)
+    given_up: dict[Key, AgentError] = field(default_factory=dict)
+    unanswered: set[Key] = field(default_factory=set)  # who has left an attempt without a byte
+
+    def give_up(self, key: Key, error: AgentError) -> None:
+        """Ask no more there. A server that breaks over a request may be gone at the attempts after it."""
+        if key in self.unanswered and isinstance(error, ProviderBusy):
+            error.unanswered = True
+        self.given_up[key] = error
+
+    @property
+    def failures(self) -> int:
+        return sum(sum(counts.values()) for counts in self.failed.values())
+
+
+class Models:
+    """Makes calls for the whole process and remembers which providers fail."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        meter: Meter | None = None,
+        policy: Callable[[], RetryPolicy] = RetryPolicy,
+        on_health: Callable[[Provider, AgentError | None], None] = lambda provider, trouble: None,
+        on_first_answer: Callable[[Provider], None] = lambda provider: None,
+    ) -> None:
+        """`on_health` hears of a provider that is passed over, and why; None when it is back.
+
+        `on_first_answer` hears of each that answers for the first time in this process.
+        """
+        self._clock = clock
+        self._meter = meter or Unmetered()
+        self._policy = policy
+        self._on_health, self._on_first_answer = on_health, on_first_answer
+        self._circuits: dict[Key, Circuit] = {}
+        self._answered: set[Key] = set()
+
+    @property
+    def policy(self) -> RetryPolicy:
+        """The one in force."""
+        return self._policy()
+
+    def state_of(self, provider: Provider) -> State:
+        """How its circuit stands."""
+        circuit = self._circuits.get(_key(provider))
+        return circuit.state(self._clock.monotonic()) if circuit else "closed"
+
+    def forget(self, name: str) -> None:
+        """Its settings were changed: what is known of its health is of the old ones."""
+        self._circuits = {key: circuit for key, circuit in self._circuits.items() if key[0] != name}
+        self._answered = {key for key in self._answered if key[0] != name}
+
+    async def ask(self, call: Call, watcher: Watcher) -> Answered:
+        """Make the call.
+
+        Raises the AgentError that ended the last attempt, or NoProviders when several were asked in vain. What the last
+        attempt had shown is not taken back.
+        """
+        tries = _Tries()
+        while True:
+            whole = call.route()
+            route = [provider for provider in whole if _key(provider) not in tries.given_up]
+            if not route:
+                raise _verdict(tries, _key(whole[0]))
+            circuits = [self._circuit(provider) for provider in route]
+            index = choose(circuits, self._clock.monotonic())
+            provider, circuit = route[index], circuits[index]
+            patient = tries.patient.setdefault(_key(provider), circuit.is_patient())
+            taker = Accumulator(provider.family)
+            outcome = await self._try(call, provider, circuit, taker, watcher)
+            if _is_about_the_request(outcome) and _key(provider) == _key(whole[0]):
+                raise outcome  # of a stand-in it is no reason: the request was made for another
+            if isinstance(outcome, Answered):
+                return outcome
+            if isinstance(outcome, ProviderBusy) and outcome.unanswered:
+                tries.unanswered.add(_key(provider))
+            again = patient and not call.once and not isinstance(outcome, ProviderBarred)
+            delay = self._delay(call, outcome, provider, taker.begun, tries) if again else None
+            if delay is not None and delay > PATIENCE_S and others_let(circuits, index, self._clock.monotonic()):
+                delay = None
+            if delay is None:
+                tries.give_up(_key(provider), outcome)
+                if len(route) == 1:
+                    raise _verdict(tries, _key(whole[0]))
+                log.warning("%s; asking another provider", outcome, extra={"run": call.attribution.run})
+                watcher.void()
+                watcher.passes(provider, outcome)
+            else:
+                watcher.void()
+                log.warning("%s; trying again in %.1f s", outcome, delay, extra={"run": call.attribution.run})
+                watcher.waits(provider, outcome, tries.failures, delay)
+                await self._clock.sleep(delay)
+
+    def _circuit(self, provider: Provider) -> Circuit:
+        if len(self._circuits) >= KEPT_CIRCUITS:  # people may name any model
+            self._circuits = {key: circuit for key, circuit in self._circuits.items() if circuit.failures}
+            self._answered &= self._circuits.keys()
+        return self._circuits.setdefault(_key(provider), Circuit())
+
+    async def _try(
+        self, call: Call, provider: Provider, circuit: Circuit, taker: Accumulator, watcher: Watcher
+    ) -> Answered | AgentError:
+        """One attempt: the answer, or what speaks against asking this provider now. Raises what ends the call."""
+        circuit.begin()
+        try:
+            answered = await self._attempt(call, provider, taker, watcher)
+        except ProviderBarred as error:
+            return error  # it says nothing about the provider's health
+        except (ProviderBusy, ProviderRefused) as error:
+            if not _is_about_the_request(error) and circuit.failed(
+                error, self._clock.monotonic(), call.policy or self.policy
+            ):
+                log.error("%s is passed over for a while: %s", provider.name, error)  # noqa: TRY400 - no defect of ours
+                self._on_health(provider, error)
+            return error
+        finally:
+            circuit.left()
+        if circuit.succeeded():
+            log.info("%s answers again", provider.name)
+            self._on_health(provider, None)
+        if _key(provider) not in self._answered:
+            self._answered.add(_key(provider))
+            self._on_first_answer(provider)
+        return answered
+
+    def _delay(self, call: Call, error: AgentError, provider: Provider, begun: bool, tries: _Tries) -> float | None:
+        counts = tries.failed.setdefault(_key(provider), {False: 0, True: 0})
+        counts[begun] += 1
+        jitter = zlib.crc32(f"{call.seed}:{counts[begun]}".encode()) / 0x7FFFFFFF - 1
+        return delay_for(error, attempt=counts[begun], started=begun, jitter=jitter, policy=call.policy or self.policy)
+
+    async def _attempt(self, call: Call, provider: Provider, taker: Accumulator, watcher: Watcher) -> Answered:
+        if not provider.is_warm:
+            await _warmed(provider)
+        attempt = call.prepare(provider)
+        tokens = call.counting.scaled(attempt.raw_tokens)
+        reservation = await self._meter.reserve(call.attribution, provider, attempt.request, tokens)
+        end: End = "cut"  # also by a stop: the request is out
+        try:
+            watcher.begins(provider)
+            answered = await self._consume(call, attempt, provider, taker, watcher)
+            end = "done"
+            if isinstance(provider, LazyProvider) and provider.doubts_window:
+                usage = answered.reply.usage
+                provider.known.answered((read_of(usage) if usage is not None else 0) or tokens)
+        except AgentError as error:
+            if not taker.begun and not (isinstance(error, ProviderBusy) and error.sent):
+                end = "refused"
+            raise
+        finally:
+            spent = spent_by(provider, attempt.raw_tokens, taker.reply(), call.counting, end=end)
+            reservation.settle(spent)
+            if end != "refused":
+                watcher.spent(spent)
+        return answered
+
+    async def _consume(
+        self, call: Call, attempt: Attempt, provider: Provider, taker: Accumulator, watcher: Watcher
+    ) -> Answered:
+        """Read one stream to its end. Raises ProviderBusy when it stalls or closes without saying so (W-42)."""
+        clock = self._clock
+        began = clock.monotonic()
+        first_ms: int | None = None
+        loop_time = asyncio.get_running_loop().time  # anyio finds out each time which loop runs
+        heard = loop_time()
+        last = heard + call.stream_s
+        with anyio.CancelScope(deadline=min(last, heard + call.silence_s)) as scope:
+            async with aclosing(provider.stream(attempt.request)) as chunks:
+                async for chunk in chunks:
+                    delta = taker.take(chunk)
+                    if isinstance(chunk, TextWithdrawn):
+                        watcher.void()
+                    if first_ms is None:
+                        first_ms = round((clock.monotonic() - began) * 1000)
+                        watcher.answers(provider)
+                    if delta:
+                        watcher.delta(delta)
+                    # Setting a deadline costs more than asking for the time.
+                    if (now := loop_time()) > heard + call.silence_s / 20:
+                        heard, scope.deadline = now, min(last, now + call.silence_s)
+        if not taker.done:
+            if scope.cancelled_caught:
+                if loop_time() >= last:
+                    raise ModelTooSlow(f"{provider.name}: the stream took longer than {call.stream_s:g} s")
+                raise ProviderBusy(f"{provider.name}: nothing came for {call.silence_s:g} s", sent=True)
+            raise ProviderBusy(f"{provider.name}: the stream ended without its closing event", sent=True)
+        for what in taker.unknown:
+            log.warning("unknown piece of a stream left out: %s", what, extra={"run": call.attribution.run})  # G-34
+        return Answered(
+            reply=taker.reply(),
+            provider=provider,
+            request=attempt.request,
+            elapsed_ms=round((clock.monotonic() - began) * 1000),
+            first_piece_ms=first_ms,
+        )
+
+
+async def _warmed(provider: Provider) -> None:
+    """Its window and its library are not the stream's time. Raises ProviderBusy when they take too long."""
+    try:
+        with anyio.fail_after(LOAD_WITHIN_S):
+            await provider.warm_up()
+    except TimeoutError:
+        raise ProviderBusy(f"{provider.name}: its library took longer than {LOAD_WITHIN_S:g} s to load") from None
+
+
+def _key(provider: Provider) -> Key:
+    return provider.name, provider.model
+
+
+def _is_about_the_request(outcome: Answered | AgentError) -> TypeGuard[ProviderRefused]:
+    return isinstance(outcome, ProviderRefused) and not outcome.any_request
+
+
+def _verdict(tries: _Tries, chosen: Key) -> AgentError:
+    """What to say of a call for which nobody is left: of one provider its own error, of several that none can.
+
+    A budget that is used up goes before the others' troubles: somebody can change it at once. So can they name a price
+    that the chosen one lacks.
+    """
+    errors = list(tries.given_up.values())
+    spent = (error for error in errors if isinstance(error, ProviderBarred) and not isinstance(error, ProviderUnpriced))
+    if (barred := next(spent, None)) is not None:
+        return barred
+    if len(errors) == 1 or isinstance(errors[0], ProviderUnpriced):
+        return errors[0]
+    return NoProviders("; ".join(str(error) for error in errors), chosen=tries.given_up.get(chosen))
+
+
+# Which provider and model one conversation uses now: read at the start of each model call (Z-02, Z-20).
+
+Chooser = Literal["default", "user", "admin"]
+Scope = Literal["channel", "group", "account"]  # for what it was chosen: this chat, the place it is part of, all chats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What was chosen, by whom and for what; the record that is stored and shown. `model` None: as configured."""
+
+    provider: str
+    model: str | None = None
+    source: Chooser = "default"
+    scope: Scope = "channel"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """How heavy a request is: the tier of its routing hint, and its scaled tokens."""
+
+    tier: str = ""
+    tokens: int = 0
+
+
+NO_NEED = Need()
+FITS = 0.5  # of the window of a provider that takes a request by need: the answer and what is added need room too
+
+
+class ProviderSlot:
+    """One per conversation. A choice takes effect at the next call; a call that runs is not touched.
+
+    Within a turn the pool is that of its beginning (Z-21); what was added meanwhile may be chosen all the same.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = self._pool = registry
+        self._choice: Choice | None = None
+
+    @property
+    def choice(self) -> Choice:
+        if self._choice is not None and self._choice.provider in self._registry:
+            return self._choice
+        return Choice(provider=self._registry.default.name)
+
+    def current(self) -> LazyProvider:
+        """The provider for the call that begins now."""
+        choice = self._choice
+        pool = self._pool_with(choice.provider) if choice is not None else self._pool
+        if choice is None or choice.provider not in pool:
+            return self._pool.default
+        if choice.model is None:
+            return pool.get(choice.provider)
+        return pool.with_model(choice.provider, choice.model)
+
+    def named(self, name: str) -> LazyProvider:
+        """The configured provider of that name, whatever is chosen here. Raises UnknownProvider."""
+        return self._pool_with(name).get(name)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Keep the pool as it is now until the turn is over, whatever a reload makes of it."""
+        with self._registry.taken() as self._pool:
+            try:
+                yield
+            finally:
+                self._pool = self._registry
+
+    def _pool_with(self, name: str) -> Registry:
+        return self._pool if name in self._pool else self._registry
+
+    def route(self, need: Need = NO_NEED) -> Sequence[Provider]:
+        """That one, and then those that may stand in for it.
+
+        Where nobody has chosen, the one that `[llm.routing]` names for that need goes first, if the request fits it.
+        """
+        route = self._pool.route(self.current())
+        routed = self._pool.for_tier(need.tier) if self.choice.source == "default" else None
+        if routed is None or need.tokens > routed.context_window * FITS:
+            return route
+        return (routed, *(one for one in route if one.name != routed.name))
+
+    def override(self, name: str, source: Chooser = "user", model: str | None = None) -> Choice:
+        """Use that provider, with its configured model or another. Raises UnknownProvider and changes nothing."""
+        chosen = self._registry.get(name)
+        other = model if model != chosen.settings.model else None
+        self._choice = Choice(provider=chosen.name, model=other, source=source)
+        self._registry.expect(self.current())
+        return self._choice
+
+    def use_model(self, model: str, source: Chooser = "user") -> Choice:
+        """Keep the provider, use another of its models."""
+        provider = self.current()
+        chosen = None if model == self._registry.get(provider.name).settings.model else model
+        self._choice = Choice(provider=provider.name, model=chosen, source=source)
+        self._registry.expect(self.current())
+        return self._choice
+
+    def restore(self, choice: Choice) -> bool:
+        """Take up a stored choice. False, and the default, when its provider is gone from the configuration (Z-70)."""
+        if choice.provider not in self._registry:
+            self.reset()
+            return False
+        model = choice.model if is_model_name(choice.model or "") else None
+        self._choice = replace(choice, provider=self._registry.get(choice.provider).name, model=model)
+        self._registry.expect(self.current())
+        return True
+
+    def reset(self) -> Choice:
+        """Back to the default."""
+        self._choice = None
+        return self.choice

@@ -1,0 +1,144 @@
+"""Puts a copy in the place of a SQLite database that nobody uses; what stood there before is kept beside it."""
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, bindparam, update
+
+from agent.storage.backup import copy_file
+from agent.storage.connect import Schema, State, revision, target_of
+from agent.storage.errors import BackupRefused, DatabaseUnusable
+from agent.storage.inspection import look, read
+from agent.storage.migrate import known_revisions
+from agent.storage.sqlite import OwnerLock, sqlite_engine
+from agent.storage.tables import inbox, outbox
+
+WHY = "open when the backup was made; it may have been done since"
+
+_PUT_ASIDE = [
+    # Wake-ups of goals and plans ("system") are left: the next start puts down what was going on by itself.
+    update(inbox)
+    .where(inbox.c.status == "new", inbox.c.kind.in_(("message", "reminder")))
+    .values(status="dead", note=bindparam("why")),
+    update(outbox).where(outbox.c.status.in_(("new", "sending"))).values(status="dead", note=bindparam("why")),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """`kept` is where the former database is now, None when there was none; the numbers are of what was put aside."""
+
+    path: Path
+    kept: Path | None
+    messages: int
+    answers: int
+    others: int
+
+
+def restore(
+    url: str,
+    home: Path,
+    copy: Path,
+    *,
+    schema: Schema,
+    kept_as: str,
+    others: Callable[[Connection], int],
+    keep_open: bool = False,
+) -> Restored:
+    """Let the database be what `copy` holds. Blocking. Raises BackupRefused or DatabaseUnusable; then nothing changed.
+
+    What was open when the copy was made has most likely been answered since: it becomes dead letters, for the operator
+    to decide, unless `keep_open`. `others` does the like in tables of the caller's, in the same transaction, and gives
+    the number; the tables may be those of an older version. The former database goes to `backups/<kept_as>` beside it.
+    """
+    path = target_of(url, home)
+    if not isinstance(path, Path):
+        raise BackupRefused(
+            "a PostgreSQL database is restored with its own tool: pg_restore --clean --dbname=DATABASE tieline.dump"
+        )
+    _check(copy, home, schema)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = OwnerLock.take(path.with_name(f"{path.name}.lock"))
+    fresh = path.with_name(f".{path.name}.restored")
+    try:
+        with suppress(FileNotFoundError):
+            fresh.unlink()
+        copy_file(copy, fresh)
+        messages, answers, more = (0, 0, 0) if keep_open else _put_aside(fresh, others)
+        kept = _keep(path, path.parent / "backups" / kept_as) if path.exists() else None
+        fresh.replace(path)
+        _sync(path.parent)
+    except (OSError, sqlite3.Error) as error:
+        raise BackupRefused(f"cannot put {copy} in the place of {path}: {error}") from error
+    finally:
+        with suppress(OSError):
+            fresh.unlink()
+        lock.release()
+    return Restored(path=path, kept=kept, messages=messages, answers=answers, others=more)
+
+
+def _check(copy: Path, home: Path, schema: Schema) -> None:
+    """Is it a whole database of ours, of this version or an older one?"""
+    if not copy.is_file():
+        raise BackupRefused(f"there is no file {copy}; `ls {home / 'backups'}` shows what there is")
+    try:
+        with closing(sqlite3.connect(f"file:{copy}?mode=ro", uri=True)) as opened:
+            found = opened.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            raise BackupRefused(f"{copy} is damaged: {found}; choose another copy")
+        state = look(f"sqlite:///{copy}", home, schema)
+        stored = read(f"sqlite:///{copy}", home, revision)
+    except (sqlite3.Error, DatabaseUnusable) as error:
+        raise BackupRefused(f"{copy} is no backup of Tieline: {error}") from error
+    if state not in (State.CURRENT, State.OTHER):
+        raise BackupRefused(f"{copy} is no backup of Tieline: it holds none of its tables")
+    if stored not in known_revisions(schema.migrations):
+        raise BackupRefused(f"{copy} was written by a newer Tieline (revision {stored}); install that version first")
+
+
+def _put_aside(fresh: Path, others: Callable[[Connection], int]) -> tuple[int, int, int]:
+    engine = sqlite_engine(fresh)
+    try:
+        with engine.begin() as conn:
+            more = others(conn)  # first: it asks what is still open
+            messages, answers = (_marked(conn, statement) for statement in _PUT_ASIDE)
+    finally:
+        engine.dispose()
+    if fresh.with_name(f"{fresh.name}-wal").exists():  # the last to close it has taken its journal in
+        raise sqlite3.OperationalError("the journal of the copy stays behind")
+    return messages, answers, more
+
+
+def _marked(conn: Connection, statement: object) -> int:
+    return conn.execute(statement, {"why": WHY}).rowcount  # type: ignore[call-overload,no-any-return]
+
+
+def _keep(path: Path, kept: Path) -> Path:
+    """The former database as one file in `kept`, or as it lies where it cannot be read; its journal goes with it."""
+    kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    journal = [path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-shm")]
+    try:
+        copy_file(path, kept)
+    except BackupRefused:
+        for part in journal:
+            if part.exists():
+                part.replace(kept.with_name(part.name.replace(path.name, kept.name)))
+        path.replace(kept)
+        return kept
+    with closing(sqlite3.connect(path)) as opened:  # whose last words are in the journal must not lose them now
+        opened.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    for part in journal:  # a journal of the former database would be played into the new one
+        part.unlink(missing_ok=True)
+    return kept
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,449 @@
+"""PERSIST: transcript, usage, session, replies and "inbox row done" in one fenced transaction (DESIGN §4.5)."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+
+from sqlalchemy import Connection
+
+from agent.compaction.pairs import with_orphaned_uses_answered
+from agent.compaction.state import settle, writing_of
+from agent.core.events import PersistStarted, TokensUsed
+from agent.core.failpoints import failpoint
+from agent.core.ids import ConversationId, SessionId
+from agent.core.messages import Message
+from agent.core.outbox import OutgoingMessage, Tone
+from agent.core.untrusted_text import beginning_of
+from agent.goals import store as goals
+from agent.goals.goal import IDLE, completed
+from agent.ledger import rows
+from agent.ledger.spending import Entry
+from agent.memory.index import take_back
+from agent.providers.usage import Spent, read_of
+from agent.sessions import runs, store, window_store
+from agent.sessions.runs import Checkpoint, Loop, RunState
+from agent.sessions.store import Place, Stored
+from agent.storage import audit_rows, inbox_rows, outbox_rows, task_rows
+from agent.storage.audit_rows import Record
+from agent.storage.database import check_epoch
+from agent.storage.timestamps import to_timestamp
+from agent.turn.context_budget import notices_of, sync_window, write_window
+from agent.turn.decision import is_silence
+from agent.turn.goals import Closed, close_goals, said_now, settle_goals
+from agent.turn.hooks import session_ends_soon
+from agent.turn.memory import keep_words
+from agent.turn.run import Executed, Notice, Persisted, Run, StagedChanges, Verdict, total_cost
+from agent.turn.states import States, announce
+
+# Writes what a run has come to, in one fenced transaction each time (DESIGN §13.4). Safe to repeat.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """What a run has and the store does not. The first message takes `position` in the run.
+
+    `usage` is counted in the session, `entries` are the ledger's, `records` the audit's.
+    """
+
+    messages: tuple[Message, ...]
+    counted: tuple[str, ...]  # what each message weighs
+    position: int
+    usage: tuple[Spent, ...]
+    entries: tuple[Entry, ...]
+    records: tuple[Record, ...]
+    place: Place | None = None  # where the session's next turn works, where that has changed
+
+
+def growth_of(run: Run, states: States) -> Growth:
+    """What is not yet stored of the run."""
+    messages = tuple(run.messages[len(run.ids) :])
+    return Growth(
+        messages=messages,
+        counted=tuple(map(states.metrics.estimator.written, messages)),
+        position=run.next_position,
+        usage=tuple(run.usage[run.usage_stored :]),
+        entries=states.runtime.ledger.unwritten(run.work.inbox_id),
+        records=tuple(run.records[run.records_stored :]),
+        place=_place_of(run, states),
+    )
+
+
+def _place_of(run: Run, states: States) -> Place | None:
+    lifecycle = states.lifecycle
+    changed = lifecycle.unplaced and run.parent is None and lifecycle.placed_for == run.session
+    return lifecycle.place(states.tool.workspace) if changed else None
+
+
+def write_growth(
+    conn: Connection, growth: Growth, run: Run, conversation: ConversationId, at: int, states: States
+) -> list[int | None]:
+    """Add the messages and what their calls used; returns the messages' ids. Call it in a fenced transaction."""
+    if growth.place is not None:
+        store.put_place(conn, run.session, growth.place)
+    ids: list[int | None] = []
+    person = run.work.incoming.person
+    for offset, (message, counted) in enumerate(zip(growth.messages, growth.counted, strict=True)):
+        stored = Stored(
+            message=message,
+            inbox_id=run.work.inbox_id,
+            position=growth.position + offset,
+            person=person if growth.position + offset == 0 else None,
+            counted=counted,
+        )
+        ids.append(store.append(conn, run.session, conversation, stored, at=at))
+    if growth.messages and not any(ids):
+        return ids  # this growth was written before: a commit whose answer was lost, or a cancelled wait for it
+    store.grow(
+        conn,
+        run.session,
+        messages=len([id for id in ids if id is not None]),
+        prompt=sum(read_of(call.usage) for call in growth.usage),
+        output=sum(call.usage.output for call in growth.usage),
+        at=at,
+        besides=store.Besides(fixed, states.metrics.estimator.scale) if (fixed := states.context.fixed) else None,
+    )
+    return ids
+
+
+def note_stored(run: Run, states: States, growth: Growth, ids: list[int | None]) -> None:
+    """The growth is on disk."""
+    states.runtime.ledger.written(growth.entries)
+    begin = len(run.ids)
+    for offset, id in enumerate(ids):
+        message, stored = run.messages[begin + offset], store.with_id(run.messages[begin + offset], id)
+        states.metrics.estimator.same(message, stored)
+        run.messages[begin + offset] = stored
+    run.ids += ids
+    run.next_position += len(growth.messages)
+    run.usage_stored += len(growth.usage)
+    run.records_stored += len(growth.records)
+    if growth.place is not None and growth.place == states.lifecycle.place(states.tool.workspace):
+        states.lifecycle.unplaced = False
+
+
+async def save_progress(
+    run: Run, states: States, checkpoint: Checkpoint, also: Callable[[Connection], None] = lambda conn: None
+) -> None:
+    """Put what the run has come to on disk before it goes on, and `also` that. Raises Fenced or StorageTrouble."""
+    growth = growth_of(run, states)
+    conversation = states.session.conversation
+    at = to_timestamp(states.runtime.clock.now())
+
+    def work(conn: Connection) -> list[int | None]:
+        check_epoch(conn, conversation, run.work.epoch)
+        also(conn)
+        runs.save_checkpoint(conn, run.work.inbox_id, replace(checkpoint, loop=run.loop))
+        rows.add(conn, growth.entries)
+        audit_rows.add(conn, growth.records)
+        has_grown = growth.messages or growth.usage or growth.place
+        return write_growth(conn, growth, run, conversation, at, states) if has_grown else []
+
+    ids = await states.runtime.database.write(work)
+    note_stored(run, states, growth, ids)
+    run.checkpoint = checkpoint
+
+
+async def save_place(run: Run, states: States) -> None:
+    """Put on disk what hooks have set at the beginning of a turn: they are not asked again after a crash.
+
+    Raises Fenced or StorageTrouble.
+    """
+    place, conversation, epoch = _place_of(run, states), states.session.conversation, run.work.epoch
+    if place is None:
+        return
+
+    def write(conn: Connection) -> None:
+        check_epoch(conn, conversation, epoch)
+        store.put_place(conn, run.session, place)
+
+    await states.runtime.database.write(write)
+    states.lifecycle.unplaced = False
+
+
+async def save_records(run: Run, states: States) -> None:
+    """Put the record of a run's calls on disk: a model never reads what is not recorded.
+
+    Raises Fenced or StorageTrouble.
+    """
+    records, conversation, epoch = run.records[run.records_stored :], states.session.conversation, run.work.epoch
+    if not records:
+        return
+
+    def write(conn: Connection) -> None:
+        check_epoch(conn, conversation, epoch)
+        audit_rows.add(conn, records)
+
+    await states.runtime.database.write(write)
+    run.records_stored += len(records)
+
+
+async def save_spent(run: Run, states: States) -> None:
+    """Put on disk what a run's calls cost where no commit of a turn follows. Raises Fenced or StorageTrouble."""
+    entries = states.runtime.ledger.unwritten(run.work.inbox_id)
+    conversation, epoch = states.session.conversation, run.work.epoch
+    if not entries:
+        return
+
+    def write(conn: Connection) -> None:
+        check_epoch(conn, conversation, epoch)
+        rows.add(conn, entries)
+
+    await states.runtime.database.write(write)
+    states.runtime.ledger.written(entries)
+
+
+def write_staged(conn: Connection, staged: StagedChanges, states: States, at: int) -> None:
+    """Make a command's changes to the session. Call it in a fenced transaction."""
+    session = states.session.id
+    if staged.hide_from is not None and session is not None:
+        store.hide_from(conn, session, staged.hide_from, also_from_people=staged.hide_from_people)
+        window_store.hush_guidelines(conn, states.session.conversation)
+        if staged.hide_from_people:
+            take_back(conn, session, staged.hide_from)
+    if session is not None:
+        _write_goal(conn, staged, session, at)
+    if staged.closes is not None:
+        store.set_state(conn, staged.closes, "terminated")
+    if staged.switch_session:
+        # What was closed for good stays so when it is left (B-13).
+        if session is not None and session != staged.session and store.state_of(conn, session) != "terminated":
+            store.set_state(conn, session, "ended")
+        if staged.session is not None:
+            store.set_state(conn, staged.session, "active")
+        store.set_current(conn, states.session.conversation, staged.session)
+        if session is not None and staged.keep_tasks:
+            task_rows.hand_on(conn, session, states.session.conversation)
+
+
+def _write_goal(conn: Connection, staged: StagedChanges, session: SessionId, at: int) -> None:
+    """A cleared session and one that was left for a fresh one are after nothing any more (Z-87)."""
+    if staged.clears or (staged.switch_session and staged.session is None):
+        goals.put_of_session(conn, session, IDLE, at)
+    elif staged.complete_goal:
+        goals.put_of_session(conn, session, completed(goals.of_session(conn, session)), at)
+
+
+def settle_staged(staged: StagedChanges, states: States) -> None:
+    """The changes are on disk: let the states follow."""
+    if staged.switch_session or staged.hide_from is not None:
+        states.metrics.context_raw = 0  # of what is no longer there
+        states.provider.cache.forget()
+    if staged.taken_back:
+        states.runtime.learning.take_back(states.session.conversation, staged.taken_back)
+    if staged.complete_goal:
+        states.goal.of_session = states.goal.completed = completed(states.goal.of_session)
+    elif staged.any:
+        states.goal.of_session, states.goal.known_for = IDLE, None
+    if staged.switch_session:
+        if states.session.id is not None and states.session.id != staged.session:
+            session_ends_soon(states.session.id, states)
+        states.session.id = staged.session
+        states.session.known = True
+        if staged.session is None:
+            states.message.start_empty()
+        else:
+            states.message.start_other()
+    elif staged.clears:
+        states.message.start_other()
+    elif staged.hide_from is not None:
+        states.message.forget()
+
+
+LONGEST_NOTE = 300  # characters of an error that is kept with the message
+REF_DIGITS = 8  # of the run's id
+# Sentences that tell of something broken, and not of a limit or a choice: they carry a reference.
+ERRORS = frozenset(
+    {
+        "provider_busy", "provider_refused", "no_providers", "no_providers_refused", "model_filtered", "model_slow",
+        "model_cut", "context_too_long", "tools_too_large", "reply_too_large", "empty_answer", "unpriced", "defect",
+        "hook_blocked", "execution_timeout", "recovery_budget",
+    }
+)  # fmt: skip
+REASONED = frozenset({"provider_refused", "no_providers", "no_providers_refused", "unpriced", "tools_too_large"})
+ENDS: dict[Verdict, RunState] = {
+    "answered": "done",
+    "waiting": "waiting",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "refused": "failed",
+}
+
+
+async def persist(executed: Executed, run: Run, states: States) -> Persisted:
+    """Commit the run. A suspended one stays as it was stored, to be resumed. Raises Fenced or StorageTrouble."""
+    runtime = states.runtime
+    runtime.bus.publish(PersistStarted(conversation=states.session.conversation, run=run.id))
+    if executed.verdict == "suspended":
+        states.message.forget()
+        return Persisted()
+    before = run.messages[: run.windowed]
+    if run.opened:
+        run.messages = with_orphaned_uses_answered(run.messages)
+    work, says = run.work, says_of(executed, run, states)
+    hidden_from_history = (
+        run.opened
+        and not says
+        and not run.speech.was_committed
+        and (run.hidden_from_history or work.incoming.may_be_silent)
+    )
+    step = writing_of(states.message.compaction) if run.opened else None
+    growth = growth_of(run, states)
+    at = to_timestamp(runtime.clock.now())
+    conversation = states.session.conversation
+
+    def commit(conn: Connection) -> tuple[list[int | None], list[int] | None, Closed]:
+        check_epoch(conn, conversation, work.epoch)
+        rows.add(conn, growth.entries)
+        audit_rows.add(conn, growth.records)
+        ids: list[int | None] = []
+        placed = write_window(conn, step, states) if step is not None else []
+        loop = loop_of(run) if executed.verdict == "waiting" else None
+        ends_now = run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at, loop)
+        if ends_now:
+            ids = write_growth(conn, growth, run, conversation, at, states)
+            if not hidden_from_history:
+                keep_words(conn, run, [*run.ids, *ids], runtime.memory.lexicon, at=at)
+        if hidden_from_history:  # a heartbeat with nothing to say must not fill the history that every call sends
+            store.hide_run(conn, work.inbox_id)
+        for part, say in enumerate(says):
+            outbox_rows.add(
+                conn,
+                conversation=conversation,
+                inbox_id=work.inbox_id,
+                part=part,
+                dedup=f"inbox:{work.inbox_id}:{part}",
+                say=say,
+                at=at,
+            )
+        if run.voice_unheard and ends_now:
+            outbox_rows.add(
+                conn,
+                conversation=conversation,
+                inbox_id=work.inbox_id,
+                part=len(says),
+                dedup=f"voice-unheard:{conversation}",  # the row that is there already says it once a chat
+                say=_voice_unheard(run, states),
+                at=at,
+            )
+        if run.on_commit is not None:
+            run.on_commit(conn, executed, at)
+        closed = close_goals(conn, executed, run, states, at) if ends_now or not run.opened else Closed()
+        refused = executed.verdict == "refused" and not run.opened
+        note = executed.notice.phrase if refused and executed.notice is not None else None
+        if executed.verdict == "failed" and executed.error:
+            note = beginning_of(executed.error, LONGEST_NOTE, states.tool.executor.redact)
+        if run.quarantined:
+            gone = f"{inbox_rows.SET_ASIDE}: {run.quarantined} messages"
+            note = f"{gone}; {note}" if note else gone
+        status: inbox_rows.InboxStatus = "refused" if refused else "done"
+        inbox_rows.finish(conn, work.inbox_ids, status, work.epoch, note)
+        take_first(conn)
+        failpoint("commit.within")
+        return ids, placed, closed
+
+    failpoint("commit.before")
+    with runtime.outbox.committing() as take_first:
+        ids, placed, closed = await runtime.database.write(commit)
+        failpoint("commit.after")
+    if step is not None and placed is not None:
+        settle(states.message.compaction, step, placed)
+    note_stored(run, states, growth, ids)
+    settle_goals(closed, states)
+    if states.message.loaded and run.opened:
+        same = all(one.parts is other.parts for one, other in zip(before, run.messages, strict=False))
+        known = len(run.ids) == len(run.messages) and None not in run.ids
+        if not hidden_from_history and same and known and placed is not None:
+            sync_window(run, states)
+        else:  # a repeated commit knows no ids, and what was forgotten meanwhile must be read as it stands now
+            states.message.forget()
+    _report_tokens(run, states)
+    return Persisted(transcript_updated=run.opened, session_updated=run.opened, memory_updated=run.notes_written)
+
+
+def says_of(executed: Executed, run: Run, states: States) -> tuple[OutgoingMessage, ...]:
+    """What the person gets: what the model said, then what the gateway adds."""
+    audience = run.audience
+    if run.work.incoming.may_be_silent and (not executed.success or is_silence(executed.text)):
+        return ()
+    says = []
+    if executed.text.strip():
+        says.append(
+            OutgoingMessage(
+                text=executed.text,
+                kind="reply",
+                reply_to=audience.reply_to,
+                answers=audience.message,
+                interaction=audience.interaction,
+            )
+        )
+    notices = [executed.notice] if executed.notice is not None else []
+    if run.quarantined:
+        notices.append(Notice("history_set_aside", {"count": run.quarantined}))
+    if run.without_tools:
+        notices.append(Notice("model_without_tools", {"model": run.without_tools}))
+    if run.opened:
+        notices += notices_of(run, states)
+    for notice in notices:
+        sentence = states.runtime.phrases(notice.phrase, audience.language, **notice.values)
+        if notice is executed.notice and notice.phrase in ERRORS:
+            sentence = _with_reference(sentence, executed, run, states)
+        says.append(
+            OutgoingMessage(
+                text=sentence,
+                kind="notice",
+                reply_to=audience.reply_to if not says else None,
+                answers=audience.message,
+                interaction=audience.interaction,
+                buttons=notice.buttons,
+                verbatim=True,
+                tone=tone_of(notice, executed),
+            )
+        )
+    return said_now(executed, says) if run.work.incoming.wake_up is not None else tuple(says)
+
+
+def _voice_unheard(run: Run, states: States) -> OutgoingMessage:
+    """That voice messages are not heard here. A group hears of it below the message."""
+    text = states.runtime.phrases("voice_unheard", run.audience.language)
+    return OutgoingMessage(
+        text=text, kind="notice", reply_to=run.audience.reply_to, answers=run.audience.message, verbatim=True
+    )
+
+
+def tone_of(notice: Notice, executed: Executed) -> Tone:
+    """Whether it tells that the answer was stopped, or why there is none."""
+    if notice is not executed.notice:
+        return ""
+    return "stopped" if notice.phrase == "stopped" else "problem" if executed.verdict == "failed" else ""
+
+
+def _with_reference(sentence: str, executed: Executed, run: Run, states: States) -> str:
+    """With what the operator finds it by (`tieline find`). An admin in a chat of their own reads the reason at once."""
+    ref, incoming = run.id[:REF_DIGITS], run.work.incoming
+    told = states.runtime.phrases("with_ref", run.audience.language, text=sentence, ref=ref)
+    is_operator = incoming.role in ("admin", "owner") and incoming.chat_type == "direct"
+    if is_operator and executed.error and executed.notice is not None and executed.notice.phrase in REASONED:
+        told += "\n" + beginning_of(executed.error, LONGEST_NOTE, states.tool.executor.redact)
+    return told
+
+
+def loop_of(run: Run) -> Loop:
+    """What the next message of a person goes on with, when this run ends with a question (G-18)."""
+    return Loop(**asdict(run.progress), repeats=dict(run.repeats))
+
+
+def _report_tokens(run: Run, states: States) -> None:
+    if not run.usage:
+        return
+    announce(
+        states,
+        TokensUsed(
+            conversation=states.session.conversation,
+            run=run.id,
+            prompt=sum(call.usage.prompt for call in run.usage),
+            output=sum(call.usage.output for call in run.usage),
+            cache_creation=sum(call.usage.cache_creation for call in run.usage),
+            cache_read=sum(call.usage.cache_read for call in run.usage),
+            estimated_cost_usd=total_cost(run.usage),
+            estimated=any(call.estimated for call in run.usage),
+        ),
+    )

@@ -1,0 +1,64 @@
+"""The three boxes of the operator have the same commands: a list, `retry NUMBER`, `drop NUMBER`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from gateway.cli.offline import local_minute, operate, shown
+from gateway.cli.options import config_option
+
+HEADINGS = {
+    "id": "no.",
+    "at": "at",
+    "conversation": "conversation",
+    "attempts": "tries",
+    "state": "state",
+    "why": "why",
+    "text": "text",
+}
+LONGEST = 60  # characters of a text in a list
+
+
+def letters(box: str, about: str, *, columns: Sequence[str], empty: str, retry: str, drop: str) -> click.Group:
+    """The group of commands for one box; the operations bear its name."""
+
+    def listed(config_path: Path | None, home: Path | None) -> None:
+        rows = operate(f"{box}.list", config_path, home)
+        for row in rows:
+            row["at"] = local_minute(row["at"])
+            row["text"] = " ".join(row["text"].split())[:LONGEST]
+        shown(rows, {column: HEADINGS[column] for column in columns}, empty)
+
+    @click.group(box, invoke_without_command=True, help=about)
+    @config_option
+    @click.pass_context
+    def command(context: click.Context, config_path: Path | None, home: Path | None) -> None:
+        if context.invoked_subcommand is None:
+            listed(config_path, home)
+
+    @command.command("list", help=about)
+    @config_option
+    def list_(config_path: Path | None, home: Path | None) -> None:
+        listed(config_path, home)
+
+    @command.command("retry", help=retry)
+    @click.argument("number")
+    @config_option
+    def retry_(number: str, config_path: Path | None, home: Path | None) -> None:
+        answer = operate(f"{box}.retry", config_path, home, id=_number(number))
+        click.echo(f"{answer['conversation']} tries it again.")
+
+    @command.command("drop", help=drop)
+    @click.argument("number")
+    @config_option
+    def drop_(number: str, config_path: Path | None, home: Path | None) -> None:
+        answer = operate(f"{box}.drop", config_path, home, id=_number(number))
+        click.echo(f"Dropped, in {answer['conversation']}.")
+
+    return command
+
+
+def _number(given: str) -> int | str:
+    """A plain number, or a dead letter's with its box."""
+    return int(given) if given.isdecimal() else given

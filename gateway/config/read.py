@@ -1,0 +1,272 @@
+"""How the configuration is read: file, environment, secrets, then all checks, so that every mistake is told at once.
+
+No platform library is imported here.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent.providers.settings import from_environment
+from agent.style.backends import unknown
+from gateway.channels.adapter import ChannelSettings
+from gateway.channels.entry_points import installed, settings_class
+from gateway.config.errors import ConfigError, lines, told_once
+from gateway.config.settings import Sections, Settings
+
+# `TIELINE__SECTION__KEY` in the environment overrides the file (decision 0002 tells why no library does it).
+
+PREFIX = "TIELINE__"
+
+
+def overlaid(data: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """`data` with the environment's values over it; lists and tables are written as JSON.
+
+    Names are lower-cased and split at `__`; nothing is checked here, so a misspelt one is found with the file's own.
+    """
+    result = dict(data)
+    for name in sorted(environ):
+        if name.startswith(PREFIX):
+            *path, key = name.removeprefix(PREFIX).lower().split("__")
+            table = result
+            for step in path:
+                inner = table.get(step)
+                table[step] = inner = dict(inner) if isinstance(inner, Mapping) else {}
+                table = inner
+            table[key] = _read(environ[name])
+    return result
+
+
+def blamed(mistake: str, environ: Mapping[str, str], data: Mapping[str, Any]) -> str:
+    """The mistake with the variable that it is of, where one set the value and not the file."""
+    key = mistake.partition(": ")[0]
+    for name in sorted(environ):
+        path = name.removeprefix(PREFIX).lower().split("__")
+        if name.startswith(PREFIX) and (key == ".".join(path) or (key == path[0] and key not in data)):
+            return f"{mistake} (set by the environment variable {name})"
+    return mistake
+
+
+def _read(value: str) -> Any:
+    """JSON where it is a list or a table; all else stays text, which pydantic turns into what the key wants."""
+    if not value.lstrip().startswith(("[", "{")):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+# Values that live elsewhere: `env:NAME` and `file:PATH` anywhere in the configuration. Never echoes what it read.
+
+
+def resolved(
+    value: Any, *, environ: Mapping[str, str], home: Path, mistake: Callable[[str], None], key: str = ""
+) -> Any:
+    """`value` with every reference in it replaced by what it names.
+
+    A relative path is looked for below `home`. What cannot be read is told to `mistake` with its key and the fix, and
+    becomes an empty text.
+    """
+    match value:
+        case dict():
+            return {
+                name: resolved(inner, environ=environ, home=home, mistake=mistake, key=f"{key}.{name}" if key else name)
+                for name, inner in value.items()
+            }
+        case list():
+            return [
+                resolved(inner, environ=environ, home=home, mistake=mistake, key=f"{key}[{index}]")
+                for index, inner in enumerate(value)
+            ]
+        case str() if value.startswith("env:"):
+            name = value.removeprefix("env:")
+            if name not in environ:
+                mistake(f"{key}: the environment variable {name} is not set; export it, or use file:PATH")
+            return environ.get(name, "")
+        case str() if value.startswith("file:"):
+            path = home / Path(value.removeprefix("file:")).expanduser()
+            try:
+                return path.read_text().strip()
+            except (OSError, UnicodeDecodeError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "it is not text"
+                mistake(f"{key}: cannot read {path}: {reason}; create it, or use env:NAME")
+                return ""
+        case _:
+            return value
+
+
+ALWAYS = ("web", "console")  # channels that need no section
+FROM_ENVIRONMENT = ("anthropic", "openai", "demo")  # what providers may be called where the file has none
+
+
+def home_directory(environ: Mapping[str, str]) -> Path:
+    """Where data lives: TIELINE_HOME, else `~/.tieline`."""
+    return Path(environ.get("TIELINE_HOME") or "~/.tieline").expanduser().absolute()
+
+
+def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read and check everything.
+
+    `path` None: what TIELINE_CONFIG names, else `gateway.toml` in the home directory, if it is there. Raises
+    ConfigError with every mistake in it.
+    """
+    home = home_directory(environ)
+    if path is None and environ.get("TIELINE_CONFIG"):
+        path = Path(environ["TIELINE_CONFIG"]).expanduser().absolute()
+    source = path or home / "gateway.toml"
+    if path is None and not source.exists():
+        return read({}, environ, home=home, source=None)
+    try:
+        data = tomllib.loads(source.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(str(source), [f"not valid TOML: {error}"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(source), ["not a text file in UTF-8"]) from error
+    except OSError as error:
+        raise ConfigError(str(source), [f"cannot be read: {error.strerror}; `tieline init` writes one"]) from error
+    return read(data, environ, home=home, source=source)
+
+
+def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, source: Path | None) -> Settings:
+    """Check parsed TOML with the environment over it. Raises ConfigError with every mistake in it."""
+    unread: list[str] = []
+    mistakes: list[str] = []
+    values = resolved(overlaid(data, environ), environ=environ, home=home, mistake=unread.append)
+    channels = _channels(values.pop("channels", []), mistakes)
+    sections, unusable = _sections(values, mistakes)
+    mistakes += _conflicts(sections)
+    if "web" not in unusable:
+        mistakes += _unfit(channels, sections)
+    if "llm" not in unusable:
+        mistakes += _unknown_providers(sections, channels)
+    mistakes = told_once(unread, mistakes)
+    if mistakes:
+        mistakes = [blamed(mistake, environ, data) for mistake in mistakes]
+        raise ConfigError(str(source or "environment"), list(dict.fromkeys(mistakes)))
+    chosen = {name: getattr(sections, name) for name in Sections.model_fields}
+    if not sections.llm.providers:
+        chosen["llm"] = replace(sections.llm, providers=from_environment(environ))
+    return Settings.model_construct(**chosen, channels=channels, home=home, source=source)
+
+
+def _sections(values: Mapping[str, Any], mistakes: list[str]) -> tuple[Sections, frozenset[str]]:
+    """Every section, and which hold a mistake: their defaults stand in, so that the others can be checked further."""
+    try:
+        return Sections.model_validate(values), frozenset()
+    except ValidationError as error:
+        mistakes += lines(error.errors(), Sections)
+        unusable = frozenset(str(one["loc"][0]) for one in error.errors())
+    return Sections.model_validate({name: value for name, value in values.items() if name not in unusable}), unusable
+
+
+def _channels(entries: Any, mistakes: list[str]) -> tuple[ChannelSettings, ...]:
+    """Each `[[channels]]` entry by its platform's own rules, and the two channels that are always there."""
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        mistakes.append("channels: write each account as a [[channels]] section")
+        return ()
+    found: list[ChannelSettings] = []
+    platforms = installed()
+    for index, entry in enumerate(entries):
+        prefix = f"channels[{index}]"
+        kind = entry.get("type")
+        if not isinstance(kind, str) or kind not in platforms:
+            known = ", ".join(platforms)
+            mistakes.append(f"{prefix}.type: {kind!r} is no platform; use one of {known}" if kind else
+                            f"{prefix}.type: missing; use one of {known}")  # fmt: skip
+            continue
+        model = settings_class(kind, platforms)
+        try:
+            found.append(model.model_validate(entry))
+        except ValidationError as error:
+            mistakes += lines(error.errors(), model, prefix)
+    names = [settings.channel_type for settings in found]
+    mistakes += [
+        f'channels: two accounts are called "{name}"; give each its own `account`'
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+    found += [settings_class(name, platforms)(type=name) for name in ALWAYS if name not in names and name in platforms]
+    return tuple(found)
+
+
+def _unfit(channels: Sequence[ChannelSettings], sections: Sections) -> Iterator[str]:
+    """Accounts that cannot work beside the other sections."""
+    for one in channels:
+        yield from (f"channels ({one.channel_type}): {mistake}" for mistake in one.mistakes(sections.web.public_url))
+
+
+def _conflicts(sections: Sections) -> Iterator[str]:
+    """What each section finds wrong in itself, and what does not fit together."""
+    for name in Sections.model_fields:
+        check = getattr(getattr(sections, name), "mistakes", None)
+        if check is not None:
+            yield from check()
+    if sections.budget.max_daily_cost_usd is not None and any(
+        (limit.scope, limit.name, limit.per) == ("channel", "", "day") for limit in sections.spending.limits
+    ):
+        yield "budget.max_daily_cost_usd: [[spending.limits]] has one for each chat and day; keep one of the two"
+    yield from _deaf(sections)
+    yield from _without_vectors(sections)
+    if wrong := unknown(sections.memory.style.backend):
+        yield f"memory.style.backend: {wrong}"
+    names = [provider.name.lower() for provider in sections.llm.providers]
+    yield from (
+        f'llm.providers: two are called "{name}"; names must differ'
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    )
+    defaults = [provider.name for provider in sections.llm.providers if provider.default]
+    if len(defaults) > 1:
+        yield f"llm.providers: {' and '.join(defaults)} are both marked default; keep one"
+
+
+def _unknown_providers(sections: Sections, channels: Sequence[ChannelSettings]) -> Iterator[str]:
+    """Settings that name a provider which is not there."""
+    known = [one.name for one in sections.llm.providers] or FROM_ENVIRONMENT
+    folded = {name.lower() for name in known}
+    for key, name in _named_providers(sections, channels):
+        if name and name.lower() not in folded:
+            yield f"{key}: there is no provider {name!r}; known: {', '.join(known)}"
+
+
+def _named_providers(sections: Sections, channels: Sequence[ChannelSettings]) -> Iterator[tuple[str, str | None]]:
+    """Every setting that names a provider, and what it says."""
+    llm, memory = sections.llm, sections.memory
+    yield from (("llm.failover", name) for name in llm.failover)
+    yield from ((f"llm.routing.{tier}", name) for tier, name in llm.routing.items())
+    yield from ((f"llm.providers ({one.name}): failover", name) for one in llm.providers for name in one.failover or ())
+    yield from ((f"llm.aliases.{alias}", target.partition("/")[0]) for alias, target in llm.aliases.items())
+    yield "agent.goal.supervisor_provider", sections.agent.goal.supervisor_provider
+    yield "plans.provider", sections.plans.provider
+    yield "transcription.provider", sections.transcription.provider
+    yield "memory.summary_provider", memory.summary_provider
+    yield "memory.sidequest.provider", memory.sidequest.provider
+    yield "memory.graph.provider", memory.graph.provider
+    yield "memory.semantic.provider", memory.semantic.provider if memory.semantic.engine == "provider" else None
+    yield "tools.taco.provider", sections.tools.taco.provider
+    for index, limit in enumerate(sections.spending.limits):
+        yield f"spending.limits[{index}].name", limit.name if limit.scope == "provider" else None
+    yield from ((f"channels ({one.channel_type}): provider", one.provider) for one in channels)
+
+
+def _deaf(sections: Sections) -> Iterator[str]:
+    """Why voice messages could not be written down."""
+    wanted = sections.transcription.provider
+    found = next((one for one in sections.llm.providers if one.name.lower() == wanted.lower()), None)
+    if found is not None and found.type != "openai":
+        yield f'transcription.provider: {found.name} is of type {found.type!r}; name one of type "openai"'
+
+
+def _without_vectors(sections: Sections) -> Iterator[str]:
+    """Why the memory could not have its vectors made."""
+    semantic = sections.memory.semantic
+    found = next((one for one in sections.llm.providers if one.name.lower() == semantic.provider.lower()), None)
+    if semantic.engine == "provider" and found is not None and found.type != "openai":
+        yield f'memory.semantic.provider: {found.name} is of type {found.type!r}; name one of type "openai"'

@@ -1,0 +1,388 @@
+"""Empties the outbox: one worker per conversation that has something to send, nothing for one that has not.
+
+The only way out for what must arrive (DESIGN §4.6). No polling: committed rows wake it, the start looks once.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+import anyio
+from anyio.abc import TaskGroup
+from sqlalchemy import Connection
+
+from agent.core.clock import Clock
+from agent.core.phrases import Phrases
+from agent.storage import outbox_rows
+from agent.storage.database import Database
+from agent.storage.errors import StorageTrouble
+from agent.storage.outbox_rows import EphemeralKind, EphemeralRow
+from agent.storage.timestamps import to_timestamp
+from gateway.channels.channel import Channel
+from gateway.channels.keys import ConversationKey
+from gateway.delivery.conversation_outbox import STOP_BUTTON_AFTER_S, ConversationOutbox
+from gateway.delivery.egress import Guard, guarded
+from gateway.delivery.ephemeral.drafts import Drafts
+from gateway.delivery.ephemeral.messages import Ephemera, Showing, Shown, Spawn, Tidying, previews_to_keep
+from gateway.delivery.ephemeral.presence import TYPING_AFTER_S
+from gateway.delivery.ephemeral.prompts import PlanPrompts, Prompts
+from gateway.delivery.ephemeral.questions import Questions
+from gateway.delivery.ephemeral.status import Buttons, LiveLines
+from gateway.delivery.outbox import rows
+from gateway.delivery.outbox.call_journal import CallJournal
+from gateway.delivery.outbox.rows import InFlightRows, Settle, Taken
+from gateway.delivery.outbox.sender import Sender
+from gateway.delivery.outbox.worker import STORAGE_PAUSE_S, Reports, Worker
+from gateway.delivery.pacing import FIRST_FRAME_AFTER_S
+from gateway.delivery.settings import Settings
+from gateway.delivery.sleep import InterruptibleSleep, Later
+
+# When a place that could not be served is tried again: its worker failed, its login was refused, or its account is
+# not there (yet). What it has to say is kept meanwhile.
+
+log = logging.getLogger("tieline.delivery")
+
+FAILED_PAUSE_S = 30.0  # before a worker that failed comes again
+REFUSED_PAUSE_S = 60.0  # before one whose login was refused does
+REFUSED_LASTS_S = 2 * REFUSED_PAUSE_S
+FIRST_LOOK_S, LAST_LOOK_S = 0.25, 30.0  # how soon and how seldom accounts that are not there are looked for
+
+
+class Returning:
+    """`wake` serves a place."""
+
+    def __init__(
+        self,
+        channel_for: Callable[[ConversationKey], Channel | None],
+        clock: Clock,
+        reports: Reports,
+        spawn: Spawn,
+        wake: Callable[[ConversationKey], None],
+    ) -> None:
+        self._channel_for = channel_for
+        self._clock = clock
+        self._reports = reports
+        self._spawn = spawn
+        self._wake = wake
+        self._returning: set[ConversationKey] = set()  # whose worker comes again after a pause
+        self._refused: dict[str, float] = {}  # accounts with which nothing can be sent, and when that was last tried
+        self._homeless: dict[ConversationKey, Sequence[EphemeralRow]] = {}  # their account is not there (yet)
+        self._awaiting = False
+        self._opening = InterruptibleSleep(clock)
+
+    def note_call(self, key: ConversationKey, accepted: bool) -> None:
+        """A login that is refused may be taken again, also where the adapter never noticed and goes on hearing."""
+        if not accepted:
+            self._refused[key.channel_type] = self._clock.monotonic()
+        elif self._refused.pop(key.channel_type, None) is not None:
+            self._reports.login_accepted(key.channel_type)
+
+    def is_refused(self, channel_type: str) -> bool:
+        """Whether a call of that account has just met a refused login.
+
+        What waits to be sent is tried each minute. Where nothing waits, nobody knows after two, and it is tried anew.
+        """
+        at = self._refused.get(channel_type)
+        return at is not None and self._clock.monotonic() - at < REFUSED_LASTS_S
+
+    def come_again(self, key: ConversationKey, after_s: float) -> None:
+        """Once, however often it was asked for meanwhile."""
+        if key in self._returning:
+            return
+        self._returning.add(key)
+
+        async def later() -> None:
+            await self._clock.sleep(after_s)
+            self._returning.discard(key)
+            self._wake(key)
+
+        self._spawn(later)
+
+    def shelve(self, key: ConversationKey, left_over: Sequence[EphemeralRow]) -> None:
+        """Keep what a conversation has to say until its account is there: accounts open after the start."""
+        log.info("no account serves it now; what it has to say is kept", extra={"conversation": str(key)})
+        self._homeless[key] = left_over
+        if not self._awaiting:
+            self._awaiting = True
+            self._spawn(self._await_accounts)
+
+    def is_shelved(self, key: ConversationKey) -> bool:
+        return key in self._homeless
+
+    def unshelved(self, key: ConversationKey) -> Sequence[EphemeralRow]:
+        """What was kept with it, as it is served now."""
+        return self._homeless.pop(key, ())
+
+    def look_again(self) -> None:
+        """An account was opened."""
+        self._opening.end()
+
+    async def _await_accounts(self) -> None:
+        pause_s = FIRST_LOOK_S
+        while self._homeless:
+            await self._opening.sleep(pause_s)
+            pause_s = min(pause_s * 2, LAST_LOOK_S)
+            for key in [key for key in self._homeless if self._channel_for(key) is not None]:
+                self._wake(key)
+        self._awaiting = False
+
+
+class Delivery:
+    """Owns all sending. `run` must be under way for anything to leave."""
+
+    def __init__(
+        self,
+        database: Database,
+        channel_for: Callable[[ConversationKey], Channel | None],
+        clock: Clock,
+        *,
+        home: Path,
+        journal: CallJournal,
+        phrase: Phrases,
+        reports: Reports,
+        settings: Settings | None = None,
+        is_busy: Callable[[], bool] = lambda: False,
+        guard: Guard = Guard(),  # noqa: B008 - frozen
+    ) -> None:
+        """While `is_busy`, what may be left out is not sent. `guard` looks at what leaves; `close` ends `journal`."""
+        channel_for = guarded(channel_for, guard, lambda key, accepted: self._returning.note_call(key, accepted))
+        self.guard = guard
+        self.is_busy = is_busy
+        self.settings = settings or Settings()
+        self.clock = clock
+        self.phrase = phrase
+        self.channel_for = channel_for
+        self.ephemera = Ephemera(database, clock)
+        self._tidying = Tidying(channel_for, self.ephemera, clock, phrase, lambda: self.settings.acknowledge)
+        self.showing = Showing(self.ephemera, clock, self.spawn, self._discard)
+        first_frames = Later(FIRST_FRAME_AFTER_S, clock, self.spawn)
+        self.drafts = Drafts(self.spawn, first_frames, self._discard, self._has_more)
+        self.signs_of_life = Later(TYPING_AFTER_S, clock, self.spawn)
+        self.stop_buttons = Later(STOP_BUTTON_AFTER_S, clock, self.spawn)
+        self.questions = Questions(self.showing, clock, phrase, self.spawn)
+        self.prompts = Prompts(database, channel_for, clock, phrase, home, self.spawn)
+        self.plan_prompts = PlanPrompts(database, channel_for, clock, phrase, home, self.spawn)
+        self._database = database
+        self._reports = reports
+        self._journal = journal
+        self._sender = Sender(self._write, home, phrase, guard, journal)
+        self._in_flight = InFlightRows(journal)
+        self._tasks: TaskGroup | None = None
+        self._woken: set[ConversationKey] = set()
+        self._workers: set[ConversationKey] = set()
+        self._returning = Returning(channel_for, clock, reports, self.spawn, self.wake)
+        self._started = anyio.Event()
+        self._idle = anyio.Event()
+        self._live = LiveLines(channel_for, self.showing, clock, self.spawn, lambda: self.is_busy())
+        self._voices: WeakValueDictionary[ConversationKey, ConversationOutbox] = WeakValueDictionary()
+
+    # -- what other rooms use
+
+    def outbox_for(self, key: ConversationKey) -> ConversationOutbox:
+        """The conversation's voice; the same object while somebody holds it."""
+        voice = self._voices.get(key)
+        if voice is None:
+            voice = self._voices[key] = ConversationOutbox(key, self)
+        return voice
+
+    def wake(self, key: ConversationKey) -> None:
+        """Rows of this conversation were committed."""
+        self._woken.add(key)
+        if self._tasks is not None and key not in self._workers:
+            self._start(key, self._returning.unshelved(key))
+
+    @contextmanager
+    def committing(self, key: ConversationKey) -> Iterator[Settle]:
+        """See `agent.core.outbox.Outbox`. Where a worker is under way, it is only woken."""
+        tasks = self._tasks
+        if tasks is None or key in self._workers or self._returning.is_shelved(key) or self.channel_for(key) is None:
+            yield lambda conn: None
+            self.wake(key)
+            return
+        self._workers.add(key)  # nobody else may take a row between the commit and the start of its worker
+        first: Taken | None = None
+
+        def take(conn: Connection) -> None:
+            nonlocal first
+            first = self._in_flight.take(conn, key, to_timestamp(self.clock.now()))
+
+        try:
+            yield take
+        except BaseException:
+            first = None  # what became of the commit is not known: look
+            raise
+        finally:
+            self._woken.add(key)
+            if self._tasks is tasks:
+                tasks.start_soon(self._work, key, (), first)
+            else:  # nothing is sent any more; the next start does it
+                self._workers.discard(key)
+
+    async def reachable(self, key: ConversationKey, within_s: float) -> Channel | None:
+        """The place, as soon as its account is open: work that a crash cut off goes on before accounts are."""
+        gives_up = self.clock.monotonic() + within_s
+        while (channel := self.channel_for(key)) is None and self.clock.monotonic() < gives_up:
+            await self.clock.sleep(FIRST_LOOK_S)
+        return channel
+
+    def is_refused(self, channel_type: str) -> bool:
+        """Whether the platform refuses the account's login when called; its adapter may not have noticed."""
+        return self._returning.is_refused(channel_type)
+
+    def look_again(self) -> None:
+        """An account was opened: send what waited for it. (Without this it is noticed within half a minute.)"""
+        self._returning.look_again()
+
+    async def run(self) -> None:
+        """Finish what an earlier process left, then serve until cancelled. Start it before any agent."""
+        left_over: dict[ConversationKey, list[EphemeralRow]] = {}
+        for row in await self._database.read(outbox_rows.all_for):
+            left_over.setdefault(ConversationKey.parse(row.conversation), []).append(row)
+        for conversation in await self._database.read(outbox_rows.conversations_with_open):
+            self._woken.add(ConversationKey.parse(conversation))
+        reacted = await self._database.read(rows.unfinished)
+        runs = await self._database.read(outbox_rows.runs_with_open)
+        await anyio.to_thread.run_sync(self._journal.recover, runs)
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                self._woken.update(left_over)
+                for conversation, message in reacted:
+                    self.spawn(partial(self._tidying.unreact, ConversationKey.parse(conversation), message))
+                for key in sorted(self._woken, key=str):
+                    self._start(key, left_over.get(key, ()))
+                self.spawn(self.prompts.recover)
+                self.spawn(self.plan_prompts.recover)
+                self._started.set()
+                await anyio.sleep_forever()
+        finally:
+            self._tasks = None
+
+    async def ready(self) -> None:
+        """Return once `run` has looked at what was left; before that, voices show nothing."""
+        await self._started.wait()
+
+    async def drain(self, within_s: float) -> bool:
+        """Wait until everything committed was sent; False when time was short: the rest waits for the next start."""
+        with anyio.move_on_after(within_s):
+            await self.ready()
+            while self._workers:
+                self._idle = anyio.Event()
+                await self._idle.wait()
+        return not self._workers
+
+    def close(self) -> None:
+        """Nothing is sent any more."""
+        self._journal.close()
+
+    # -- what voices use
+
+    def spawn(self, job: Callable[[], Awaitable[None]]) -> bool:
+        """Run something best effort beside everything else; False: without `run` it is left out."""
+        if self._tasks is None:
+            return False
+        self._tasks.start_soon(self._best_effort, job)
+        return True
+
+    async def _best_effort(self, job: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await job()
+        except Exception:  # the channel seam, for what may be left out
+            log.exception("a preview, status or sign of life failed; what must arrive is not touched")
+
+    def is_delivering(self, key: ConversationKey) -> bool:
+        """Something that was said before is still on its way."""
+        return key in self._workers
+
+    def show_live(self, key: ConversationKey, text: str, buttons: Buttons = ()) -> None:
+        """One message that follows longer work there, changed in place; "" takes it away."""
+        self._live.show(key, text, buttons)
+
+    def _has_more(self, key: ConversationKey) -> bool:
+        """A row of it is still on its way, or just committed."""
+        return key in self._workers or key in self._woken
+
+    def _discard(self, key: ConversationKey, kind: EphemeralKind, shown: Shown) -> None:
+        """See to it that something that was noted goes from the screen."""
+        self.spawn(partial(self._tidying.remove, key, kind, shown, self._language(key)))
+
+    # -- the workers
+
+    def _start(self, key: ConversationKey, left_over: Sequence[EphemeralRow]) -> None:
+        assert self._tasks is not None
+        self._workers.add(key)
+        self._tasks.start_soon(self._work, key, left_over)
+
+    async def _work(self, key: ConversationKey, left_over: Sequence[EphemeralRow], first: Taken | None = None) -> None:
+        kept: list[Shown] = []
+        try:
+            channel = self.channel_for(key)
+            if channel is None:
+                self._returning.shelve(key, left_over)
+                return
+            if left_over:
+                kept = previews_to_keep(channel, left_over)
+                self.spawn(partial(self._tidying.clear, key, left_over, tuple(kept), self._language(key)))
+            while key in self._woken:
+                self._woken.discard(key)
+                worker = self._worker(key, channel, kept)
+                await worker.run(first)
+                if worker.login_refused:
+                    self._returning.come_again(key, REFUSED_PAUSE_S)
+                first = None
+            for shown in kept:  # nothing was there to take its place
+                self._discard(key, "preview", shown)
+        except Exception:  # the channel seam: other conversations are delivered to
+            log.exception("a delivery worker failed; it comes again", extra={"conversation": str(key)})
+            self._returning.come_again(key, FAILED_PAUSE_S)
+        finally:
+            self._woken.discard(key)
+            self._workers.discard(key)
+            self._in_flight.keep_only(key, None)
+            if not self._workers:
+                self._idle.set()
+            self.drafts.drop_ended(key)
+
+    def _worker(self, key: ConversationKey, channel: Channel, kept: list[Shown]) -> Worker:
+        async def take_preview(work: int | None) -> Shown | None:
+            """Only that of the same work: another one's would hide whether this reply had arrived already."""
+            if work is None:
+                return None
+            for shown in [shown for shown in kept if shown.of == work]:
+                kept.remove(shown)
+                return shown
+            return await self.drafts.take(key, work)
+
+        return Worker(
+            key,
+            channel,
+            database=self._database,
+            clock=self.clock,
+            sender=self._sender,
+            in_flight=self._in_flight,
+            journal=self._journal,
+            phrase=self.phrase,
+            reports=self._reports,
+            settings=self.settings,
+            language=self._language(key),
+            take_preview=take_preview,
+            remove_preview=partial(self._discard, key, "preview"),
+        )
+
+    def _language(self, key: ConversationKey) -> str:
+        voice = self._voices.get(key)
+        return voice.language if voice is not None else self.settings.language
+
+    async def _write(self, work: Settle) -> None:
+        """Commit, however long the disk takes to recover: a lost note about a sent message would send it again."""
+        while True:
+            try:
+                await self._database.write(work)
+            except StorageTrouble as error:
+                log.warning("what was sent cannot be written down yet: %s", error)
+                await self.clock.sleep(STORAGE_PAUSE_S)
+            else:
+                return

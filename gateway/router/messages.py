@@ -1,0 +1,129 @@
+"""From what a platform told to what an agent reads, and back to the person. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from agent.core.ids import PersonId
+from agent.core.messages import FilePart
+from agent.core.outbox import OutgoingMessage
+from agent.core.untrusted_text import one_line, whole
+from agent.inbox import AccessRole, Incoming
+from gateway.access.policy import Role, Unanswered, person_name
+from gateway.channels.inbound import ButtonClicked, ChatType, Edited, Inbound, MessageReceived, Received
+
+ROLE_NAMES: dict[Role, AccessRole] = {Role.MEMBER: "member", Role.ADMIN: "admin", Role.OWNER: "owner"}
+
+
+LONGEST_NAME = 255  # characters of a person's, a chat's or a file's name
+
+
+def made_whole(inbound: Inbound) -> Inbound:
+    """The same with all that people have written in it made whole, and names on one line; a command gets it so."""
+    sender = replace(inbound.sender, display=one_line(inbound.sender.display, LONGEST_NAME))
+    title = one_line(inbound.chat_title, LONGEST_NAME)
+    match inbound:
+        case MessageReceived():
+            return replace(
+                inbound,
+                sender=sender,
+                chat_title=title,
+                text=whole(inbound.text),
+                quoted=whole(inbound.quoted) if inbound.quoted is not None else None,
+                attachments=tuple(replace(one, name=one_line(one.name, LONGEST_NAME)) for one in inbound.attachments),
+            )
+        case Edited():
+            return replace(inbound, sender=sender, chat_title=title, text=whole(inbound.text))
+        case ButtonClicked():
+            return replace(inbound, sender=sender, chat_title=title, action=whole(inbound.action))
+        case _:
+            return replace(inbound, sender=sender, chat_title=title)
+
+
+def incoming_from(
+    said: MessageReceived, role: Role, files: Sequence[FilePart] = (), notes: Sequence[str] = ()
+) -> Incoming:
+    """The message as the inbox stores it; `notes` name what could not be read of it."""
+    return Incoming(
+        text=with_notes(said.text, notes),
+        person=person_of(said),
+        display=said.sender.display,
+        language=language_of(said),
+        role=ROLE_NAMES[role],
+        chat_type=said.chat_type.value,
+        place=said.chat_title,
+        files=tuple(files),
+        notes=tuple(notes),
+        quoted=said.quoted,
+        album=said.album,
+        message_ref=None if said.interaction_id else said.message_id,
+        interaction=said.interaction,
+        zone=said.sender.zone,
+        received_at=came_at(said),
+    )
+
+
+def came_at(said: MessageReceived) -> datetime:
+    """When it came, or would have come had anybody listened: a stop is for what went on or waited then."""
+    if said.from_history and said.sent_at is not None:
+        return min(said.sent_at, said.received_at)
+    return said.received_at
+
+
+def with_notes(text: str, notes: Sequence[str]) -> str:
+    """The message and what could not be read of it."""
+    return "\n".join((*((text,) if text else ()), *notes))
+
+
+def notice_for(said: MessageReceived | Edited, text: str) -> OutgoingMessage:
+    """The gateway's word on this message: below it in a group, and for its sender alone where the platform can."""
+    in_direct_chat = said.chat_type is ChatType.DIRECT
+    has_message = isinstance(said, Edited) or not said.interaction_id
+    return OutgoingMessage(
+        text=text,
+        kind="notice",
+        reply_to=said.message_id if has_message and not in_direct_chat else None,
+        answers=said.message_id if has_message else None,
+        private_to=None if in_direct_chat and said.interaction is None else person_of(said),
+        interaction=said.interaction,
+        verbatim=True,
+    )
+
+
+def unanswered(inbound: Received, why: str, at: datetime) -> Unanswered:
+    """What `/why` tells of it."""
+    return Unanswered(message_id=inbound.message_id, person=person_name(inbound), why=why, at=at)
+
+
+def person_of(inbound: Received) -> PersonId:
+    return PersonId(person_name(inbound))
+
+
+def language_of(inbound: Received) -> str:
+    """The person's language as the platform tells it, without region; English where it does not."""
+    return (inbound.sender.language or "en").partition("-")[0].lower()
+
+
+# What makes two deliveries the same thing: the keys of the inbox (DESIGN §13.1).
+
+
+def dedup_key(inbound: Received) -> str:
+    """`<channel_type>:<place>:<message id>`, with `:e<version>` for an edit and `:i<id>` for an interaction.
+
+    A live event, its twin and the same message read from history have the same key.
+    """
+    key = f"{inbound.key.channel_type}:{inbound.place}:{inbound.message_id}"
+    match inbound:
+        case Edited():
+            return f"{key}:e{inbound.version}"
+        case ButtonClicked():
+            return f"{key}:i{inbound.interaction_id}"
+        case MessageReceived(interaction_id=str() as interaction):
+            return f"{key}:i{interaction}"
+        case _:
+            return key
+
+
+def event_key(inbound: Received) -> str | None:
+    """The platform's own update or event id, unique within the account."""
+    return f"{inbound.key.channel_type}:{inbound.event_id}" if inbound.event_id else None

@@ -1,0 +1,158 @@
+"""What the router speaks to, and what the configuration says about admission."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from sqlalchemy import Connection
+
+from agent.between_turns import Job
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId
+from agent.core.outbox import Buttons, OutgoingMessage
+from agent.inbox import Incoming
+from agent.storage import conversation_rows, inbox_rows, outbox_rows
+from agent.storage.database import Database
+from agent.storage.timestamps import to_timestamp
+from agent.tools.approvals import Approvals
+from gateway.access.grants import AccessBook
+from gateway.access.policy import Decisions, Role
+from gateway.access.settings import AccessSettings
+from gateway.channels.channel import Channel
+from gateway.channels.inbound import MessageReceived
+from gateway.channels.keys import ConversationKey
+from gateway.commands.handler import CommandHandler
+from gateway.delivery.conversation_outbox import ConversationOutbox
+from gateway.delivery.ephemeral.questions import Questions
+from gateway.dispatch.queue_modes import QueueMode
+from gateway.phrases.catalogue import Catalogue
+from gateway.router.attachments import Attachments
+from gateway.router.messages import incoming_from
+
+# A message that has come and whose sender may be answered.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A message, as whose it is taken, and what makes it the same when it comes again."""
+
+    said: MessageReceived
+    role: Role
+    dedup: str
+    event: str | None
+
+    @property
+    def conversation(self) -> ConversationId:
+        return ConversationId(str(self.said.key))
+
+    @property
+    def incoming(self) -> Incoming:
+        """As the agent gets it, without what its files hold."""
+        return incoming_from(self.said, self.role)
+
+    def is_known(self, conn: Connection) -> bool:
+        """It came before and was stored."""
+        return inbox_rows.is_known(conn, dedup=self.dedup, event_dedup=self.event)
+
+
+# What the gateway says on its own account: short rows in the outbox, each once, whatever is repeated.
+
+
+class Notices:
+    """Writes rows and wakes delivery."""
+
+    def __init__(self, database: Database, clock: Clock, wake: Callable[[ConversationKey], None]) -> None:
+        self._database = database
+        self._clock = clock
+        self._wake = wake
+
+    async def say(self, key: ConversationKey, say: OutgoingMessage, *, dedup: str) -> None:
+        """Say it there; a second time with the same `dedup` does nothing."""
+        await self._database.write(lambda conn: self.add(conn, key, say, dedup=dedup))
+        self._wake(key)
+
+    def add(
+        self, conn: Connection, key: ConversationKey, say: OutgoingMessage, *, dedup: str, inbox_id: int | None = None
+    ) -> None:
+        """The same within a transaction of the caller, who calls `committed` afterwards."""
+        conversation, at = ConversationId(str(key)), to_timestamp(self._clock.now())
+        conversation_rows.ensure(conn, conversation, at)
+        outbox_rows.add(
+            conn, conversation=conversation, inbox_id=inbox_id, part=0, dedup=f"notice:{dedup}", say=say, at=at
+        )
+
+    def committed(self, key: ConversationKey) -> None:
+        self._wake(key)
+
+
+class Conversations(Protocol):
+    """What is going on; `gateway.conversations.registry` keeps this promise."""
+
+    def is_running(self, conversation: ConversationId) -> bool: ...
+    def stop(self, conversation: ConversationId, reason: str) -> bool: ...
+    async def forget(self, conversation: ConversationId) -> None:
+        """Drop the agent, if one is awake: its state is in the database."""
+
+
+class Wake(Protocol):
+    def __call__(self, conversation: ConversationId, row: int | None = None) -> None:
+        """See `gateway.dispatch.dispatcher.Dispatcher.wake`."""
+
+
+class NotifyOwner(Protocol):
+    def __call__(
+        self,
+        key: str,
+        values: dict[str, object],
+        buttons: Callable[[str], Buttons] = ...,
+        *,
+        told: str = "",
+    ) -> None:
+        """See `gateway.running.alerts.Alerts.tell`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Read anew for every message, so that they may change between two."""
+
+    access: AccessSettings
+    queue_depth: int
+    catch_up_max_age_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterDeps:
+    """Everything the router speaks to.
+
+    `tell_owner` takes a key of the catalogue and its values; `met` is told where somebody who may be told such things
+    talks to us directly, and in which language. `setting_changed` takes conversation, key and value. `learn_parent`
+    takes a thread and the channel id of its place; `knows_parent` says whether that is known. `gives_way`: what runs in
+    a conversation is a plan's or a goal's own turn. `expect` is told before a message of a person is stored (see
+    `gateway.dispatch.dispatcher.Dispatcher.expect`). `later` runs a job beside everything else; one that a crash cuts
+    off is not run again.
+    """
+
+    database: Database
+    clock: Clock
+    rules: Callable[[], Rules]
+    book: AccessBook
+    decisions: Decisions
+    handler: CommandHandler
+    notices: Notices
+    questions: Questions
+    approvals: Approvals
+    conversations: Conversations
+    outbox_for: Callable[[ConversationKey], ConversationOutbox]
+    queue_mode: Callable[[ConversationId], QueueMode]
+    preemptible: Callable[[ConversationId], bool]
+    channel: Callable[[ConversationKey], Channel | None]
+    expect: Callable[[ConversationId], None]
+    wake: Wake
+    attachments: Attachments
+    phrase: Catalogue
+    notify_owner: NotifyOwner
+    met: Callable[[str, ConversationKey, str], None]
+    setting_changed: Callable[[ConversationId, str, str], None]
+    knows_parent: Callable[[ConversationKey, str], bool]
+    learn_parent: Callable[[ConversationKey, str], Awaitable[None]]
+    later: Callable[[Job], None]

@@ -1,0 +1,117 @@
+"""The dispatcher of this process, set up by the configuration, and what the router may ask of it."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from sqlalchemy import Connection
+
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId, random_uuid
+from agent.core.outbox import OutgoingMessage
+from agent.inbox import Incoming
+from agent.storage.database import Database
+from gateway.channels.keys import ConversationKey
+from gateway.config.live import Live
+from gateway.conversations.registry import Registry as Conversations
+from gateway.delivery.outbox.delivery import Delivery
+from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
+from gateway.dispatch.drain import Drain
+from gateway.dispatch.local import LocalDispatcher
+from gateway.dispatch.source import Leases
+from gateway.phrases.catalogue import Catalogue
+from gateway.running.alerts import Alerts
+from gateway.scheduler import person_zones
+
+
+def local_dispatcher(
+    live: Live,
+    database: Database,
+    clock: Clock,
+    conversations: Conversations,
+    delivery: Delivery,
+    alerts: Alerts,
+    phrase: Catalogue,
+    dead: Callable[[DeadLetter], None],
+) -> LocalDispatcher:
+    """One that owns the database alone; its numbers are those of `[queue]` and `[lock]`.
+
+    `dead` hears of each message that was given up.
+    """
+    queue, lock = live.settings.queue, live.settings.lock
+    timing = Timing(
+        merge_within=queue.merge_ms / 1000,
+        linger=queue.linger_ms / 1000,
+        queue_timeout=lock.queue_timeout_ms / 1000,
+        lock_timeout=lock.lock_timeout_ms / 1000,
+    )
+    deps = DispatchDeps(
+        zone_of=partial(_zone_of, live),
+        notice=partial(_dead_letter_notice, phrase),
+        locked=partial(_locked_notice, phrase, lock.lock_timeout_ms),
+        deliver=lambda conversation: delivery.wake(ConversationKey.parse(conversation)),
+        on_dead=partial(_on_dead, alerts, dead),
+    )
+    worker = f"local-{secrets.token_hex(4)}"
+    leases = Leases(database, clock=clock, new_id=random_uuid, worker=worker, timing=timing)
+    drain = Drain(database=database, clock=clock, leases=leases, agents=conversations, deps=deps, timing=timing)
+    return LocalDispatcher(
+        drain,
+        database=database,
+        clock=clock,
+        leases=leases,
+        agents=conversations,
+        deps=deps,
+        timing=timing,
+    )
+
+
+def _zone_of(live: Live, conn: Connection, incoming: Incoming) -> str:
+    return person_zones.zone_of(conn, incoming.person, incoming.zone, assumed=live.settings.scheduler.zone).name
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What the router asks of dispatcher and registry."""
+
+    dispatcher: LocalDispatcher
+    conversations: Conversations
+
+    def is_running(self, conversation: ConversationId) -> bool:
+        return self.dispatcher.is_running(conversation)
+
+    def stop(self, conversation: ConversationId, reason: str) -> bool:
+        return self.conversations.stop(conversation, reason)
+
+    async def forget(self, conversation: ConversationId) -> None:
+        await self.conversations.forget(conversation)
+
+
+def _on_dead(alerts: Alerts, dead: Callable[[DeadLetter], None], letter: DeadLetter) -> None:
+    alerts.tell("owner_dead", {"chat": letter.conversation})
+    dead(letter)
+
+
+def _dead_letter_notice(phrase: Catalogue, letter: DeadLetter) -> OutgoingMessage | None:
+    incoming = letter.incoming
+    told = phrase("dead_letter", incoming.language, attempts=letter.attempts)
+    text = phrase("with_ref", incoming.language, text=told, ref=f"in-{letter.inbox_id}")
+    return OutgoingMessage(
+        text=text,
+        kind="notice",
+        reply_to=incoming.message_ref,
+        answers=incoming.message_ref,
+        interaction=incoming.interaction,
+    )
+
+
+def _locked_notice(phrase: Catalogue, lock_timeout_ms: int, incoming: Incoming) -> OutgoingMessage:
+    text = phrase("locked", incoming.language, minutes=max(1, round(lock_timeout_ms / 60_000)))
+    return OutgoingMessage(
+        text=text,
+        kind="notice",
+        reply_to=incoming.message_ref,
+        answers=incoming.message_ref,
+        interaction=incoming.interaction,
+    )

@@ -1,0 +1,129 @@
+"""Opens what the gateway stands on and hears with, before the rest of it is even imported: database and accounts.
+
+Slow to import itself: loaded by name after the bind. Platforms are signed in to while the rest is built; what they
+hand over meanwhile waits, and is acknowledged only once it is stored.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+import anyio
+from sqlalchemy.exc import SQLAlchemyError
+
+from agent.core.clock import Clock
+from agent.storage.database import Database, OwnedDatabase, RetryingDatabase
+from agent.storage.errors import StorageError
+from agent.storage.timestamps import from_timestamp, to_timestamp
+from gateway.channels.adapter import STORED_MOST, AdapterContext, Place
+from gateway.channels.errors import GatewayUnavailable
+from gateway.channels.keys import ConversationKey
+from gateway.config.settings import Settings
+from gateway.phrases.catalogue import Catalogue
+from gateway.running.accounts import Accounts
+from gateway.storage import adapter_store, places
+from gateway.storage.repair import open_database
+from gateway.telemetry.trouble import Troubles
+
+KNOWN_FOR = timedelta(days=7)  # conversations that catch-up looks at (DESIGN §13.15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foundation:
+    """The open database, itself and with passing trouble waited out, and the accounts, which are not open yet."""
+
+    owned: OwnedDatabase
+    database: Database
+    accounts: Accounts
+
+    async def aclose(self) -> None:
+        """For who cannot build the rest."""
+        with anyio.CancelScope(shield=True):
+            await self.accounts.aclose()
+            await self.database.aclose()
+
+
+async def open_all(
+    settings: Settings, *, clock: Clock, troubles: Troubles, phrase: Catalogue, web_url: str
+) -> Foundation:
+    """Open the database, so that no other process has these accounts, and be ready to open them.
+
+    Raises DatabaseUnusable with the fix.
+    """
+    owned = await open_database(settings.database.url, settings.home)
+    database = RetryingDatabase(
+        owned, clock=clock, on_trouble=partial(_storage_trouble, troubles), on_damage=partial(_damage, troubles)
+    )
+    adapter_context = AdapterContext(
+        clock=clock,
+        home=settings.home,
+        known_places=partial(_known_places, database, clock),
+        catch_up_max_age_s=settings.network.catch_up_max_age,
+        proxy=settings.network.proxy,
+        public_url=settings.web.public_url or web_url,
+        store=partial(Kept, database, clock),
+        not_taken=lambda inbound: phrase("not_taken", inbound.sender.language or "en"),
+    )
+    return Foundation(owned=owned, database=database, accounts=Accounts(settings.channels, adapter_context))
+
+
+async def _known_places(database: Database, clock: Clock, channel_type: str) -> Sequence[Place]:
+    """Conversations of the last seven days, newest first. Raises GatewayUnavailable."""
+    since = to_timestamp(clock.now() - KNOWN_FOR)
+    with _lent():
+        found = await database.read(lambda conn: places.known_places(conn, channel_type, since=since))
+    return [
+        Place(
+            key=ConversationKey.parse(place.conversation),
+            last_message_id=place.last_message_id,
+            last_at=from_timestamp(place.last_at),
+        )
+        for place in found
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The `AdapterStore` of one scope."""
+
+    database: Database
+    clock: Clock
+    scope: str
+
+    async def get(self, key: str) -> str | None:
+        now = to_timestamp(self.clock.now())
+        with _lent():
+            return await self.database.read(partial(adapter_store.get, scope=self.scope, key=key, now=now))
+
+    async def put(self, key: str, value: str, *, until: datetime) -> None:
+        if len(key) + len(value) > STORED_MOST:
+            raise ValueError(f"{len(key) + len(value)} characters are too many to keep for {key[:80]!r}")
+        ends, now = to_timestamp(until), to_timestamp(self.clock.now())
+        work = partial(adapter_store.put, scope=self.scope, key=key, value=value, until=ends, now=now)
+        with _lent():
+            await self.database.write(work)
+
+
+@contextmanager
+def _lent() -> Iterator[None]:
+    """Trouble of the database, as adapters know it."""
+    try:
+        yield
+    except (StorageError, SQLAlchemyError) as error:
+        raise GatewayUnavailable(str(error).partition("\n")[0]) from error
+
+
+def _damage(troubles: Troubles, reason: str) -> None:
+    """What other pages hold can still be read: only a start on a backup tells that it is over."""
+    fix = "stop the gateway, then `tieline restore FILE`; `tieline doctor` without it reads every page"
+    troubles.report("storage", "damage", reason, fix=fix, blocking=True)
+
+
+def _storage_trouble(troubles: Troubles, reason: str | None) -> None:
+    if reason is None:
+        troubles.over("storage", "database")
+    else:
+        fix = "free some disk space, or look whether the database server runs"
+        troubles.report("storage", "database", reason, fix=fix, blocking=True)

@@ -1,0 +1,130 @@
+"""Housekeeping: old rows, old attachments, old exports and backups go, by the `[retention]` section."""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from agent.core.clock import Clock
+from agent.core.safe_files import Tree
+from agent.memory import misses
+from agent.storage import sqlite
+from agent.storage.database import Database
+from agent.storage.errors import StorageError
+from agent.storage.timestamps import to_timestamp
+from agent.tools.files.paths import FOLDER as WORKSPACES
+from agent.tools.mcp.server import bounded
+from agent.tools.output_files import FOLDER as OUTPUTS
+from gateway.config.sections import RetentionSettings
+from gateway.storage.retention import BATCH, prune
+
+FIRST_S, EVERY_S = 60.0, 3600.0
+EXPORT_DAYS = 1
+
+_log = logging.getLogger("tieline.upkeep")
+
+
+class Upkeep:
+    """Runs beside everything else, an hour apart; a failure waits for the next hour."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Clock,
+        home: Path,
+        retention: Callable[[], RetentionSettings],
+        ledger_days: Callable[[], int],
+        miss_days: Callable[[], int],
+    ) -> None:
+        """`ledger_days` is how long the ledger of schedules is kept, `miss_days` what the memory did not find."""
+        self._database = database
+        self._clock = clock
+        self._home = home
+        self._retention = retention
+        self._ledger_days = ledger_days
+        self._miss_days = miss_days
+
+    async def run(self) -> None:
+        await self._clock.sleep(FIRST_S)
+        while True:
+            # Files first: on a full disk no row can go before there is room.
+            for tidy in (self._tidy_files, self._tidy_rows):
+                try:
+                    await tidy(self._retention(), self._clock.now())
+                except (StorageError, OSError) as error:
+                    _log.warning("tidying up failed, tried again in an hour: %s", error)
+            await self._clock.sleep(EVERY_S)
+
+    async def tidy(self) -> None:
+        """Once through everything. Raises StorageError and OSError."""
+        retention, now = self._retention(), self._clock.now()
+        await self._tidy_files(retention, now)
+        await self._tidy_rows(retention, now)
+
+    async def _tidy_rows(self, retention: RetentionSettings, now: datetime) -> None:
+        inbox_before = to_timestamp(now - timedelta(days=retention.inbox_days))
+        outbox_before = to_timestamp(now - timedelta(days=retention.outbox_days))
+        pruning = partial(
+            prune,
+            inbox_before=inbox_before,
+            outbox_before=outbox_before,
+            audit_before=to_timestamp(now - timedelta(days=retention.audit_days)),
+            runs_before=to_timestamp(now - timedelta(days=self._ledger_days())),
+            now=to_timestamp(now),
+        )
+        while await self._database.write(pruning) >= BATCH:
+            await self._clock.sleep(0.2)
+        misses_before = int((now - timedelta(days=self._miss_days())).timestamp())
+        await self._database.write(partial(misses.prune, before_s=misses_before))
+        await self._clean(to_timestamp(now))
+
+    async def _tidy_files(self, retention: RetentionSettings, now: datetime) -> None:
+        at = now.timestamp()
+        await anyio.to_thread.run_sync(
+            _remove_files, self._home / "files", at - timedelta(days=retention.attachment_days).total_seconds()
+        )
+        await anyio.to_thread.run_sync(
+            _remove_files, self._home / OUTPUTS, at - timedelta(days=retention.output_days).total_seconds()
+        )
+        await anyio.to_thread.run_sync(
+            _remove_files, self._home / "exports", at - timedelta(days=EXPORT_DAYS).total_seconds()
+        )
+        await anyio.to_thread.run_sync(
+            _remove_files, self._home / WORKSPACES, at - timedelta(days=retention.workspace_days).total_seconds()
+        )
+        await anyio.to_thread.run_sync(_bound_logs, self._home / "logs")
+        await anyio.to_thread.run_sync(_keep_newest, self._home / "backups", retention.backups)
+
+    async def _clean(self, at: int) -> None:
+        """What people had forgotten leaves the database's file as well."""
+        if not await self._database.read(partial(sqlite.is_due, at=at)):
+            return
+        merged = await self._database.write(partial(sqlite.merge, first=True))
+        while not merged:
+            merged = await self._database.write(partial(sqlite.merge, first=False))
+        while not await self._database.write(sqlite.clean):
+            await self._clock.sleep(0.1)
+        await self._database.write(partial(sqlite.note_cleaned, at=at))
+
+
+def _remove_files(folder: Path, before: float) -> None:
+    """Files last written before that moment (POSIX seconds), and folders that have been empty as long."""
+    for left in Tree(folder).prune(before):
+        if not left.gone:
+            _log.warning("%r in %s is old and stays: %s", "/".join(left.names), folder, left.why)
+
+
+def _bound_logs(folder: Path) -> None:
+    for path in folder.glob("mcp-*.log"):
+        bounded(path)
+
+
+def _keep_newest(folder: Path, count: int) -> None:
+    """Those of `tieline backup`, by their date; copies made before a migration stay."""
+    backups = sorted(folder.glob("tieline-????????-??????.db"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in backups[count:]:
+        path.unlink(missing_ok=True)

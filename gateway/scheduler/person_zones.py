@@ -1,0 +1,85 @@
+"""The zone each person lives in, as they told it, and whom we have asked."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, bindparam, delete, insert, select
+
+from agent.storage.statements import CompiledStatement, or_ignore, or_update
+from agent.storage.timestamps import to_timestamp
+from gateway.scheduler import store
+from gateway.scheduler.schedule import Plan, Schedule, ZoneSource
+from gateway.scheduler.triggers.occurrences import first_after
+from gateway.scheduler.triggers.rules import On, follows_the_wall
+from gateway.scheduler.triggers.zones import is_zone, zone_named
+from gateway.storage.tables import person_zone as table
+
+_WHO = table.c.person == bindparam("who")
+_SET = or_update(insert(table), key=("person",), columns=("zone", "updated_at"))
+_ASKED = or_ignore(insert(table)).returning(table.c.person)
+_GET = CompiledStatement(select(table.c.zone).where(_WHO))  # every turn tells its model the time
+_FORGET = delete(table).where(_WHO)
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A person's zone, an IANA name, and who says so."""
+
+    name: str
+    source: ZoneSource
+
+
+def zone_of(conn: Connection, person: str | None, told: str | None, *, assumed: str) -> Zone:
+    """Where the person lives: by their own word, else the platform's (`told`), else as is assumed."""
+    own = _GET.scalar(conn, {"who": person}) if person else None
+    if own is not None:
+        return Zone(own, "person")
+    if told is not None and is_zone(told):
+        return Zone(told, "platform")
+    return Zone(assumed, "assumed")
+
+
+def note_asked(conn: Connection, person: str, *, at: int) -> bool:
+    """They are being asked; False when they were before, or have told."""
+    return conn.execute(_ASKED, {"person": person, "zone": None, "updated_at": at}).scalar_one_or_none() is not None
+
+
+def set_zone(conn: Connection, person: str, zone: str, *, at: int) -> None:
+    conn.execute(_SET, {"person": person, "zone": zone, "updated_at": at})
+
+
+def forget_zone(conn: Connection, person: str) -> bool:
+    return conn.execute(_FORGET, {"who": person}).rowcount > 0
+
+
+# Somebody lives in another zone now: what they asked for by their own wall clock follows them.
+
+
+def move(conn: Connection, person: str, zone: str, now: datetime) -> tuple[Schedule, ...]:
+    """Note the zone; gives the schedules that were moved."""
+    set_zone(conn, person, zone, at=to_timestamp(now))
+    moved = []
+    for schedule in store.of_person(conn, person):
+        plan = schedule.plan
+        if plan.zone_source == "given" or plan.zone == zone or not follows_the_wall(plan.rule):
+            continue
+        plan = replace(plan, zone=zone, zone_source="person")
+        moved.append(_rezoned(conn, schedule, plan, now))
+    return tuple(moved)
+
+
+def _rezoned(conn: Connection, schedule: Schedule, plan: Plan, now: datetime) -> Schedule:
+    """The same wall-clock time in another zone; a one-shot that would have passed there happens a day later."""
+    first = first_after(plan.rule, zone_named(plan.zone), now)
+    if first is None and isinstance(plan.rule, On):
+        plan = replace(plan, rule=On(wall=plan.rule.wall + timedelta(days=1)))
+        first = first_after(plan.rule, zone_named(plan.zone), now)
+    if first is None:
+        return schedule
+    state = schedule.state
+    store.rewrite(conn, schedule.id, plan, first, at=to_timestamp(now))
+    if state != "active":
+        store.turn_off(conn, schedule.id, state, schedule.note, at=to_timestamp(now))
+    moved = store.by_id(conn, schedule.id)
+    assert moved is not None
+    return moved

@@ -1,0 +1,108 @@
+"""The outermost layer of the web server: wrong hosts, huge or endless bodies, headers every answer carries."""
+
+from collections.abc import Sequence
+
+import anyio
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.config.sections import WebSettings
+from gateway.web.request_checks import SECURITY_HEADERS, host_allowed
+
+HEALTH_PATHS = frozenset({"/healthz", "/readyz"})  # probes call us by whatever address they know
+BODY_WITHIN_S = 120.0
+
+SMALL_BODY = 1 << 20  # bytes; more is for uploads alone
+HEARD_OUT = 4  # times the limit
+
+
+class Doorway:
+    """Middleware. `hosts` are the names we go by; below `upload_paths` (may grow) a body may be large."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: WebSettings,
+        hosts: frozenset[str],
+        upload_paths: Sequence[str],
+    ) -> None:
+        self._app = app
+        self._settings = settings
+        self._hosts = hosts
+        self._upload_paths = upload_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return  # nothing here speaks anything else; uvicorn refuses what is not answered
+        headers = Headers(scope=scope)
+        answer = _Answer(send, secure=scope["scheme"] == "https", cacheable=scope["path"].startswith("/static/"))
+        host = headers.get("host", "")
+        if scope["path"] not in HEALTH_PATHS and not host_allowed(host, self._settings, self._hosts):
+            refusal = PlainTextResponse(
+                f"This server does not go by the name {host[:200]!r}. If it should, add the name to allowed_hosts, or "
+                "set public_url, in section [web].\n",
+                status_code=421,
+            )
+            await refusal(scope, receive, answer.send)
+            return
+        scope.setdefault("state", {})["most_upload"] = self._settings.max_upload_mb << 20  # bytes; pages tell it
+        large = scope["path"].startswith(tuple(self._upload_paths))
+        limit = self._settings.max_upload_mb << 20 if large else SMALL_BODY
+        body = _Body(receive, limit=limit, announced=headers.get("content-length"))
+        await self._app(scope, body.receive, answer.send)
+
+
+class _Answer:
+    """Adds the headers."""
+
+    def __init__(self, send: Send, *, secure: bool, cacheable: bool) -> None:
+        self._send = send
+        self._secure = secure
+        self._cacheable = cacheable
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in SECURITY_HEADERS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("cache-control", "no-cache" if self._cacheable else "no-store")
+            if self._secure:
+                headers.setdefault("strict-transport-security", "max-age=31536000")
+        await self._send(message)
+
+
+class _Body:
+    """Counts what comes in; a body must be there within two minutes."""
+
+    def __init__(self, receive: Receive, *, limit: int, announced: str | None) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._announced = int(announced) if announced and announced.isdigit() else 0
+        self._seen = 0
+        self._whole = False
+
+    async def receive(self) -> Message:
+        if self._whole:
+            return await self._receive()
+        message = await self._next()
+        if self._seen > self._limit:
+            # A client hears the refusal only once it has sent everything; beyond a point that is its own trouble.
+            while not self._whole and max(self._seen, self._announced) <= HEARD_OUT * self._limit:
+                await self._next()
+            raise self._too_large()
+        return message
+
+    async def _next(self) -> Message:
+        try:
+            with anyio.fail_after(BODY_WITHIN_S):
+                message = await self._receive()
+        except TimeoutError:
+            raise HTTPException(408, "the body did not come in time") from None
+        self._seen += len(message.get("body", b""))
+        self._whole = message["type"] != "http.request" or not message.get("more_body", False)
+        return message
+
+    def _too_large(self) -> HTTPException:
+        return HTTPException(413, f"too large; at most {self._limit >> 20} MB", headers={"connection": "close"})
