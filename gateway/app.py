@@ -190,10 +190,10 @@ class App:
         services = self._services
         self._bus.listen(self._metrics.listen, COUNTED)
         self._bus.listen(follow_runs, FOLLOWED)
-        if self.live.settings.logging.traces:
-            traces = EventLog(self.live.settings.home / "traces", self._clock, self._redactor)
-            self._bus.listen(traces.listen)
-            tasks.start_soon(services.loops.keep, "traces", traces.run)
+        if self.live.settings.logging.event_log:
+            event_log = EventLog(self.live.settings.home / "traces", self._clock, self._redactor)
+            self._bus.listen(event_log.listen)
+            tasks.start_soon(services.loops.keep, "event log", event_log.run)
         self._control.add({**services.operations.table(), "status": services.overview.status})
         self._web.measure(self._metrics, services.overview.gauges)
         self._web.watch(services.overview.reasons)

@@ -194,9 +194,9 @@ async def build(
     )
     added_servers = AddedServers(database, clock, servers, partial(mcp_health, added=True))
     await added_servers.recover()
-    warn_of_rules = partial(wiring.warn_of_rules, lambda: added_servers.names)
-    warn_of_rules(settings)
-    live.listen(warn_of_rules)
+    warn_of_configuration = partial(wiring.warn_of_configuration, lambda: added_servers.names)
+    warn_of_configuration(settings)
+    live.listen(warn_of_configuration)
     definitions = Definitions(
         live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING | RESOURCE_TOOLS)
     )

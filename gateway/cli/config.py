@@ -29,7 +29,7 @@ def check(config_path: Path | None, home: Path | None) -> None:
     click.echo(f"{settings.source or 'no file, defaults'}: fine")
     # Loaded only here: the other commands of the group need no tools.
     rules = import_module("agent.assembly").rules_without_effect
-    for warning in rules(settings.approvals, [one.name for one in settings.mcp.servers]):
+    for warning in (*settings.warnings, *rules(settings.approvals, [one.name for one in settings.mcp.servers])):
         click.secho(f"warning: {warning}", fg="yellow")
     there = "" if settings.home.exists() else " (not there yet)"
     click.echo(f"providers: {providers}\nchannels:  {channels}\ndata:      {settings.home}{there}")

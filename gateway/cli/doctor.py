@@ -79,6 +79,7 @@ async def _everything(settings: Settings, offline: bool) -> AsyncIterator[Diagno
         partial(_providers, settings, offline),
         partial(_mcp, settings, offline, running),
         partial(_in_thread, _shell, settings),
+        partial(_in_thread, _former_names, settings),
         partial(_in_thread, _rules, settings),
         partial(_in_thread, _memory, settings),
     ):
@@ -181,6 +182,12 @@ def _shell(settings: Settings) -> Sequence[Diagnosis]:
         return [_line("shell", "commands run in bubblewrap")]
     fix = 'install bubblewrap, or set [tools.shell] mode = "off"; there is no shell tool until then'
     return [Diagnosis(subject="shell", level="warning", finding=trouble, fix=fix)]
+
+
+def _former_names(settings: Settings) -> Sequence[Diagnosis]:
+    """Keys of the configuration that have a new name."""
+    fix = f"write the new name into {settings.source or 'the environment'}"
+    return [Diagnosis(subject="configuration", level="warning", finding=one, fix=fix) for one in settings.warnings]
 
 
 def _rules(settings: Settings) -> Sequence[Diagnosis]:

@@ -102,6 +102,24 @@ def resolved(
             return value
 
 
+# Keys by section and former name: read until the next version, with a warning that names the new one.
+FORMER_KEYS = {("logging", "traces"): "event_log"}
+
+
+def with_new_names(values: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """`values` with the former keys in it under their new names, and a warning for each. A new name keeps its value."""
+    result, warnings = dict(values), []
+    for (section, former), new in FORMER_KEYS.items():
+        table = result.get(section)
+        if isinstance(table, Mapping) and former in table:
+            rest = {key: value for key, value in table.items() if key != former}
+            result[section] = {new: table[former], **rest}
+            warnings.append(
+                f"{section}.{former}: is called {section}.{new} now; the former name goes with the next version"
+            )
+    return result, tuple(warnings)
+
+
 ALWAYS = ("web", "console")  # channels that need no section
 FROM_ENVIRONMENT = ("anthropic", "openai", "demo")  # what providers may be called where the file has none
 
@@ -138,7 +156,8 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
     """Check parsed TOML with the environment over it. Raises ConfigError with every mistake in it."""
     unread: list[str] = []
     mistakes: list[str] = []
-    values = resolved(overlaid(data, environ), environ=environ, home=home, mistake=unread.append)
+    named, warnings = with_new_names(overlaid(data, environ))
+    values = resolved(named, environ=environ, home=home, mistake=unread.append)
     channels = _channels(values.pop("channels", []), mistakes)
     sections, unusable = _sections(values, mistakes)
     mistakes += _conflicts(sections)
@@ -153,7 +172,7 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
     chosen = {name: getattr(sections, name) for name in Sections.model_fields}
     if not sections.llm.providers:
         chosen["llm"] = replace(sections.llm, providers=from_environment(environ))
-    return Settings.model_construct(**chosen, channels=channels, home=home, source=source)
+    return Settings.model_construct(**chosen, channels=channels, home=home, source=source, warnings=warnings)
 
 
 def _sections(values: Mapping[str, Any], mistakes: list[str]) -> tuple[Sections, frozenset[str]]:

@@ -130,7 +130,7 @@ class LoggingSettings:
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "human", "json"] = "auto"
-    traces: bool = False
+    event_log: bool = False
     file: str = ""
     file_mb: int = 10
     file_backups: int = 5

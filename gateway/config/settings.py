@@ -101,11 +101,15 @@ class Sections(BaseModel):
 
 
 class Settings(Sections):
-    """Everything, checked. `home` is the data directory; `source` the file it came from, None without one."""
+    """Everything, checked. `home` is the data directory; `source` the file it came from, None without one.
+
+    `warnings` tell of what works and should be written otherwise: former names of keys.
+    """
 
     channels: tuple[ChannelSettings, ...]
     home: Path
     source: Path | None
+    warnings: tuple[str, ...] = ()
 
     @property
     def secrets(self) -> frozenset[str]:

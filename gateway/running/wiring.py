@@ -148,9 +148,10 @@ def providers_changed(live: Live, providers: Providers, health: ModelHealth, mod
     health.reloaded(before, models)
 
 
-def warn_of_rules(added: Callable[[], Collection[str]], settings: Settings) -> None:
-    """A rule that stands for no tool keeps nothing from running. `added` are the MCP servers that chats have added."""
-    for warning in rules_without_effect(settings.approvals, {one.name for one in settings.mcp.servers} | set(added())):
+def warn_of_configuration(added: Callable[[], Collection[str]], settings: Settings) -> None:
+    """Log former names of keys, and rules that stand for no tool. `added` are the MCP servers that chats have added."""
+    rules = rules_without_effect(settings.approvals, {one.name for one in settings.mcp.servers} | set(added()))
+    for warning in (*settings.warnings, *rules):
         _log.warning("%s", warning)
 
 

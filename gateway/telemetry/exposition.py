@@ -51,8 +51,8 @@ class _Collector:
         yield _counter("tieline_tool_calls", "Calls of tools.", ["tool", "outcome"], self.metrics.tools)
         retries = {(provider,): count for provider, count in self.metrics.retries.items()}
         yield _counter("tieline_llm_retries", "Repeated model calls.", ["gen_ai_provider_name"], retries)
-        chain = ["gen_ai_provider_name", "stand_in"]
-        yield _counter("tieline_stand_ins", "Answers taken over by another provider.", chain, self.metrics.fallbacks)
+        chain = ["gen_ai_provider_name", "fallback"]
+        yield _counter("tieline_failovers", "Answers taken over by another provider.", chain, self.metrics.fallbacks)
         breaks = {(cause,): count for cause, count in self.metrics.cache_breaks.items()}
         yield _counter("tieline_cache_breaks", "Falls of what is read from a provider's cache.", ["cause"], breaks)
         longer = {(provider,): count for provider, count in self.metrics.escalations.items()}

@@ -121,3 +121,19 @@ command = "true"
         "so the rule has no effect; did you mean mcp__time__…?",
     ]
     assert "! approvals: approvals.deny: there is no tool 'shel'" in tieline("doctor", "--offline").stdout
+
+
+@pytest.mark.parametrize("environment", [{}, {"TIELINE__LOGGING__TRACES": "true"}], ids=["file", "environment"])
+def test_the_former_name_of_a_key_works_and_its_new_name_is_told(tieline: Tieline, environment: dict[str, str]) -> None:
+    config = "" if environment else "[logging]\ntraces = true\n"
+    told = "logging.traces: is called logging.event_log now; the former name goes with the next version"
+    ran = tieline("config", "check", config=config, **environment)
+    assert ran.exit_code == 0, ran.output
+    assert f"warning: {told}\n" in ran.stdout
+    assert f"! configuration: {told}" in tieline("doctor", "--offline", **environment).stdout
+    assert json.loads(tieline("config", "show", **environment).stdout)["logging"]["event_log"] is True
+
+
+def test_a_key_under_both_its_names_keeps_what_the_new_one_says(tieline: Tieline) -> None:
+    tieline("config", "check", config="[logging]\ntraces = true\nevent_log = false\n")
+    assert json.loads(tieline("config", "show").stdout)["logging"]["event_log"] is False

@@ -208,7 +208,7 @@ def test_the_exposition_is_what_a_scraper_reads() -> None:
 
 
 @pytest.mark.requirement("R-11", "R-22")
-def test_stand_ins_cache_breaks_and_long_answers_are_counted() -> None:
+def test_failovers_cache_breaks_and_long_answers_are_counted() -> None:
     metrics = Metrics()
     for event in (
         ProviderFailedOver(conversation=A, provider="b", model="m", instead_of="a"),
@@ -221,7 +221,7 @@ def test_stand_ins_cache_breaks_and_long_answers_are_counted() -> None:
     assert metrics.cache_breaks == {"tools": 1, "notes": 1, "unknown": 1}
     assert metrics.escalations == {"a": 1}
     scraped = exposition(metrics, Gauges()).decode()
-    assert 'tieline_stand_ins_total{gen_ai_provider_name="a",stand_in="b"} 1.0' in scraped
+    assert 'tieline_failovers_total{fallback="b",gen_ai_provider_name="a"} 1.0' in scraped
     assert 'tieline_cache_breaks_total{cause="unknown"} 1.0' in scraped
 
 
