@@ -27,13 +27,7 @@ async def diagnose(settings: DiscordSettings, proxy: str | None) -> list[Diagnos
     except discord.LoginFailure:
         return [Diagnosis(subject="token", level="error", finding="Discord refused it", fix=LOGIN_FIX)]
     except Trouble as error:
-        what = type(error).__name__
-        status = getattr(error, "status", None)
-        if status is not None and status < 500:
-            finding = f"answered {status} ({what}): this is not what Discord's API says"
-            fix = "look whether a proxy or a firewall answers in its place ([network] proxy), and at api_base_url"
-            return [Diagnosis(subject="Discord", level="error", finding=finding, fix=fix)]
-        return [Diagnosis(subject="Discord", level="error", finding=f"no answer ({what})", fix=REACH_FIX)]
+        return [_trouble("Discord", error, "no answer")]
     finally:
         with anyio.CancelScope(shield=True):
             await http.close()
@@ -63,8 +57,7 @@ async def _gateway(http: AccountHTTP, settings: DiscordSettings) -> Diagnosis:
         hello = await socket.receive(timeout=WITHIN_S)
         await socket.close(code=1000)
     except Trouble as error:
-        finding = f"cannot be reached ({type(error).__name__})"
-        return Diagnosis(subject="gateway", level="error", finding=finding, fix=REACH_FIX)
+        return _trouble("gateway", error, "cannot be reached")
     if hello.type is not aiohttp.WSMsgType.TEXT:
         finding = "closed the connection at once"
         return Diagnosis(subject="gateway", level="error", finding=finding, fix=REACH_FIX)
@@ -93,6 +86,18 @@ async def _servers(http: AccountHTTP, settings: DiscordSettings) -> Diagnosis:
             fix="invite it with the link of OAuth2 → URL Generator (scopes bot and applications.commands)",
         )
     return _ok("servers", f"the bot is in {len(guilds)}")
+
+
+def _trouble(subject: str, error: BaseException, unreached: str) -> Diagnosis:
+    """A refusal is an answer: then the way to Discord is no matter, but who answers there is."""
+    if isinstance(error, discord.GatewayNotFound) and error.__cause__ is not None:
+        error = error.__cause__  # discord.py puts it in place of any refusal
+    what, status = type(error).__name__, getattr(error, "status", None)
+    if status is None or status >= 500:
+        return Diagnosis(subject=subject, level="error", finding=f"{unreached} ({what})", fix=REACH_FIX)
+    finding = f"answered {status} ({what}): this is not what Discord's API says"
+    fix = "look whether a proxy or a firewall answers in its place ([network] proxy), and at api_base_url"
+    return Diagnosis(subject=subject, level="error", finding=finding, fix=fix)
 
 
 def _ok(subject: str, finding: str) -> Diagnosis:

@@ -38,7 +38,7 @@ _CLEANER = nh3.Cleaner(
         *("ul", "ol", "li", "div", "table", "thead", "tbody", "tr", "th", "td", "figure", "figcaption"),
     },
     attributes={
-        "a": {"href", "target"},
+        "a": {"href", "target", "aria-label", "data-note", "data-words"},
         "ol": {"start"},
         "th": {"scope"},
         "div": {"role", "tabindex", "aria-label"},
@@ -182,8 +182,8 @@ def _inlines(inlines: Sequence[Inline]) -> str:
 
 def _inline(inline: Inline) -> str:
     match inline:
-        case Text(text):
-            return _text(text)
+        case Text(text, note):
+            return _note(text, note) if note else _text(text)
         case Bold(children):
             return f"<strong>{_inlines(children)}</strong>"
         case Italic(children):
@@ -198,6 +198,12 @@ def _inline(inline: Inline) -> str:
             return "<br>"
         case _:
             assert_never(inline)
+
+
+def _note(sign: str, number: int) -> str:
+    """A footnote's sign leads to its words and back; the page finds them in the same message."""
+    which = "words" if sign.endswith(" ") else "note"
+    return f'<a href="#" data-{which}="{number}" aria-label="Footnote {number}">{_text(sign)}</a>'
 
 
 def _link(url: str, children: Sequence[Inline]) -> str:

@@ -64,6 +64,7 @@ class OutgoingMessage:
     files: tuple[FileRef, ...] = ()
     verbatim: bool = False  # plain text: no Markdown is looked for
     without_buttons: str = ""  # a last line where the platform has none: how to answer by text
+    while_open: str = ""  # stands below the text until the question has its answer: how to answer, and until when
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

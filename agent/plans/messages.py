@@ -62,7 +62,8 @@ def view(plan: Plan, phrases: Phrases, language: str | None = None) -> str:
     lines = [phrases(f"plan_is_{plan.status}", language, **values)]
     lines += [_line(task, phrases, language) for task in plan.tasks]
     if plan.why is not None and plan.status not in ("running", "drafting"):
-        lines.append(phrases(plan.why.key, language, **plan.why.values))
+        failed = "; ".join(f"{task.id}. {short(task.title)}" for task in plan.tasks if task.state == "failed")
+        lines.append(phrases(plan.why.key, language, **{"tasks": failed, **plan.why.values}))
     return "\n".join(lines)
 
 

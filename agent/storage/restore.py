@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, bindparam, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from agent.storage.backup import copy_file
 from agent.storage.connect import Schema, State, revision, target_of
@@ -15,7 +15,7 @@ from agent.storage.errors import BackupRefused, DatabaseUnusable
 from agent.storage.inspection import look, read
 from agent.storage.migrate import known_revisions
 from agent.storage.sqlite import OwnerLock, sqlite_engine
-from agent.storage.tables import inbox, outbox
+from agent.storage.tables import inbox, outbox, turn
 
 WHY = "open when the backup was made; it may have been done since"
 
@@ -26,6 +26,12 @@ _PUT_ASIDE = [
     .values(status="dead", note=bindparam("why")),
     update(outbox).where(outbox.c.status.in_(("new", "sending"))).values(status="dead", note=bindparam("why")),
 ]
+# As with any dead letter: its run has ended, and goes on where it was when the message is tried again.
+_END_RUNS = (
+    update(turn)
+    .where(turn.c.state == "running", turn.c.inbox_id.in_(select(inbox.c.id).where(inbox.c.status == "dead")))
+    .values(state="failed", ended_at=bindparam("at"))
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +52,16 @@ def restore(
     *,
     schema: Schema,
     kept_as: str,
+    at: int,
     others: Callable[[Connection], int],
     keep_open: bool = False,
 ) -> Restored:
     """Let the database be what `copy` holds. Blocking. Raises BackupRefused or DatabaseUnusable; then nothing changed.
 
     What was open when the copy was made has most likely been answered since: it becomes dead letters, for the operator
-    to decide, unless `keep_open`. `others` does the like in tables of the caller's, in the same transaction, and gives
-    the number; the tables may be those of an older version. The former database goes to `backups/<kept_as>` beside it.
+    to decide, unless `keep_open`; its runs have ended at `at` (UTC microseconds). `others` does the like in tables of
+    the caller's, in the same transaction, and gives the number; the tables may be those of an older version. The former
+    database goes to `backups/<kept_as>` beside it.
     """
     path = target_of(url, home)
     if not isinstance(path, Path):
@@ -68,7 +76,7 @@ def restore(
         with suppress(FileNotFoundError):
             fresh.unlink()
         copy_file(copy, fresh)
-        messages, answers, more = (0, 0, 0) if keep_open else _put_aside(fresh, others)
+        messages, answers, more = (0, 0, 0) if keep_open else _put_aside(fresh, others, at)
         kept = _keep(path, path.parent / "backups" / kept_as) if path.exists() else None
         fresh.replace(path)
         _sync(path.parent)
@@ -100,12 +108,13 @@ def _check(copy: Path, home: Path, schema: Schema) -> None:
         raise BackupRefused(f"{copy} was written by a newer Tieline (revision {stored}); install that version first")
 
 
-def _put_aside(fresh: Path, others: Callable[[Connection], int]) -> tuple[int, int, int]:
+def _put_aside(fresh: Path, others: Callable[[Connection], int], at: int) -> tuple[int, int, int]:
     engine = sqlite_engine(fresh)
     try:
         with engine.begin() as conn:
             more = others(conn)  # first: it asks what is still open
             messages, answers = (_marked(conn, statement) for statement in _PUT_ASIDE)
+            conn.execute(_END_RUNS, {"at": at})
     finally:
         engine.dispose()
     if fresh.with_name(f"{fresh.name}-wal").exists():  # the last to close it has taken its journal in

@@ -203,7 +203,7 @@ class Approvals:
         }
         for id, one in here.items():
             for number, choice in enumerate(one.choices):
-                if word == choice.casefold() or _is_same(word, choice):
+                if word == choice.casefold() or is_same(word, choice):
                     return id, number
         if not word or _COMMAND.match(word):
             return None
@@ -301,7 +301,7 @@ def _may_allow(one: Approval, person: PersonId, settings: ApprovalSettings) -> b
     )  # fmt: skip
 
 
-def _is_same(word: str, choice: str) -> bool:
+def is_same(word: str, choice: str) -> bool:
     """Whether a word says yes or no as the choice does, in a language that is spoken here."""
     plain = word.rstrip(".!")
     return (choice == "yes" and plain in YES) or (choice == "no" and plain in NO)

@@ -171,7 +171,8 @@ def _prompt(one: Approval, run: Run, states: States) -> OutgoingMessage:
         fence,
         shown,
         fence,
-        "",
+    ]
+    terms = [
         phrase("approval_terms_group" if _is_shared(run) else "approval_terms", language, minutes=minutes),
         *([phrase("approval_covers", language, tool=one.tool, covers=plain(extent))] if extent else []),
         *(
@@ -197,6 +198,7 @@ def _prompt(one: Approval, run: Run, states: States) -> OutgoingMessage:
             ),
         ),
         without_buttons=phrase("approval_by_text", language, id=one.id),
+        while_open="\n".join(terms),
     )
 
 
@@ -366,15 +368,17 @@ async def _asked_person(question: Question, key: str, use: ToolUse, run: Run, st
 def _question_prompt(one: Approval, asides: int, run: Run, states: States) -> OutgoingMessage:
     """The last `asides` of the choices stand in a row of their own."""
     phrase, language = states.runtime.phrases, one.language
+    labels = [phrase(choice, language) if choice in WORDED else choice for choice in one.choices]
     buttons = tuple(
         Button(
-            label=phrase(choice, language) if choice in WORDED else choice,
+            label=label,
             action=f"{PRESS}{one.id}:{number}",
             style="primary" if choice == "yes" else "danger" if choice == "no" else "plain",
         )
-        for number, choice in enumerate(one.choices)
+        for number, (choice, label) in enumerate(zip(one.choices, labels, strict=True))
     )
     answers = len(buttons) - asides
+    minutes = max(1, round((one.expires_at - one.created_at) / 60e6))
     by_text = "answer_in_words" if one.takes_words else "answer_by_text"
     return OutgoingMessage(
         text=one.shown,
@@ -382,7 +386,8 @@ def _question_prompt(one: Approval, asides: int, run: Run, states: States) -> Ou
         reply_to=run.audience.reply_to,
         answers=run.audience.message,
         buttons=tuple(row for row in (buttons[:answers], buttons[answers:]) if row),
-        without_buttons=phrase(by_text, language, choices=" / ".join(one.choices)),
+        without_buttons=phrase(by_text, language, choices=" / ".join(labels)),
+        while_open=phrase("form_terms", language, minutes=minutes),
         verbatim=True,
     )
 

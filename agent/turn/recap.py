@@ -25,14 +25,14 @@ log = logging.getLogger("tieline.turn")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recap:
-    """`by_model` False: it is the stored summary, because no model has answered."""
+    """`by_model` False: it is the stored summary, because no model has answered; "" where none is stored."""
 
     text: str
     by_model: bool
 
 
-async def recap_of(messages: Sequence[Message], summary: str, ask: Ask) -> Recap | None:
-    """What the messages come to. `summary` is the one that is stored; None: neither the model nor that tells anything.
+async def recap_of(messages: Sequence[Message], summary: str, ask: Ask) -> Recap:
+    """What the messages come to. `summary` is the one that is stored, "" where there is none.
 
     Messages that do not fit the model lose their older half, four times at most.
     """
@@ -59,8 +59,8 @@ def _question(messages: Sequence[Message]) -> Question:
     )
 
 
-def _stored(messages: Sequence[Message], summary: str, error: Exception) -> Recap | None:
+def _stored(messages: Sequence[Message], summary: str, error: Exception) -> Recap:
     log.warning("no model wrote the recap: %s: %s", type(error).__name__, error)
     parts = [part.text for message in messages for part in message.parts if isinstance(part, SummaryPart)]
     text = summary or "\n\n".join(parts)
-    return Recap(text=text, by_model=False) if text.strip() else None
+    return Recap(text=text.strip(), by_model=False)

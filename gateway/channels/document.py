@@ -8,7 +8,10 @@ Align = Literal["left", "center", "right", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Text:
+    """`note` is the number of the footnote whose sign this is, in the text or before the words of it; 0: no sign."""
+
     text: str
+    note: int = 0
 
 
 @dataclass(frozen=True, slots=True)

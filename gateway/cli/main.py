@@ -53,8 +53,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             near = get_close_matches(args[0], COMMANDS, n=1)
-            meant = f"; did you mean {near[0]}?" if near else ""
-            ctx.fail(f"no such command {args[0]!r}{meant}; there are: {', '.join(COMMANDS)}")
+            meant = f"; did you mean {near[0]}? There are: " if near else "; there are: "
+            ctx.fail(f"no such command {args[0]!r}{meant}{', '.join(COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

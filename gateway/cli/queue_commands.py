@@ -27,6 +27,7 @@ def letters(box: str, about: str, *, columns: Sequence[str], empty: str, retry: 
         rows = operate(f"{box}.list", config_path, home)
         for row in rows:
             row["at"] = local_minute(row["at"])
+            row["state"] += f" until {local_minute(row['until'])}" if row["until"] else ""
             row["text"] = " ".join(row["text"].split())[:LONGEST]
         shown(rows, {column: HEADINGS[column] for column in columns}, empty)
 

@@ -42,6 +42,7 @@ def command(file: Path, keep_open: bool, yes: bool, config_path: Path | None, ho
             file.absolute(),
             schema=import_module("gateway.storage.repair").SCHEMA,
             kept_as=f"before-restore-{now:%Y%m%d-%H%M%S}.db",
+            at=import_module("agent.storage.timestamps").to_timestamp(now),
             others=partial(import_module("gateway.scheduler.restored").put_aside, now=now, phrase=phrase),
             keep_open=keep_open,
         )

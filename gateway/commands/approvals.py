@@ -88,7 +88,8 @@ def _told_of_question(finding: Finding, one: Approval, phrase: Phrases, language
         case Finding.NOT_YOURS:
             return phrase("not_yours", language)
         case _:
-            return phrase("answer_by_text", language, choices=" / ".join(one.choices))
+            labels = [phrase(choice, language) if choice in ("yes", "no") else choice for choice in one.choices]
+            return phrase("answer_by_text", language, choices=" / ".join(labels))
 
 
 async def answered_by_text(

@@ -28,6 +28,8 @@ async def recap(call: Call) -> Reply:
     phrase, language, told = call.deps.phrase, call.incoming.language, await call.agent.window.recap()
     if told is None:
         return Reply(text=phrase("recap_none", language))
+    if not told.text:
+        return Reply(text=phrase("recap_failed", language))
     title = phrase("recap_title" if told.by_model else "recap_stored", language)
     # The model's words are Markdown, as its answers are; the stored summary is notes for the model, of others' words.
     shown = told.text if told.by_model else "\n".join(plain(line) for line in told.text.splitlines())

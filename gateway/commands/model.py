@@ -200,9 +200,10 @@ async def persona(call: Call) -> Reply:
 
 
 async def provider_names(call: Call) -> Sequence[str]:
-    """What may follow /provider: names, aliases, and its own words."""
+    """What may follow /provider: names, aliases, and its own words, as far as the person may say them."""
     registry = call.deps.providers()
-    return (*registry.names, *sorted(registry.aliases), "reset", "lock", "unlock", "status")
+    for_admins = ("lock", "unlock") if call.role >= Role.ADMIN else ()
+    return (*registry.names, *sorted(registry.aliases), "reset", *for_admins, "status")
 
 
 async def model_names(call: Call) -> Sequence[str]:

@@ -13,7 +13,7 @@ from agent.skills.learning import Hinted
 from agent.skills.matching import calling
 from agent.skills.skill import FILE, slug
 from gateway.access.policy import Role, role_everywhere
-from gateway.commands.command import MOST_ACTION, PRESS, Call, Command, Reply, refused
+from gateway.commands.command import MOST_ACTION, PRESS, Call, Command, Reply
 
 MOST_LISTED = 60
 MOST_SHOWN = 12_000  # characters of a body
@@ -59,7 +59,8 @@ async def skill(call: Call) -> Reply:
     if run is None:
         return await _run(call, call.args)
     if verb.lower() in FOR_ADMINS and not _decides(call):
-        return refused(call)
+        text = call.deps.phrase("skill_admins", call.incoming.language, verb=verb.lower())
+        return Reply(text=text, private=True)
     return await run(call, rest.strip())
 
 

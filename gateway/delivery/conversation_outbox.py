@@ -214,8 +214,11 @@ class ConversationOutbox:
             self.status(line)
 
     def queued(self, count: int) -> None:
-        """How many messages wait behind the running turn; 0 says nothing."""
-        if count and self._stage.settings.verbosity_of(self._key) != "quiet":
+        """How many messages wait behind the running turn; 0 says nothing.
+
+        Behind a question even a quiet channel is told: without an answer nothing goes on.
+        """
+        if count and (self._asks or self._stage.settings.verbosity_of(self._key) != "quiet"):
             key, tone = _WAITING[bool(self._asks)]
             self.status(self._stage.phrase(key, self._audience.language, count=count), tone)
 

@@ -120,7 +120,7 @@ class Guard:
     def _inline(self, inline: Inline) -> Inline:
         match inline:
             case Text(text):
-                return Text(self.text(text))
+                return replace(inline, text=self.text(text))
             case Code(text):
                 return Code(self.text(text))
             case Link(url, children):

@@ -145,16 +145,16 @@ def _incoming(letter: inbox_entries.InboxEntry) -> dict[str, Json]:
         "conversation": letter.conversation,
         "at": from_timestamp(letter.created_at).isoformat(),
         "attempts": letter.attempts,
-        "state": _state(letter),
+        "state": "under work" if letter.attempts and letter.not_before is None else "waits",
+        "until": _moment(letter.not_before),
         "why": letter.why,
         "text": text,
     }
 
 
-def _state(letter: inbox_entries.InboxEntry) -> str:
-    if letter.not_before is not None:
-        return f"waits until {from_timestamp(letter.not_before):%Y-%m-%d %H:%M:%S}"
-    return "under work" if letter.attempts else "waits"
+def _moment(at: int | None) -> str:
+    """ISO 8601, UTC; whoever shows it has a clock of their own. "" for none."""
+    return "" if at is None else from_timestamp(at).isoformat()
 
 
 def _outgoing(letter: outbox_entries.OutboxEntry) -> dict[str, Json]:
@@ -162,15 +162,13 @@ def _outgoing(letter: outbox_entries.OutboxEntry) -> dict[str, Json]:
         text = decode_outgoing(letter.payload).text
     except ValueError:
         text = "(unreadable)"
-    until = (
-        f"waits until {from_timestamp(letter.not_before):%Y-%m-%d %H:%M:%S}" if letter.not_before is not None else ""
-    )
     return {
         "id": letter.id,
         "conversation": letter.conversation,
         "at": from_timestamp(letter.created_at).isoformat(),
         "attempts": letter.attempts,
-        "state": until or ("on its way" if letter.status == "sending" else "waits"),
+        "state": "on its way" if letter.status == "sending" and letter.not_before is None else "waits",
+        "until": _moment(letter.not_before),
         "why": letter.why,
         "text": text,
     }

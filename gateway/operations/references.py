@@ -108,13 +108,18 @@ def _told(conn: Connection, row: Any) -> dict[str, Json]:
         "conversation": row.conv,
         "person": person,
         "at": from_timestamp(row.created_at).isoformat(timespec="seconds"),
-        "state": run.state if run is not None and row.status == "done" else row.status,
+        "state": run.state if run is not None and _tells(run.state, row.status) else row.status,
         "why": row.note or "",
         "run": run.run_id if run is not None else "",
         "said": _short(text),
         "answered": [_short(_text_of(payload)) for payload in answers],
         "calls": [f"{call.tool}: {call.verdict}" for call in calls],
     }
+
+
+def _tells(run: str, status: str) -> bool:
+    """Whether the run tells more of a message than its row: how it ended, or that it is under work."""
+    return status == "done" or (status == "new" and run in ("running", "waiting"))
 
 
 def _text_of(payload: str) -> str:

@@ -1,5 +1,6 @@
 """The chat page in a real browser, as people use it: keyboard, phone, dark, screen reader, bad connection."""
 
+import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -319,6 +320,47 @@ async def test_files_are_picked_sent_and_come_back(page: Page, site: Site, tmp_p
     assert await anyio.Path(saved).read_bytes() == b"the notes"
     (said,) = (inbound for inbound in site.brain.heard if isinstance(inbound, MessageReceived))
     assert [attachment.name for attachment in said.attachments] == ["notes.txt"]
+
+
+async def test_a_document_beside_a_picture_keeps_its_own_height(page: Page, site: Site) -> None:
+    """D-U21: it was as tall as the picture."""
+    picture = await page.evaluate(
+        """() => { const canvas = document.createElement('canvas');
+                   [canvas.width, canvas.height] = [200, 200];
+                   return canvas.toDataURL('image/png').split(',')[1]; }"""
+    )
+    files = (("picture.png", "image/png", base64.b64decode(picture)), ("notes.txt", "text/plain", b"x"))
+    await page.locator("#picker").set_input_files(
+        [FilePayload(name=name, mimeType=kind, buffer=content) for name, kind, content in files]
+    )
+    await expect(page.locator("#send")).to_be_enabled()
+    await page.keyboard.press("Enter")
+    shown, document = page.locator(".message.person .picture"), page.locator(".message.person .download")
+    await expect(document).to_be_visible()
+    await until(lambda: page.evaluate("document.querySelector('.picture img').naturalHeight === 200"))
+    boxes = [await one.bounding_box() for one in (shown, document)]
+    assert boxes[0] is not None
+    assert boxes[1] is not None
+    assert abs(boxes[0]["y"] - boxes[1]["y"]) < 2, "side by side"
+    assert boxes[1]["height"] < 80 < 200 <= boxes[0]["height"]
+
+
+async def test_a_footnote_leads_to_its_words_and_back(page: Page, site: Site) -> None:
+    """Within its own message: each may have a footnote 1."""
+    for _ in range(2):
+        await say(page, "It holds[^a], mostly[^b].\n\n[^a]: As measured.\n[^b]: Not at night.")
+    await answered(page, 2)
+    message = page.locator(".message.bot").nth(1)
+    sign = message.get_by_role("link", name="Footnote 2").first
+    await expect(sign).to_have_text("²")
+    before = page.url
+    await sign.click()
+    words = message.locator("[data-words='2']")
+    await expect(words).to_be_focused()
+    await expect(words.locator("xpath=..")).to_have_text("² Not at night.")
+    await page.keyboard.press("Enter")
+    await expect(sign).to_be_focused()
+    assert page.url == before
 
 
 async def test_files_can_be_dropped_and_pasted(page: Page, site: Site) -> None:
@@ -677,10 +719,6 @@ async def test_the_page_looks_as_it_should(browser: Browser, site: Site, errors:
     )
     assert kinds == ["disc", "circle"], "D-U22"
     await expect(page.locator("[data-switch-theme]")).to_have_text("Theme: system")  # D-U24
-    assert (
-        await page.locator(".files").count() == 0
-        or await page.evaluate("getComputedStyle(document.querySelector('.files')).alignItems") == "start"
-    )
     await page.set_viewport_size(PHONE)
     await page.locator("#text").fill("/")
     cut = await page.evaluate(

@@ -79,6 +79,7 @@ async def test_a_call_waits_for_the_word_and_runs_once(asking: World) -> None:
         await world.say("work it out")
         shown = await asked(world)
         assert "6 * 7" in shown.text
+        assert "Press a button, or write yes or no (or /approve, /deny). Expires in 5 min." in shown.text
         assert await verdicts(world) == [], "nothing runs before the word"
         names = [type(event) for event in world.events]
         assert names.index(ApprovalRequired) < names.index(Suspended)
@@ -89,7 +90,10 @@ async def test_a_call_waits_for_the_word_and_runs_once(asking: World) -> None:
         assert await status(world) == ["executed"]
         assert [event.status for event in world.events if isinstance(event, ApprovalResumed)] == ["approved"]
         await until(lambda: not any(shown.actions for shown in world.screen().shown))
-        assert any("Approved by Person 77" in text for text in world.texts()), "the question shows how it ended"
+        (ended,) = [text for text in world.texts() if "Approved by Person 77" in text]
+        assert "6 * 7" in ended
+        assert "Press a button" not in ended, "how it ended stands in its place"
+        assert "Expires in" not in ended
         await press(world, action_of(shown), id="p2")
         assert world.screen().notes[-1] == "Person 77 has approved this already."
         assert await verdicts(world) == ["ran"], "a double click runs nothing"

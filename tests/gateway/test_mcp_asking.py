@@ -38,6 +38,7 @@ async def test_a_form_is_filled_in_by_words_and_buttons(world_of: Callable[..., 
         await world.say("introduce me")
         first = await world.shows("1 of 3: Your name")
         assert "The MCP server fake asks: Who are you?" in first
+        assert first.endswith("Without an answer within 5 min it counts as declined.")
         await world.say("A")
         await world.shows("That does not fit Your name: From 2 to 4000 characters; these are 1.")
         await world.say("/status")
@@ -49,7 +50,8 @@ async def test_a_form_is_filled_in_by_words_and_buttons(world_of: Callable[..., 
         await world.press(world.screen().shown[-1].actions[1])
         await world.shows("Done: introduce me")
         assert "accept: name='Ann' age=None colour='blue'" in told(world)
-        assert "Answered: Ann" in " ".join(world.texts())
+        (ended,) = [text for text in world.texts() if "Answered: Ann" in text]
+        assert "Without an answer" not in ended
 
 
 @pytest.mark.slow  # a server is started
@@ -87,7 +89,7 @@ async def test_a_prompt_begins_a_turn_with_its_words_as_a_strangers(world_of: Ca
         assert "- greet name=… [tone=…]: A greeting." in shown
         assert "- notes://today" in shown
         await world.asks("/mcp prompt", "/mcp prompt SERVER NAME begins a turn")
-        await world.asks("/mcp prompt other greet", "There is no MCP server other")
+        await world.asks("/mcp prompt other greet", "There is no MCP server other; there is: fake.")
         await world.asks("/mcp prompt fake other", "it has: greet name=… [tone=…]")
         await world.asks("/mcp prompt fake greet", "It is called up so: /mcp prompt fake greet name=… [tone=…]")
         await world.asks("/mcp prompt fake greet name=Ann size=big", "It is called up so")

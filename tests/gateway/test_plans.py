@@ -112,6 +112,7 @@ async def test_a_failing_task_is_tried_again_and_without_success_ends_the_plan(w
         told = await world.shows("Plan 1 failed, 1 of 2 done")
         assert "✓ 1. read A · attempt 3" in told
         assert "✗ 2. write it down" in told
+        assert "Failed: 2. write it down. So what was left was not done." in told
         assert "/plan retry 1" in told
         await world.settled()
         await world.asks("/plan retry", "I try again what is not done of plan 1")
@@ -208,7 +209,8 @@ async def test_a_failed_task_may_be_left_to_a_person(world: World) -> None:
     async with world.process():
         await proposed(world)
         await world.say("/plan confirm")
-        assert "✗ 1. read A" in await world.shows("Go on without it, or try it again?")
+        told = await world.shows("Failed: 1. read A. Go on without it, or try it again?")
+        assert "✗ 1. read A" in told
         await world.settled()
         await world.press("c:/plan resume 1", id="p2")
         await world.shows("Half is read.")

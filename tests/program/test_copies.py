@@ -84,6 +84,33 @@ async def test_a_copy_made_under_load_can_be_put_in_the_place_of_a_damaged_datab
         assert len(await people[0].calls("sendMessage")) == calls + 1, "nothing that was open is sent a second time"
 
 
+@pytest.mark.slow  # eight processes, one after the other
+@pytest.mark.parametrize("settled", ["drop", "retry"])
+async def test_a_run_that_was_open_in_the_copy_is_no_finding_of_the_doctor(
+    doubles: Doubles, program: Start, settled: str
+) -> None:
+    """It has ended with its message, which became a dead letter; tried again, it is answered."""
+    held = {"match": {"contains": "slow one"}, "reply": {"text": "slowly done", "hold": "gate"}, "times": 1}
+    await doubles.llm.post("script", [held])
+    telegram, tieline = OnTelegram(doubles), program(config(doubles))
+    async with tieline:
+        await telegram.say("slow one")
+        await until(lambda: asked(doubles, "slow one"), what="the model call")
+        copied = await tieline.cli("backup")
+        tieline.kill()
+        restored = await tieline.cli("restore", copied.stdout.partition(" (")[0])
+        assert "put aside: 1 messages" in restored.stdout
+        assert rows(tieline, "select state from turn") == [("failed",)]
+        assert (await tieline.cli("dead", settled, "in-1")).returncode == 0
+        assert "count as running" not in (await tieline.cli("doctor", "--offline")).stdout
+        tieline.start()
+        await tieline.ready()
+        if settled == "retry":
+            await telegram.hears("slow one")
+        await tieline.settled()
+        assert rows(tieline, "select state from turn") == [("done" if settled == "retry" else "failed",)]
+
+
 @pytest.mark.slow  # seven to ten processes, one after the other
 async def test_what_is_no_copy_is_refused_and_changes_nothing(doubles: Doubles, program: Start) -> None:
     tieline = program()

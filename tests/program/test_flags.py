@@ -91,10 +91,12 @@ async def test_gates_are_opened_to_nobody_else(program: Start, llm: LlmServer) -
 
 @pytest.mark.slow  # three processes, one after the other
 @pytest.mark.requirement("Z-67")
-async def test_a_pipe_does_not_hang_behind_an_open_question(program: Start, llm: LlmServer) -> None:
+@pytest.mark.parametrize("verbosity", ["normal", "quiet"])
+async def test_a_pipe_does_not_hang_behind_an_open_question(program: Start, llm: LlmServer, verbosity: str) -> None:
     tieline = program(model(llm, window=128_000))
     llm.double.script = [dict(one) for one in calling("keep it", "write", path="a.txt", content="x")]
     async with tieline:
+        assert (await tieline.cli("console", stdin=f"/verbose {verbosity}\n", timeout=40)).returncode == 0
         left = await tieline.cli("console", stdin="keep it\n", timeout=40)
         assert left.returncode == 75, left
         assert "The question above is open still" in left.stderr

@@ -9,7 +9,18 @@ function blockOf(html) {
   template.innerHTML = html;
   const block = template.content.firstElementChild ?? el("p");
   for (const figure of block.matches?.(".code") ? [block] : block.querySelectorAll(".code")) addCopy(figure);
+  for (const sign of block.querySelectorAll("[data-note], [data-words]")) sign.addEventListener("click", toOther);
   return block;
+}
+
+// From a footnote's sign to its words, and back. Several messages have a footnote 1.
+function toOther(event) {
+  event.preventDefault();
+  const { note, words } = this.dataset;
+  const other = note ? `[data-words="${note}"]` : `[data-note="${words}"]`;
+  const found = this.closest(".message")?.querySelector(other);
+  found?.focus();
+  found?.scrollIntoView({ block: "nearest" });
 }
 
 function addCopy(figure) {

@@ -106,14 +106,21 @@ class Prompts:
 
     async def _now_shown(self, asked: _Asked, channel: Channel) -> Outbound:
         one = asked.approval
-        messages = await composed(asked.row, channel.capabilities, self._home, self._phrase, one.language)
-        before = messages[-1]
+        messages = await self._composed(asked.row, channel, one.language)
+        before, is_alone = messages[-1], False
+        if one.status != "pending":  # how to answer is no longer of use
+            ended = replace(asked.row, say=replace(asked.row.say, while_open="", without_buttons=""))
+            without = await self._composed(ended, channel, one.language)
+            before, is_alone = without[-1], len(without) < len(messages)  # then the message held nothing else
         line = self._outcome(one)
         document = (*before.document, Plain(f"\n{line}"))
-        if channel.capabilities.measure(document) > channel.capabilities.text_limit:
+        if is_alone or channel.capabilities.measure(document) > channel.capabilities.text_limit:
             document = (Plain(line),)
         buttons = before.buttons if one.status == "pending" else ()
         return replace(before, document=document, buttons=buttons, reply_to=None, interaction=None, files=(), key="")
+
+    async def _composed(self, row: Claimed, channel: Channel, language: str) -> list[Outbound]:
+        return await composed(row, channel.capabilities, self._home, self._phrase, language)
 
     def _outcome(self, one: Approval) -> str:
         if one.status == "pending":

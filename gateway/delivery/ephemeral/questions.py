@@ -16,6 +16,7 @@ from agent.core.ids import PersonId
 from agent.core.outbox import Answer, Question
 from agent.core.phrases import Phrases
 from agent.core.untrusted_text import worked_on
+from agent.tools.approvals import is_same
 from gateway.channels.channel import Channel
 from gateway.channels.document import Document, Plain
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelUnsure
@@ -68,11 +69,10 @@ class Questions:
         """Ask and wait. A question that could not be shown, or was not answered in time, is denied; never raises."""
         token = secrets.token_urlsafe(18)
         entry = _Open(channel.key, question, InterruptibleSleep(self._clock))
-        terms = self._terms(question, language)
-        parts = await self._parts(channel, f"{question.prompt}\n\n{terms}", question, language)
-        closed = (await self._parts(channel, question.prompt, question, language))[
-            -1
-        ]  # how it ended replaces the terms
+        parts = await self._parts(channel, f"{question.prompt}\n\n{self._terms(channel, question, language)}")
+        # How it ended replaces the terms; where these have a message of their own, all of it.
+        asked = await self._parts(channel, question.prompt)
+        closed = asked[-1] if len(asked) == len(parts) else ()
         shown: Shown | None = None
         closed_by_others = True
         self._open[token] = entry
@@ -111,7 +111,7 @@ class Questions:
         return any(entry.conversation == conversation for entry in self._open.values())
 
     def text(self, conversation: ConversationKey, person: PersonId, text: str) -> bool:
-        """Somebody wrote: does it answer a question? "yes" and the like, by the person asked; else it is a message."""
+        """Somebody wrote: does it answer a question? "yes", "ja" and so on of the person asked; else it is none."""
         for entry in self._open.values():
             if entry.conversation != conversation or entry.question.asked_of not in (None, person):
                 continue
@@ -161,14 +161,16 @@ class Questions:
         )
         return (row,)
 
-    def _terms(self, question: Question, language: str) -> str:
-        return self._phrase("question_terms", language, minutes=max(1, round(question.timeout_s / 60)))
+    def _terms(self, channel: Channel, question: Question, language: str) -> str:
+        """Until when it stands, and how to answer where there are no buttons."""
+        terms = self._phrase("question_terms", language, minutes=max(1, round(question.timeout_s / 60)))
+        if channel.capabilities.buttons:
+            return terms
+        choices = " / ".join(self._label(choice, language) for choice in question.choices)
+        return f"{terms}\n\n{self._phrase('answer_by_text', language, choices=choices)}"
 
-    async def _parts(self, channel: Channel, text: str, question: Question, language: str) -> tuple[Document, ...]:
+    async def _parts(self, channel: Channel, text: str) -> tuple[Document, ...]:
         capabilities = channel.capabilities
-        if not capabilities.buttons:
-            hint = self._phrase("answer_by_text", language, choices=" / ".join(question.choices))
-            text = f"{text}\n\n{hint}"
         parts = await worked_on(
             text, lambda text: split(parse(text), capabilities.text_limit, capabilities.measure), long=LONG_TEXT
         )
@@ -214,4 +216,4 @@ class Questions:
 def _choice_of(question: Question, text: str) -> str | None:
     """The choice that somebody has written."""
     word = text.strip().casefold()
-    return next((choice for choice in question.choices if word == choice.casefold()), None)
+    return next((choice for choice in question.choices if word == choice.casefold() or is_same(word, choice)), None)

@@ -73,7 +73,8 @@ async def composed(
 
 
 def _document(say: OutgoingMessage, notes: list[str]) -> Document:
-    document = (Plain(say.text),) if say.verbatim else parse(say.text)
+    text = f"{say.text}\n\n{say.while_open}" if say.while_open else say.text
+    document = (Plain(text),) if say.verbatim else parse(text)
     return (*document, *(Paragraph((Text(note),)) for note in notes))
 
 

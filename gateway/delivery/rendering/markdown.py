@@ -353,7 +353,8 @@ class _Reader:
             case "table_open":
                 yield self._table()
             case "note_open":
-                note: list[Inline] = [Text(f"{raised(int(token.meta['number']))} ")]
+                number = int(token.meta["number"])
+                note: list[Inline] = [Text(f"{raised(number)} ", number)]
                 _append(note, self._inline("note_close"))
                 self.notes.append(Paragraph(tuple(note)))
             case "hr":
@@ -448,6 +449,8 @@ def _run(tokens: Iterator[Token], closing: str, within: frozenset[str]) -> tuple
         match token.type:
             case "text" | "text_special":
                 _append(found, (Text(token.content),) if token.content else ())
+            case "note":
+                found.append(Text(token.content, int(token.meta["number"])))
             case "softbreak" | "hardbreak":
                 found.append(Break())
             case "code_inline":
@@ -476,7 +479,7 @@ def _append(found: list[Inline], more: tuple[Inline, ...]) -> None:
     """Join neighbours of a kind: the same words must give the same document, however the parser cut them."""
     for inline in more:
         match (found[-1] if found else None), inline:
-            case Text(before), Text(after):
+            case Text(before, note=0), Text(after, note=0):
                 found[-1] = Text(before + after)
             case Bold(before), Bold(after):
                 found[-1] = Bold(_joined(before, after))

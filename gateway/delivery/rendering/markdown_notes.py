@@ -126,6 +126,7 @@ def _reference(state: StateInline, silent: bool) -> bool:
     if number is None:
         return False
     if not silent:
-        state.push("text", "", 0).content = raised(number)
+        token = state.push("note", "", 0)
+        token.content, token.meta = raised(number), {"number": number}
     state.pos = found.end()
     return True

@@ -79,7 +79,7 @@ def beyond(children: tuple[Inline, ...], count: int) -> tuple[Inline, ...]:
 def _portion(inline: Inline, start: int, end: int) -> Inline:
     match inline:
         case Text(text):
-            return Text(text[start:end])
+            return replace(inline, text=text[start:end])
         case Code(text):
             return Code(text[start:end])
         case Break():

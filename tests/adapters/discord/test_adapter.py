@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -553,3 +554,23 @@ async def test_the_doctor_names_what_is_wrong(discord: Discord, services: House)
     settings = discord.settings(api_base_url="http://127.0.0.1:1/api/v10")
     (line,) = await DiscordAdapter(settings, services.adapter_context).diagnose()
     assert (line.subject, line.level) == ("Discord", "error")
+
+
+@pytest.mark.parametrize(
+    ("fault", "subject", "says", "fix"),
+    [
+        pytest.param({"method": "me"}, "Discord", "answered 404 (NotFound)", "api_base_url", id="at the login"),
+        pytest.param({"method": "gateway"}, "gateway", "answered 404 (NotFound)", "api_base_url", id="at the gateway"),
+        pytest.param({"method": "gateway", "kind": "drop"}, "gateway", "cannot be reached", "firewall", id="no answer"),
+    ],
+)  # fmt: skip
+async def test_the_doctor_tells_a_refusal_from_no_answer(
+    discord: Discord, services: House, fault: dict[str, Any], subject: str, says: str, fix: str
+) -> None:
+    await discord.control("faults", {"kind": "error", "status": 404, "times": 50, **fault})
+    found = {
+        line.subject: line for line in await DiscordAdapter(discord.settings(), services.adapter_context).diagnose()
+    }
+    assert (found[subject].level, says in found[subject].finding) == ("error", True), found[subject]
+    assert fix in found[subject].fix
+    assert ("connection to the internet" in found[subject].fix) == (says == "cannot be reached")

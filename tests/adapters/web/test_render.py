@@ -40,6 +40,16 @@ def said(*inlines: Inline) -> Paragraph:
         pytest.param(said(Bold((Text("x"),)), Italic((Text("y"),))), "<p><strong>x</strong><em>y</em></p>", id="marks"),
         pytest.param(said(Text("x"), Break(), Text("y")), "<p>x<br>y</p>", id="line ending"),
         pytest.param(said(Strike((Code("<i>"),))), "<p><del><code>&lt;i&gt;</code></del></p>", id="code in a mark"),
+        pytest.param(
+            said(Text("so"), Text("¹", 1)),
+            '<p>so<a href="#" data-note="1" aria-label="Footnote 1" rel="noopener noreferrer nofollow">¹</a></p>',
+            id="a footnote's sign leads to its words",
+        ),
+        pytest.param(
+            said(Text("¹ ", 1), Text("x")),
+            '<p><a href="#" data-words="1" aria-label="Footnote 1" rel="noopener noreferrer nofollow">¹ </a>x</p>',
+            id="and its words back",
+        ),
         pytest.param(Heading(1, (Text("t"),)), "<h3>t</h3>", id="the first heading is below the page's own"),
         pytest.param(Heading(6, (Text("t"),)), "<h6>t</h6>", id="there is no level below six"),
         pytest.param(Rule(), "<hr>", id="rule"),

@@ -20,6 +20,7 @@ from tests.fakes.agents import admit
 
 URL = "sqlite:///tieline.db"
 CHAT = ConversationId("telegram:1")
+NOW = 1_800_000_000_000_000
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def three(_: object) -> int:
 
 
 def put_back(home: Path, copy: Path, **more: bool) -> Restored:
-    return restore(URL, home, copy, schema=SCHEMA, kept_as="before.db", others=three, **more)
+    return restore(URL, home, copy, schema=SCHEMA, kept_as="before.db", at=NOW, others=three, **more)
 
 
 async def test_what_was_open_becomes_dead_letters_and_repeats_are_still_known(copy: Path, tmp_path: Path) -> None:
@@ -132,4 +133,4 @@ def run(path: Path, statement: str) -> None:
 
 async def test_for_postgresql_its_own_tool_is_named(copy: Path, tmp_path: Path) -> None:
     with pytest.raises(BackupRefused, match="pg_restore"):
-        restore("postgresql://tieline@127.0.0.1/x", tmp_path, copy, schema=SCHEMA, kept_as="x.db", others=three)
+        restore("postgresql://tieline@127.0.0.1/x", tmp_path, copy, schema=SCHEMA, kept_as="x.db", at=NOW, others=three)

@@ -199,6 +199,21 @@ async def test_the_model_is_tried_and_a_refused_key_can_be_typed_again(home: Pat
         assert (home / "secrets" / "llm-main").read_text() == "the-right-one\n"
 
 
+async def test_a_refused_key_that_is_not_typed_again_is_said_to_be_kept(home: Path) -> None:
+    async with all_doubles() as doubles:
+        await doubles.llm.post("settings", {"api_key": "the-right-one"})
+        answers = ("compatible", "m", f"http://127.0.0.1:{doubles.llm.port}/v1", "a-wrong-one", "n")
+        program = Program(home, "")
+        (home / "gateway.toml").unlink()
+        ran = await program.cli("init", stdin=typed(*answers, "", "", "", "", ""))
+        assert ran.returncode == 0, ran.stderr
+        refused, _, after = ran.stdout.partition("Enter it again?")
+        assert "the API key was refused" in refused
+        assert "It is kept as it was entered;" in after.partition("Connect Telegram?")[0]
+        assert f"doctor --home {home}" in after, "with what tries it again"
+        assert (home / "secrets" / "llm-main").read_text() == "a-wrong-one\n"
+
+
 def test_without_answers_it_says_what_it_needs_in_one_line(tieline: Tieline, home: Path) -> None:
     ran = tieline("init", stdin="anthropic\n")
     assert ran.exit_code == 1

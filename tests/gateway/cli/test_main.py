@@ -47,6 +47,33 @@ def test_an_unknown_command_is_told_which_there_are(tieline: Tieline) -> None:
     assert all(name in wrong.stderr for name in COMMANDS)
 
 
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [(("doctr",), "did you mean doctor? There are: run, "), (("config", "shw"), "Did you mean 'show'?")],
+    ids=["command", "sub-command"],
+)
+def test_a_mistyped_command_is_told_the_nearest(tieline: Tieline, args: tuple[str, ...], meant: str) -> None:
+    wrong = tieline(*args)
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert meant in wrong.stderr
+
+
+@pytest.mark.parametrize("group", ["config", "pair"])
+def test_the_line_of_a_group_promises_no_sub_command_that_is_not_there(group: str) -> None:
+    command = cli.get_command(click.Context(cli), group)
+    assert isinstance(command, click.Group)
+    line = COMMANDS[group][1].lower()
+    promised = re.findall(r"\b(check|show|explain|list|approve|deny)\b", f"{line} {(command.help or '').lower()}")
+    assert promised
+    assert set(promised) <= set(command.commands)
+
+
+def test_the_help_says_where_configuration_and_data_are_looked_for(tieline: Tieline) -> None:
+    options = " ".join(tieline("inbox", "--help").stdout.split())
+    assert "else TIELINE_CONFIG, else gateway.toml in the data directory." in options
+    assert "else TIELINE_HOME, else ~/.tieline." in options
+
+
 def test_version(tieline: Tieline) -> None:
     shown = tieline("version")
     assert shown.stdout.startswith(f"tieline {version('tieline')} (Python 3.")

@@ -30,7 +30,7 @@ async def stored(world: World) -> str:
 
 
 async def test_the_model_tells_what_the_conversation_has_come_to(world: World) -> None:
-    assert "nothing to tell of yet" in await world.asks("/recap")
+    assert await world.asks("/recap") == "There is nothing to tell of yet."
     world.script(recapped())
     await world.answered("we counted forty plovers")
     told = await world.asks("/recap", "come to")
@@ -60,7 +60,10 @@ async def test_without_a_model_the_stored_summary_is_told(world: World) -> None:
     assert "Goal: *count* [plovers](https://x.example)" in told, "words of others, as they are"
     assert "**" not in told
     await world.database.write(lambda conn: conn.execute(sql("UPDATE session SET summary = NULL")))
-    assert "no summary is stored" in await world.asks("/recap")
+    world.script({"match": RECAPS, "reply": {"error": {"status": 400, "message": "tokens_per_hour of pool 7"}}})
+    failed = await world.asks("/recap", "The model did not answer")
+    assert "try /recap again in a few minutes, or read back with /export" in failed
+    assert "pool" not in failed, "what a service said is the operator's"
 
 
 async def test_delete_erases_this_conversation_alone_and_closes_it(world: World) -> None:

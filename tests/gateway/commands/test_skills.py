@@ -37,7 +37,9 @@ async def test_a_draft_is_used_when_somebody_who_may_has_read_and_approved_it(wo
         bobs = await world.asks("/skills", "Waiting for an admin", person=BOB)
         assert "bill-month-sort" not in bobs, "a draft may hold words of others"
         assert "There is no skill" in await world.asks("/skill show bill-month-sort", person=BOB)
-        assert "/skill is for admins" in await world.asks("/skill approve bill-month-sort", person=BOB)
+        refused = await world.asks("/skill approve bill-month-sort", person=BOB)
+        assert refused.startswith("/skill approve is for admins of the whole bot: they decide which skills are used.")
+        assert "/skills lists those that you may use" in refused
         assert "waits for approval" in (await world.asks("/skill bill-month-sort please")).lower()
 
         await world.answered("sort the bill of this month")

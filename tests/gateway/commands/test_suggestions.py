@@ -13,6 +13,9 @@ async def test_names_are_suggested_as_they_are_now(world: World) -> None:
     every = await suggested(world, "/provider ")
     names = [f"provider {one.name}" for one in world.live.settings.llm.providers]
     assert {*names, "provider reset", "provider lock"} < set(every)
+    bobs = await suggested(world, "/provider ", person=BOB)
+    assert {*names, "provider reset"} < set(bobs), "BOB is no admin, and chats alone"
+    assert not {"provider lock", "provider unlock"} & set(bobs)
     assert await suggested(world, "/provider re") == ("provider reset",)
     assert await suggested(world, "/persona def") == ("persona default",)
     folder = world.home / "agents" / "pirate"

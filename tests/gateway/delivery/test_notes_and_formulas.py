@@ -42,12 +42,12 @@ def test_what_is_never_closed_stays_text() -> None:
 def test_footnotes_stand_below_the_text() -> None:
     text = "It is so[^why] and so[^2].\n\n[^why]: Because *I* say it.\n[^2]: See there,\nand here.\n\nThe end."
     document: Document = parse(text)
-    assert document[0] == line(Text("It is so¹ and so²."))
+    assert document[0] == line(Text("It is so"), Text("¹", 1), Text(" and so"), Text("²", 2), Text("."))
     assert document[1] == line(Text("The end."))
     assert isinstance(document[2], Paragraph)
-    assert document[2].children[0] == Text("¹ Because ")
+    assert document[2].children[:2] == (Text("¹ ", 1), Text("Because "))
     assert isinstance(document[3], Paragraph)
-    assert document[3].children[0] == Text("² See there,")
+    assert document[3].children[:2] == (Text("² ", 2), Text("See there,"))
 
 
 @pytest.mark.parametrize("text", ["*a* [^1] alone", "*a*\n\n[^1]: alone"], ids=["no words", "nothing refers to it"])

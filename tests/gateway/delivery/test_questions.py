@@ -101,7 +101,17 @@ async def test_a_guessed_button_answers_nothing(world: World, action: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "choice"), [(" YES\n", "yes"), ("no", "no"), ("yes please", None), ("why?", None), ("", None)]
+    ("text", "choice"),
+    [
+        (" YES\n", "yes"),
+        ("no", "no"),
+        ("Ja.", "yes"),
+        ("nein", "no"),
+        ("ja bitte", None),
+        ("yes please", None),
+        ("why?", None),
+        ("", None),
+    ],
 )
 async def test_the_person_asked_may_type_the_answer(world: World, text: str, choice: str | None) -> None:
     async with world.process() as delivery:
@@ -161,9 +171,12 @@ async def test_without_buttons_the_question_says_what_to_type(
         async with running(asked.run):
             await world.until(lambda: bool(world.screen().shown))
             await world.still()
-            assert asked.shown == f"Delete everything?\n\n{TERMS}\n\nAnswer with yes / no."
+            assert asked.shown == f"Delete everything?\n\n{TERMS}\n\nAnswer with Yes / No."
             assert delivery.questions.text(key(), ANN, "yes")
             await world.until(lambda: bool(asked.answers))
+            await world.still()
+            if capabilities.edits:
+                assert asked.shown == "Delete everything?\n\nAnswered: Yes"
     assert asked.answers == [Answer("yes", ANN)]
 
 

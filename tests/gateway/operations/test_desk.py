@@ -15,7 +15,7 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.payloads import encode_incoming
-from agent.storage.timestamps import to_timestamp
+from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.access.policy import WRONG_TRIES, Role
 from gateway.router.messages import incoming_from
 from gateway.web.control import OperationError
@@ -153,7 +153,7 @@ class TestBoxes:
         second = await stored(world, "never mind", "never", not_before=later)
         newest, oldest = await do(world, "inbox.list")
         assert (newest["id"], newest["text"]) == (second, "never mind")
-        assert oldest["state"].startswith("waits until ")
+        assert (oldest["state"], oldest["until"]) == ("waits", from_timestamp(later).isoformat())
         assert await do(world, "inbox.drop", id=second) == {"conversation": CHAT}
         assert await do(world, "inbox.retry", id=first) == {"conversation": CHAT}
         await world.shows("for later")

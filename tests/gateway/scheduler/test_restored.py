@@ -13,6 +13,7 @@ from agent.storage.backup import back_up
 from agent.storage.database import Database
 from agent.storage.restore import Restored, restore
 from agent.storage.tables import outbox
+from agent.storage.timestamps import to_timestamp
 from gateway.phrases.catalogue import read_catalogue
 from gateway.scheduler.restored import put_aside
 from gateway.scheduler.triggers.misfires import Misfire
@@ -34,9 +35,19 @@ async def restored(room: Room, home: Path, *, keep_open: bool = False) -> AsyncI
     home.mkdir()  # noqa: ASYNC240 - a moment
     await back_up(room.database, home / "copy.db")
     room.clock.advance(SINCE.total_seconds())
-    others = partial(put_aside, now=room.clock.now(), phrase=read_catalogue())
+    now = room.clock.now()
+    others = partial(put_aside, now=now, phrase=read_catalogue())
     url = "sqlite:///tieline.db"
-    done = restore(url, home, home / "copy.db", schema=SCHEMA, kept_as="x.db", others=others, keep_open=keep_open)
+    done = restore(
+        url,
+        home,
+        home / "copy.db",
+        schema=SCHEMA,
+        kept_as="x.db",
+        at=to_timestamp(now),
+        others=others,
+        keep_open=keep_open,
+    )
     database = await open_database(url, home)
     after = Room(database, room.clock)
     await after.passes(seconds=1)
