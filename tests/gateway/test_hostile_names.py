@@ -27,7 +27,7 @@ from gateway.cli.offline import shown
 from gateway.cli.prompt import Prompt
 from gateway.cli.terminal import Screen
 from gateway.telemetry.logging import Format, set_up
-from gateway.web.pages.templates import render
+from gateway.web.pages.rendering import render
 from tests.gateway.world import ANN, GROUP, ZOE, World, file
 
 LINE = "2026-01-01 CRITICAL FORGED"

@@ -198,7 +198,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/web/sessions.py _read_or_make_key": (".chmod .read_bytes", DATA),
     "gateway/web/sessions.py _read_ended": (".read_text", DATA),
     "gateway/web/sessions.py _write_private": (".replace os.fdopen os.open", DATA),
-    "gateway/web/pages/templates.py _environment": ("jinja2.FileSystemLoader", SHIPPED),
+    "gateway/web/pages/rendering.py _environment": ("jinja2.FileSystemLoader", SHIPPED),
     "gateway/web/server.py WebServer.bind": ("starlette.staticfiles.StaticFiles", SHIPPED),
     "adapters/web/routes.py Routes.all": ("starlette.staticfiles.StaticFiles", SHIPPED),
     "adapters/web/routes.py Routes._download": ("starlette.responses.FileResponse", WEB),

@@ -9,7 +9,7 @@ from starlette.routing import Route
 from gateway.telemetry.trouble import Kind
 from gateway.web.health import Reason
 from gateway.web.overview import OverviewSource, attention, figures, headline
-from gateway.web.pages.templates import render
+from gateway.web.pages.rendering import render
 
 Reasons = Callable[[], Sequence[Reason]]
 

@@ -8,7 +8,7 @@ import pytest
 
 from agent.core.clock import SystemClock
 from gateway.config.sections import WebSettings
-from gateway.web.pages.templates import render
+from gateway.web.pages.rendering import render
 from gateway.web.server import WebServer
 from tests.fakes.running import running
 from tests.fakes.waiting import until

@@ -1,0 +1,38 @@
+"""Fills the templates; everything that is filled in is escaped."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+_FOLDER = Path(__file__).parent / "templates"
+
+
+def _moment(at: datetime | None) -> str:
+    """For the `datetime` attribute of `<time>`; the browser shows it in its own zone."""
+    return at.astimezone(UTC).isoformat(timespec="seconds") if at else ""
+
+
+def _code(text: str) -> Markup:
+    """A sentence whose commands stand between backticks, as they do in a terminal."""
+    pieces = [escape(piece) for piece in text.split("`")]
+    marked = (Markup("<code>{}</code>").format(piece) if number % 2 else piece for number, piece in enumerate(pieces))
+    return Markup("").join(marked) if len(pieces) % 2 else escape(text)
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters["moment"] = _moment
+    environment.filters["code"] = _code
+    return environment
+
+
+_ENVIRONMENT = _environment()  # a cache of compiled templates, no state
+
+
+def render(name: str, **values: object) -> str:
+    """The page as HTML."""
+    return _ENVIRONMENT.get_template(name).render(**values)
