@@ -26,7 +26,16 @@ from gateway.commands.command import MOST_ACTION, PRESS
 from gateway.dispatch.queue_modes import Verdict, verdict
 from gateway.router import albums
 from gateway.router.albums import Gathering
-from gateway.router.messages import dedup_key, event_key, incoming_from, language_of, notice_for, person_of, unanswered
+from gateway.router.messages import (
+    dedup_key,
+    event_key,
+    first_words,
+    incoming_from,
+    language_of,
+    notice_for,
+    person_of,
+    unanswered,
+)
 from gateway.router.ports import Arrival, RouterDeps
 from gateway.storage import pairings
 
@@ -107,7 +116,8 @@ class Admission:
             preemptible=deps.preemptible(arrival.conversation),
         )
         if what is Verdict.REFUSE_BUSY:
-            return await self._end(arrival, "refused", "busy", Outcome.REFUSED, deps.phrase("busy", language_of(said)))
+            busy = deps.phrase("busy", language_of(said), message=first_words(said) or "…")
+            return await self._end(arrival, "refused", "busy", Outcome.REFUSED, busy)
         return await self._queue(arrival, interrupt=what is Verdict.ADMIT_AND_CANCEL)
 
     async def _answers_a_tool(self, arrival: Arrival) -> bool:
@@ -214,11 +224,11 @@ class Admission:
 
     def _room(self, arrival: Arrival) -> tuple[int, str]:
         """How many may wait there, and what is said to one too many. In mode drop nothing waits behind another."""
-        deps, language = self._deps, language_of(arrival.said)
+        deps, language, message = self._deps, language_of(arrival.said), first_words(arrival.said) or "…"
         if deps.queue_mode(arrival.conversation) == "drop":
-            return 1, deps.phrase("busy", language)
+            return 1, deps.phrase("busy", language, message=message)
         limit = deps.rules().queue_depth
-        return limit, deps.phrase("queue_full", language, limit=limit)
+        return limit, deps.phrase("queue_full", language, limit=limit, message=message)
 
     def _is_running(self, arrival: Arrival) -> bool:
         return self._deps.conversations.is_running(arrival.conversation)
@@ -244,7 +254,8 @@ class Admission:
         notice = None
         if how is Take.REFUSED_FIRST:
             limit = self._deps.rules().access.messages_per_minute
-            notice = self._deps.phrase("flood", language_of(arrival.said), limit=limit)
+            message = first_words(arrival.said) or "…"
+            notice = self._deps.phrase("flood", language_of(arrival.said), limit=limit, message=message)
         return await self._end(arrival, "refused", "flood limit", Outcome.REFUSED, notice)
 
     async def _end(

@@ -16,6 +16,7 @@ ROLE_NAMES: dict[Role, AccessRole] = {Role.MEMBER: "member", Role.ADMIN: "admin"
 
 
 LONGEST_NAME = 255  # characters of a person's, a chat's or a file's name
+NAMED_BY = 60  # characters of a message that tell which one is meant
 
 
 def made_whole(inbound: Inbound) -> Inbound:
@@ -88,6 +89,16 @@ def notice_for(said: MessageReceived | Edited, text: str) -> OutgoingMessage:
         interaction=said.interaction,
         verbatim=True,
     )
+
+
+def first_words(said: Inbound) -> str:
+    """The beginning of what somebody sent, to name that message to them; "" where there is nothing to read."""
+    if not isinstance(said, MessageReceived):
+        return ""
+    text = one_line(said.text) or next((one.name for one in said.attachments if one.name), "")
+    if len(text) <= NAMED_BY:
+        return text
+    return text[:NAMED_BY].rsplit(" ", 1)[0].rstrip() + "…"
 
 
 def unanswered(inbound: Received, why: str, at: datetime) -> Unanswered:

@@ -19,9 +19,11 @@ from agent.storage.errors import StorageError
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.channels.adapter import STORED_MOST, AdapterContext, Place
 from gateway.channels.errors import GatewayUnavailable
+from gateway.channels.inbound import Inbound
 from gateway.channels.keys import ConversationKey
 from gateway.config.settings import Settings
 from gateway.phrases.catalogue import Catalogue
+from gateway.router.messages import first_words
 from gateway.running.accounts import Accounts
 from gateway.storage import adapter_store, places
 from gateway.storage.repair import open_database
@@ -64,9 +66,16 @@ async def open_all(
         proxy=settings.network.proxy,
         public_url=settings.web.public_url or web_url,
         store=partial(Kept, database, clock),
-        not_taken=lambda inbound: phrase("not_taken", inbound.sender.language or "en"),
+        not_taken=partial(_not_taken, phrase),
     )
     return Foundation(owned=owned, database=database, accounts=Accounts(settings.channels, adapter_context))
+
+
+def _not_taken(phrase: Catalogue, inbound: Inbound) -> str:
+    """That it could not be stored, with the first words of a message: a person may have sent several."""
+    language = inbound.sender.language or "en"
+    message = first_words(inbound)
+    return phrase("not_taken_message", language, message=message) if message else phrase("not_taken", language)
 
 
 async def _known_places(database: Database, clock: Clock, channel_type: str) -> Sequence[Place]:

@@ -54,7 +54,7 @@ async def test_each_chat_has_its_own_mode_and_what_was_said_before_an_interrupti
     await ann.say("the slow one", wait=False)
     await stage.asking("the slow one")
     await ann.say("dropped one", wait=False)
-    await ann.hears("did not take this one")
+    await ann.hears("did not take “dropped one”")
     await stage.release("slow")
     await ann.hears("done slowly")
     assert not await stage.asked("dropped one")

@@ -321,7 +321,7 @@ async def test_queue_modes_drop_and_interrupt(stage: Stage) -> None:
     await bea.say("slow one")
     await stage.asking("slow one")
     await bea.say("dropped one")
-    await bea.hears("did not take this one")
+    await bea.hears("did not take “dropped one”")
     await stage.release("slow one")
     await bea.hears("finished slowly")
     assert not await stage.asked("dropped one")

@@ -83,6 +83,7 @@ class TestTheQueue:
         refused = world.said("one too many")
         assert (await world.hears(refused)).outcome == "refused"
         told = await world.shows("with 10 earlier messages")
+        assert "did not take “one too many”" in told
         assert "/clear-queue" in told
         assert (await world.hears(refused)).outcome == "duplicate"
         await world.asks("/why", "queue full")
@@ -171,7 +172,7 @@ class TestFlood:
                 assert (await world.say("/whoami")).outcome == "accepted"
             assert [(await world.say("too much")).outcome for _ in range(3)] == ["refused"] * 3
             assert (await world.say("/whoami")).outcome == "refused"
-            await world.shows("I take 4 messages a minute")
+            assert "did not take “too much”" in await world.shows("I take 4 messages a minute")
             assert (await world.say("/stop")).outcome == "accepted", "stopping is always possible"
             await world.shows("Nothing is running")
             assert (await world.say("mine", person=BOB)).outcome == "accepted"
