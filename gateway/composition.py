@@ -267,6 +267,7 @@ async def build(
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
         deliver=delivery.wake,
+        pairing_settled=delivery.pairing_alerts.settled,
         recent_log=recent_log.of,
         test_alert=alerts.test,
         switched_off=lambda: wiring.switched_off(live.settings),
@@ -366,6 +367,7 @@ async def build(
         callbacks=OperationCallbacks(
             granted=book.note,
             deliver=delivery.wake,
+            pairing_settled=delivery.pairing_alerts.settled,
             work=dispatcher.wake,
             reconnect=servers.reconnect,
             settle=ledger.flush,

@@ -97,6 +97,7 @@ class CommandDeps:
     hide_live: Callable[[ConversationId], None]
     setting_changed: Callable[[ConversationId, str, str], None]
     deliver: Callable[[ConversationKey], None]  # rows of that place were committed
+    pairing_settled: Callable[[str, Literal["approved", "denied"]], None]  # what that person asked is decided
     recent_log: Callable[[ConversationId, int], Sequence[str]]  # its newest warnings and errors, oldest first
     test_alert: Callable[[str], Sequence[str]]  # tells the owners that somebody tried; who is told
     switched_off: Callable[[], Collection[str]]  # features, as `Command.feature` names them

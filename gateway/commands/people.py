@@ -70,6 +70,7 @@ async def _let_in_person(call: Call, person: str) -> Reply:
     call.deps.book.note(grant)
     if asked is not None:
         call.deps.deliver(ConversationKey.parse(asked.conversation))
+        call.deps.pairing_settled(person, "approved")
     return Reply(text=phrase("allowed_person", language, person=person))
 
 
@@ -77,6 +78,8 @@ async def _turn_away(call: Call, person: str) -> Reply:
     """Their code is worth nothing any more; they are not told."""
     by, at = str(call.incoming.person), to_timestamp(call.deps.clock.now())
     asked = await call.deps.database.write(lambda conn: pairings.end_of(conn, person, ending="denied", by=by, now=at))
+    if asked is not None:
+        call.deps.pairing_settled(person, "denied")
     key = "turned_away" if asked is not None else "nobody_asks"
     return Reply(text=call.deps.phrase(key, call.incoming.language, person=person))
 

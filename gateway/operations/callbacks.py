@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from agent.core.ids import ConversationId
 from gateway.channels.keys import ConversationKey
@@ -17,6 +18,7 @@ class OperationCallbacks:
 
     granted: Callable[[Grant], object] = lambda grant: None
     deliver: Callable[[ConversationKey], object] = lambda key: None
+    pairing_settled: Callable[[str, Literal["approved", "denied"]], object] = lambda person, ending: None
     work: Callable[[ConversationId], object] = lambda conversation: None
     reconnect: Callable[[str], bool] = lambda server: False
     settle: Callable[[], Awaitable[None]] | None = None

@@ -149,6 +149,7 @@ class Operations:
                 f"there is no open pairing with the code {code}",
                 fix="codes are good for 10 minutes and for one use; `tieline pair list` shows who waits",
             )
+        self._callbacks.pairing_settled(found.subject, "approved" if approve else "denied")
         if approve:
             self._callbacks.granted(self._grant(found.subject, at, role))
             self._callbacks.deliver(ConversationKey.parse(found.conversation))

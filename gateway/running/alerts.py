@@ -21,6 +21,7 @@ from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import OPERATOR_PLATFORMS
 from gateway.channels.adapter import Health, State
 from gateway.channels.keys import ConversationKey
+from gateway.delivery.ephemeral.pairing_alerts import alert_key
 from gateway.delivery.sleep import InterruptibleSleep
 from gateway.phrases.catalogue import Catalogue, spelled
 from gateway.router.ports import Notices
@@ -257,18 +258,20 @@ class Alerts:
     async def _say(self, key: str, values: dict[str, object], buttons: Callable[[str], Buttons], told: str) -> None:
         """To all or to none: who has heard it must not hear it again because another could not be told."""
         self._sent += 1
-        name = f"alert:{self._clock.now().isoformat()}:{self._sent}"
-        says = []
+        moment = f"{self._clock.now().isoformat()}:{self._sent}"
+        says, names = [], dict[str, str]()
         for owner, chat in self._recipients().items():
             if str(chat.key) == told:
                 continue
             text = f"{GOOD_NEWS if key.endswith('_back') else WARNING} {self._phrase(key, chat.language, **values)}"
             say = OutgoingMessage(text=text, kind="notice", verbatim=True, buttons=buttons(chat.language))
             says.append((owner, chat.key, say))
+            # By this an alert is found again when what it asks is decided.
+            names[owner] = alert_key(str(values["person"]), chat.language) if key == "owner_pairing" else "alert:"
 
         def work(conn: Connection) -> None:
             for owner, place, say in says:
-                self._notices.add(conn, place, say, dedup=f"{name}:{owner}")
+                self._notices.add(conn, place, say, dedup=f"{names[owner]}{moment}:{owner}")
 
         if says:
             await self._database.write(work)

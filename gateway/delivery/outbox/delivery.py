@@ -27,6 +27,7 @@ from gateway.delivery.conversation_outbox import STOP_BUTTON_AFTER_S, Conversati
 from gateway.delivery.egress import Guard, guarded
 from gateway.delivery.ephemeral.drafts import Drafts
 from gateway.delivery.ephemeral.messages import Ephemera, Showing, Shown, Spawn, Tidying, previews_to_keep
+from gateway.delivery.ephemeral.pairing_alerts import PairingAlerts
 from gateway.delivery.ephemeral.presence import TYPING_AFTER_S
 from gateway.delivery.ephemeral.prompts import PlanPrompts, Prompts
 from gateway.delivery.ephemeral.questions import Questions
@@ -165,6 +166,7 @@ class Delivery:
         self.questions = Questions(self.showing, clock, phrase, self.spawn)
         self.prompts = Prompts(database, channel_for, clock, phrase, home, self.spawn)
         self.plan_prompts = PlanPrompts(database, channel_for, clock, phrase, home, self.spawn)
+        self.pairing_alerts = PairingAlerts(database, channel_for, clock, phrase, home, self.spawn)
         self._database = database
         self._reports = reports
         self._journal = journal

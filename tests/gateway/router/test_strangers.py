@@ -7,6 +7,7 @@ import pytest
 
 from gateway.access.policy import MOST_PENDING
 from gateway.channels.errors import ChannelGone
+from gateway.channels.plain_text import as_text
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, ZOE, World
 
@@ -28,7 +29,8 @@ async def test_a_code_then_one_word_then_silence_until_they_are_let_in(world: Wo
     assert world.llm.calls == []
     assert await world.rows() == []
     assert len(world.texts(ZOE)) == 2, "the second message is no silence, the others are"
-    assert "nobody has let you in yet. Your code is good for 10 min more" in world.texts(ZOE)[1]
+    assert "Nobody has let you in yet. Your code is good for 10 min more" in world.texts(ZOE)[1]
+    assert "passed" not in world.texts(ZOE)[1], "of a crowd not everybody is told to the admins"
     assert "tieline" not in world.texts(ZOE)[0], "no command and no path of the operator's machine"
     await world.services.operations.pair_approve({"code": code.lower()})
     await world.shows("You are in", ZOE)
@@ -176,3 +178,24 @@ async def test_an_admin_who_never_wrote_is_not_told_that_i_was_removed(world: Wo
     await world.shows("asks to be let in", ANN)
     await world.settled()
     assert not [text for text in world.texts(ANN) if "removed" in text]
+
+
+@pytest.mark.parametrize("way", ["operator", "command"])
+@pytest.mark.parametrize(
+    ("approve", "became"), [(True, "have been let in"), (False, "have been turned away")], ids=["let in", "refused"]
+)
+async def test_an_alert_says_what_became_of_its_request_and_loses_its_buttons(
+    world: World, way: str, approve: bool, became: str
+) -> None:
+    await world.say("hello?", person=ZOE)
+    code = await code_of(world)
+    await world.shows("asks to be let in", ANN)
+    if way == "command":
+        await world.say(f"/allow {'' if approve else 'deny '}telegram:{ZOE}", person=ANN)
+    else:
+        decide = world.services.operations.pair_approve if approve else world.services.operations.pair_deny
+        await decide({"code": code})
+    told = await world.shows(became, ANN)
+    assert "asks to be let in" in told
+    (alert,) = (shown for shown in world.screen(ANN).shown if "asks to be let in" in as_text(shown.message.document))
+    assert not alert.message.buttons
