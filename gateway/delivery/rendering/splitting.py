@@ -218,6 +218,8 @@ def last_grapheme_break(text: str, most: int) -> int:
     return most
 
 
+_CONTINUES = ("", " ", "\t", "\n", ")", "]", "}")  # begin a line of code that belongs to the one above it
+
 Measure = Callable[[Document], int]
 Size = Callable[[Block], int]  # what a message would measure with this block as its last
 B = TypeVar("B", bound=Block)
@@ -395,12 +397,29 @@ def _cut_code(code: str, language: str, limit: int, size: Size) -> tuple[Block |
     most = _longest(min(len(code), limit), limit, lambda count: size(CodeBlock(code[:count], language)))
     if not most:
         return None, ()
-    # A newline right behind what fits costs nothing: the end of the fence stands for it.
-    cut = most + 1 if code[most : most + 1] == "\n" else last_grapheme_break(code, most)
+    cut = _code_break(code, most)
     if code[:cut].isspace():
         cut = most
     head, tail = code[:cut].removesuffix("\n"), code[cut:]
     return CodeBlock(head, language), ((CodeBlock(tail, language),) if tail else ())
+
+
+def _code_break(code: str, most: int) -> int:
+    """Behind the last blank line in the last third of what fits, else before the last line there that begins something
+    of its own: so no function is torn from its head. Else as any text is cut.
+    """
+    # A newline right behind what fits costs nothing: the end of the fence stands for it.
+    end = most + 1 if code[most : most + 1] == "\n" else most
+    first, own_line = most * 2 // 3, 0
+    cut = code.rfind("\n", first, end) + 1
+    while cut:
+        before = code[code.rfind("\n", 0, cut - 1) + 1 : cut - 1]
+        if (not before or before.isspace()) and not code[:cut].isspace() and not code[cut:].isspace():
+            return cut
+        if not own_line and code[cut : cut + 1] not in _CONTINUES:
+            own_line = cut
+        cut = code.rfind("\n", first, cut - 1) + 1
+    return own_line or (end if end > most else last_grapheme_break(code, most))
 
 
 def _cut_inlines(

@@ -22,7 +22,7 @@ from gateway.channels.document import (
 )
 from gateway.channels.document import is_blank as blank
 from gateway.delivery.rendering.markdown import parse
-from gateway.delivery.rendering.splitting import is_grapheme_break, split
+from gateway.delivery.rendering.splitting import Measure, is_grapheme_break, split
 from tests.fakes.markdown_source import to_markdown
 from tests.fakes.readable import readable, utf16_length
 from tests.gateway.delivery.documents import fragments, letters, markdown_texts, plain_texts, streams
@@ -148,6 +148,35 @@ def test_a_fence_is_closed_and_opened_again_with_its_language() -> None:
     assert len(blocks) > 3
     assert {block.language for block in blocks} == {"python"}
     assert "\n".join(block.code for block in blocks) == code
+
+
+def functions(between: str, count: int = 30) -> str:
+    return between.join(f"def f{number}(x):\n    y = x + {number}\n    return y * 2" for number in range(count))
+
+
+@pytest.mark.parametrize("limit", range(300, 700, 37))
+@pytest.mark.parametrize("measure", [utf16_length, code_points], ids=["UTF-16 as read", "Markdown source"])
+@pytest.mark.parametrize("between", ["\n\n", "\n"], ids=["blank lines", "none"])
+def test_code_is_cut_between_its_functions(between: str, measure: Measure, limit: int) -> None:
+    code = functions(between)
+    blocks = [block for part in split((CodeBlock(code, "python"),), limit, measure) for block in part]
+    assert "\n".join(block.code for block in blocks if isinstance(block, CodeBlock)) == code
+    assert len(blocks) > 1
+    assert all(isinstance(block, CodeBlock) and block.code.startswith("def ") for block in blocks)
+
+
+@pytest.mark.parametrize(
+    ("code", "ends_with"),
+    [
+        pytest.param("a = 1\n\n" + "b = [\n" + "    1,\n" * 60 + "]", "    1,", id="a blank line far above is none"),
+        pytest.param("x" * 250 + "\n\n" + "    y\n" * 60, "x", id="a blank line, whatever follows it"),
+        pytest.param("x = {\n" + "    1: 2,\n" * 26 + "}\n" + "    z\n" * 60, "    z", id="a bracket belongs above"),
+    ],
+)
+def test_where_code_is_cut(code: str, ends_with: str) -> None:
+    (first, *_), *_ = split((CodeBlock(code),), 300, code_points)
+    assert isinstance(first, CodeBlock)
+    assert first.code.rstrip("\n").endswith(ends_with)
 
 
 def test_a_list_goes_on_with_its_numbers() -> None:
