@@ -234,7 +234,8 @@ def _own_work(goal: Goal) -> OwnWork:
         id=goal.id,
         key=ConversationKey.parse(goal.conversation),
         text=short(goal.text),
-        state=goal.auto.state,
+        # Its own work was ended by a limit, a stop or a person: then the goal stands as the chat calls it.
+        state=goal.status if goal.auto.state == "aborted" else goal.auto.state,
         is_live=goal.is_autonomous,
         turns=goal.auto.turns,
         most=goal.auto.most,

@@ -263,7 +263,7 @@ async def test_nobody_is_paid_for_work_into_a_refused_login(world: World, by: st
         known = len(world.llm.bodies)
 
         async def rests() -> bool:
-            return [goal.state for goal in (await world.services.overview.overview()).goals] == ["aborted"]
+            return [goal.state for goal in (await world.services.overview.overview()).goals] == ["paused"]
 
         await until(rests)
         paid = len(world.llm.bodies)

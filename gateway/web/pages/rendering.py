@@ -6,6 +6,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from agent.core.phrases import as_typed
+
 _FOLDER = Path(__file__).parent / "templates"
 
 
@@ -21,12 +23,17 @@ def _code(text: str) -> Markup:
     return Markup("").join(marked) if len(pieces) % 2 else escape(text)
 
 
+def _typed(text: str, where: str) -> Markup:
+    """The same, its commands as they are typed on the machine for the data directory of the option `where`."""
+    return _code(as_typed(text, where))
+
+
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     environment.filters["moment"] = _moment
-    environment.filters["code"] = _code
+    environment.filters["typed"] = _typed
     return environment
 
 

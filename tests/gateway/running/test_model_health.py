@@ -7,12 +7,15 @@ import httpx2
 import pytest
 
 from agent.core.clock import SystemClock
+from agent.core.phrases import program_as_typed
 from gateway.config.sections import WebSettings
+from gateway.web.health import Reason
+from gateway.web.overview import DEAD_FIX
 from gateway.web.pages.rendering import render
 from gateway.web.server import WebServer
 from tests.fakes.running import running
 from tests.fakes.waiting import until
-from tests.gateway.world import ANN, BOB, World
+from tests.gateway.world import ANN, BOB, ZOE, World
 
 REFUSED = {"match": {}, "reply": {"error": {"status": 401, "message": "Incorrect API key provided."}}}
 REFUSED_BY_A = {**REFUSED, "match": {"model": "model-a"}}
@@ -87,7 +90,8 @@ async def test_where_another_model_stands_in_it_needs_attention_and_no_more(worl
     async with world_of(config=FAILOVER).process() as world:
         world.script(REFUSED_BY_A)
         await world.answered("hello", person=BOB)
-        assert "b answers in its place" in await world.shows("⚠️ The model service a refuses every request")
+        told = await world.shows("⚠️ The model service a refuses every request")
+        assert "I ask b in its place" in told  # whether b answers, nobody knows yet
         seen = await world.services.overview.status({})
         assert (seen["headline"], seen["ready"]) == ("Needs attention", True)
         (one,) = seen["attention"]
@@ -135,6 +139,25 @@ async def test_what_nobody_knows_the_price_of_is_not_shown_as_free(
     figures = dict((await world.services.overview.status({}))["figures"])
     assert figures["Spent"] == shown
     assert usd == world.services.overview.metrics.totals.cost_usd
+
+
+async def test_the_page_writes_commands_as_they_are_typed_here(world: World) -> None:
+    await world.say("hello?", person=ZOE)
+    await until_asked_to_let_in(world)
+    overview = await world.services.overview.overview()
+    needs = (Reason("inbox", "1 message could not be answered", DEAD_FIX),)
+    page = render("facts.html", overview=overview, headline="", state="good", reasons=needs, figures=(), kinds={})
+    where = f" --home {world.home}"
+    for command in ("pair list", "misses", "dead"):
+        assert f"<code>{program_as_typed()} {command}{where}</code>" in page
+    assert "`" not in page
+
+
+async def until_asked_to_let_in(world: World) -> None:
+    async def asks() -> bool:
+        return bool((await world.services.overview.overview()).pairings)
+
+    await until(asks)
 
 
 async def test_the_page_names_people_and_tells_who_waits(world: World) -> None:
