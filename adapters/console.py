@@ -1,19 +1,22 @@
 """The terminal as a channel, served on the control socket; `channel_id` is "" (SPEC Z-67). The whole contract, to copy.
 
-Below `/channels/console`: `GET /events` streams JSON lines, first what was sent while nobody looked, then what comes:
-`{"type": "message" | "edit" | "whisper", "id", "text", "markdown", "buttons": [[{"label", "action"}]], "files":
-[{"name", "path"}], "reply_to", "answers", "tone", "silent"}` (`answers` is the id of its post; a message may have
-`"replaces"`: the draft it takes the place of; a silent whisper is a status line, which does not stay; with the `tone`
-"behind" it tells that what was posted waits behind an open question), `{"type": "draft", "id", "text", "markdown"}`
-(the whole text so far), `{"type": "gone", "id"}`, `{"type": "typing", "status"}`, `{"type": "toast", "text"}`,
-`{"type": "commands", "commands"}`, `{"type": "demo"}` while no model is connected, `{"type": "caught_up"}` after what
-was sent while nobody looked, `{"type": "alive"}`. `POST /say {"id", "text"}` and `POST /press {"id", "message",
-"action"}` answer `{"outcome", "reason"}`; `id` is the client's own, so that posting twice is posting once.
+Below `/channels/console`: `GET /events` streams JSON lines, first what nobody has printed yet, then what comes:
+`{"type": "message" | "edit" | "whisper", "id", "text", "markdown", "document", "buttons": [[{"label", "action"}]],
+"files": [{"name", "path"}], "reply_to", "answers", "tone", "silent"}` (`text` is for readers that render nothing;
+`document`, null where `markdown` is false, is the same for others, as `gateway.channels.document_json` writes it;
+`answers` is the id of its post; a message may have `"replaces"`: the draft it takes the place of; a silent whisper is a
+status line, which does not stay; with the `tone` "behind" it tells that what was posted waits behind an open question),
+`{"type": "draft", "id", "text", "markdown", "document"}` (the whole text so far), `{"type": "gone", "id"}`,
+`{"type": "typing", "status"}`, `{"type": "toast", "text"}`, `{"type": "commands", "commands"}`, `{"type": "demo"}`
+while no model is connected, `{"type": "caught_up"}` after what nobody had printed, `{"type": "alive"}`,
+`{"type": "ending"}` when the gateway ends. `POST /say {"id", "text"}` and `POST /press {"id", "message", "action"}`
+answer `{"outcome", "reason"}`; `id` is the client's own, so that posting twice is posting once. `POST /printed {"ids"}`
+names messages that are on a screen: until then they wait for the next reader.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import ClassVar
+from contextlib import contextmanager, suppress
+from typing import ClassVar, TypeVar
 
 import anyio
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -22,7 +25,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from adapters.console_screen import Event, Screen
+from adapters.console_screen import KEPT, Event, Screen
 from agent.core.bounded_body import BodyTooLarge, whole_body
 from gateway.channels.adapter import (
     AdapterContext,
@@ -36,6 +39,7 @@ from gateway.channels.adapter import (
 )
 from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document, Plain
+from gateway.channels.document_json import to_json
 from gateway.channels.errors import ChannelBusy, ChannelRejected, GatewayUnavailable
 from gateway.channels.inbound import ButtonClicked, Inbound, Mention, MessageReceived, Sender
 from gateway.channels.keys import ConversationKey, UserId
@@ -43,6 +47,8 @@ from gateway.channels.outbound import CommandSpec, Outbound, SentRef
 from gateway.channels.plain_text import as_text
 
 LARGEST_POST = 1024 * 1024  # bytes
+
+P = TypeVar("P", bound=BaseModel)
 
 
 class ConsoleSettings(ChannelSettings):
@@ -63,6 +69,12 @@ class _Posted(BaseModel):
     action: str = ""
 
 
+class _Printed(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    ids: list[str] = Field(max_length=KEPT)
+
+
 class Console:
     """The adapter: whoever may open the control socket is the one person of the one conversation."""
 
@@ -77,6 +89,7 @@ class Console:
             Route("/events", self._events),
             Route("/say", self._say, methods=["POST"]),
             Route("/press", self._press, methods=["POST"]),
+            Route("/printed", self._printed, methods=["POST"]),
         ]
 
     async def run(self, admit: Admit) -> None:
@@ -108,7 +121,7 @@ class Console:
         return StreamingResponse(self.screen.lines(only_demo=self._only_demo()), media_type="application/x-ndjson")
 
     async def _say(self, request: Request) -> Response:
-        posted = await _posted(request)
+        posted = await _posted(request, _Posted)
         now = self._clock.now()
         said = MessageReceived(
             key=self.key, place="", message_id=posted.id, sender=_sender(request), received_at=now, sent_at=now,
@@ -117,12 +130,18 @@ class Console:
         return await self._take(said)
 
     async def _press(self, request: Request) -> Response:
-        posted = await _posted(request)
+        posted = await _posted(request, _Posted)
         pressed = ButtonClicked(
             key=self.key, place="", message_id=posted.message, sender=_sender(request), received_at=self._clock.now(),
             action=posted.action, interaction=posted.id, interaction_id=posted.id,
         )  # fmt: skip
         return await self._take(pressed)
+
+    async def _printed(self, request: Request) -> Response:
+        printed = await _posted(request, _Printed)
+        with suppress(OSError):  # then these are shown once more
+            await self.screen.printed(frozenset(printed.ids))
+        return JSONResponse({})
 
     async def _take(self, inbound: Inbound) -> Response:
         if self._admit is None:
@@ -214,7 +233,8 @@ def _busy_without_disk() -> Iterator[None]:
 
 
 def _text(document: Document) -> Event:
-    return {"text": as_text(document), "markdown": not all(isinstance(block, Plain) for block in document)}
+    markdown = not all(isinstance(block, Plain) for block in document)
+    return {"text": as_text(document), "markdown": markdown, "document": to_json(document) if markdown else None}
 
 
 def _content(message: Outbound) -> Event:
@@ -236,9 +256,9 @@ def _sender(request: Request) -> Sender:
     return Sender(id=person.id, display=person.display, is_chat_admin=True)
 
 
-async def _posted(request: Request) -> _Posted:
+async def _posted(request: Request, what: type[P]) -> P:
     try:
-        return _Posted.model_validate_json(await whole_body(request.stream(), LARGEST_POST))
+        return what.model_validate_json(await whole_body(request.stream(), LARGEST_POST))
     except BodyTooLarge as error:
         raise HTTPException(413, str(error)) from error
     except ValidationError as error:

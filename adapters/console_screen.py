@@ -1,4 +1,4 @@
-"""The console's screen: whoever looks sees each event at once, and a message waits on the disk until somebody does."""
+"""The console's screen: each reader gets each event at once; a message waits on the disk until one has printed it."""
 
 import json
 import logging
@@ -63,9 +63,9 @@ class Screen:
                 reader.close()
 
     async def keep(self, event: Event, key: str) -> None:
-        """Show a message for good; when nobody looks it waits. Returns when it is on the disk."""
+        """Show a message for good; until it is `printed` it waits. Returns when it is on the disk."""
         async with self._writing:
-            line = {"key": key, "event": event, "seen": bool(self._readers)}
+            line = {"key": key, "event": event, "seen": False}
             await self._write([*self._kept, line][-KEPT:])
             self.show(event)
 
@@ -98,8 +98,6 @@ class Screen:
             for event in [*([self.commands] if self.commands else []), *waiting]:
                 yield _line(event)
             yield _line({"type": "caught_up"})
-            if waiting:
-                await self._all_seen()
             while True:
                 event = {"type": "alive"}
                 with anyio.move_on_after(ALIVE_EVERY_S):
@@ -112,14 +110,17 @@ class Screen:
             reader.close()
             events.close()
 
+    async def printed(self, ids: frozenset[str]) -> None:
+        """These messages are on a screen: no later reader gets them. Raises OSError, and then they wait on."""
+        async with self._writing:
+            await self._write([{**line, "seen": True} if line["event"]["id"] in ids else line for line in self._kept])
+
     def close(self) -> None:
+        """Tell every reader that the gateway ends, and end its stream."""
+        self.show({"type": "ending"})
         for reader in tuple(self._readers):
             reader.close()
         self._readers.clear()
-
-    async def _all_seen(self) -> None:
-        async with self._writing:
-            await self._write([{**line, "seen": True} for line in self._kept])
 
     async def _write(self, kept: list[Event]) -> None:
         """Raises OSError, and then nothing has changed."""

@@ -1,5 +1,6 @@
 """The terminal's side of the console channel: prints what comes, sends what is typed (`adapters/console.py`)."""
 
+import logging
 import re
 import signal
 import sys
@@ -7,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,12 +17,14 @@ from uuid import uuid4
 import click
 
 from agent.core.untrusted_text import without_steering
+from gateway.channels.document import Document, Paragraph, Plain, Text
+from gateway.channels.document_json import from_json
 from gateway.cli.options import typed
 from gateway.cli.prompt import CLEAR_LINE, Prompt, no_control_characters
-from gateway.cli.terminal_markdown import MarkdownRenderer
-from gateway.web.control_client import NoGateway, Refused, channel_call, channel_lines
+from gateway.web.control_client import NoGateway, Refused, channel_call, channel_lines, is_running
 
 EVENTS, SAY, PRESS = "/channels/console/events", "/channels/console/say", "/channels/console/press"
+PRINTED = "/channels/console/printed"
 ANSWER_WITHIN_S = 600.0
 CAUGHT_UP_WITHIN_S = 10.0
 WELCOME = "Write to Tieline. /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.\n"
@@ -33,7 +38,11 @@ QUESTIONS = ("a:", "q:")  # begin the actions of buttons that answer an open que
 BUTTON = re.compile(r"!\d+")  # not "#1": so schedules and facts are numbered
 
 
-PRINTED = frozenset({"text", "status", "name", "path", "label"})
+SHOWN = frozenset({"text", "status", "name", "path", "label", "code", "url", "language"})  # texts of an event
+EDITED = "(edited)"
+ENDS_WITHIN_S = 3.0  # a gateway whose connections break has let go of its socket by then
+
+log = logging.getLogger("tieline.terminal")
 
 
 class Screen:
@@ -45,11 +54,14 @@ class Screen:
     def __init__(self, *, fancy: bool, prompt: Prompt, echo: Callable[[str], None]) -> None:
         self._echo = echo
         self._prompt = prompt
-        self._renderer = MarkdownRenderer() if fancy else None
+        # Loads rich, which is slow: a pipe goes without.
+        self._renderer = import_module("gateway.cli.terminal_markdown").MarkdownRenderer() if fancy else None
         self._drawn = ""  # the draft that grows
         self._transient = False  # the last line shows something that does not stay
         self.buttons: dict[str, tuple[str, str]] = {}  # what is typed → message id, action
         self.only_demo = False  # no model is connected
+        self.is_ending = False  # the gateway has said that it ends
+        self.is_text_out = False  # the text of the last event stands there, also where the rest of it failed
         self.messages = 0
         self.answered = set[str]()  # what was said and has its answer, by its id
         self.stops = 0  # answers that were stopped: /stop has no other answer
@@ -63,6 +75,7 @@ class Screen:
         return self._renderer is not None and self._renderer.is_drawing
 
     def show(self, event: dict[str, Any]) -> None:
+        self.is_text_out = False
         event = _without_steering(event)
         if event.get("tone") == "behind":
             self.behind = event["text"]
@@ -70,7 +83,7 @@ class Screen:
             case "draft":
                 if self._renderer is not None:  # a pipe gets the final text only
                     self._make_room()
-                    self._renderer.draw(event["text"])
+                    self._renderer.draw(_document(event), event["text"])
                     self._drawn = event["id"]
             case "whisper" | "edit" if event.get("silent"):
                 self._pass(event["text"])
@@ -87,8 +100,9 @@ class Screen:
             case "toast":
                 self._hint(event["text"])
             case "edit":
-                self._hint(f"(edited) {event['text']}")
-                self._offer(event)
+                self._show_edit(event)
+            case "ending":
+                self.is_ending = True
             case _:
                 return  # gone, commands and signs of life leave no line
         if not self.is_drawing:
@@ -101,7 +115,8 @@ class Screen:
         else:
             grown = self._renderer.is_drawing and event.get("replaces") == self._drawn
             write = self._renderer.finish if grown else self._renderer.put
-            write(event["text"], markdown=event.get("markdown", True))
+            write(_document(event), event["text"])
+        self.is_text_out = True
         for file in event.get("files", ()):
             self._echo(f"[{file['name']}: {file['path']}]\n")
         self._offer(event)
@@ -122,10 +137,21 @@ class Screen:
         else:
             self.buttons = {typed: button for typed, button in self.buttons.items() if button[0] != event["id"]}
 
+    def _show_edit(self, event: dict[str, Any]) -> None:
+        if self._renderer is None:
+            self._hint(f"{EDITED} {event['text']}")
+        else:
+            self._make_room()
+            self._renderer.put(_edited(_document(event)), f"{EDITED} {event['text']}", dim=True)
+            self.hints += 1
+            self.is_text_out = True
+        self._offer(event)
+
     def _hint(self, text: str) -> None:
         self._make_room()
         self._echo((click.style(text, dim=True) if self._renderer else text) + "\n")
         self.hints += 1
+        self.is_text_out = True
 
     def _pass(self, text: str) -> None:
         """Something that does not stay; it disturbs nobody who types."""
@@ -141,13 +167,37 @@ class Screen:
             self._transient = False
 
 
+def _document(event: dict[str, Any]) -> Document:
+    """The text of an event as blocks; one that was kept by an earlier version has its Markdown only."""
+    if not event.get("markdown", True):
+        return (Plain(event["text"]),)
+    if event.get("document") is None:
+        parsed: Document = import_module("gateway.delivery.rendering.markdown").parse(event["text"])
+        return parsed
+    try:
+        return from_json(event["document"])
+    except ValueError as error:  # another version runs than is installed
+        log.debug("a message is shown as plain text: %s", error)
+        return (Plain(event["text"]),)
+
+
+def _edited(document: Document) -> Document:
+    """The blocks with the sign of a change before them, on their first line where that is text."""
+    match document:
+        case (Plain(text), *rest):
+            return (Plain(f"{EDITED} {text}"), *rest)
+        case (Paragraph(children), *rest):
+            return (Paragraph((Text(f"{EDITED} "), *children)), *rest)
+    return (Plain(EDITED), *document)
+
+
 def _without_steering(value: Any, key: str = "") -> Any:
     """An event whose texts steer no terminal, whoever wrote them."""
     if isinstance(value, dict):
         return {name: _without_steering(part, name) for name, part in value.items()}
     if isinstance(value, list):
         return [_without_steering(part) for part in value]
-    return without_steering(value) if isinstance(value, str) and key in PRINTED else value
+    return without_steering(value) if isinstance(value, str) and key in SHOWN else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +225,10 @@ class Terminal:
         self._lost = threading.Event()
         self._caught_up = threading.Event()  # what came while nobody looked is shown: the next message is an answer
         self._heard = threading.Condition()
+        self._printed: list[str] = []  # messages that the gateway has not been told of yet
+        self._failure: BaseException | None = None  # what ended the reading, other than the gateway
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")  # half an emoji, or a terminal that knows few characters
 
     def talk(self, first: str = "") -> int:
         """Until the end of input, /exit, a second Ctrl-C, or the end of the gateway; `first` is said first.
@@ -192,9 +246,24 @@ class Terminal:
             if sys.stdin.isatty():
                 self._print("\n")  # the shell's own prompt gets a line of its own
         if self._lost.is_set():
-            click.echo("The gateway has ended.", err=True)
-            return 0
+            return self._tell_the_end()
         return self._left_open() if self._is_piped else 0
+
+    def _tell_the_end(self) -> int:
+        """Say why nothing more is shown, and nothing of the gateway that is not known; the exit code."""
+        if self._failure is not None:
+            click.echo(
+                f"This terminal can show no more: {self._failure!r}. Open it again: `tieline console`.", err=True
+            )
+            return 1
+        end = time.monotonic() + ENDS_WITHIN_S
+        while not self._screen.is_ending and is_running(self._home):
+            if time.monotonic() > end:
+                click.echo("The connection to the gateway is lost. Open it again: `tieline console`.", err=True)
+                return 1
+            time.sleep(0.1)
+        click.echo("The gateway has ended.", err=True)
+        return 0
 
     def _left_open(self) -> int:
         """Tell of a question that nobody has answered; the exit code."""
@@ -280,12 +349,12 @@ class Terminal:
         try:
             for event in channel_lines(self._home, EVENTS):
                 with self._heard:
-                    self._screen.show(event)
-                    if event["type"] == "caught_up":
-                        self._caught_up.set()
+                    self._show(event)
                     self._heard.notify_all()
-        except (NoGateway, Refused, BrokenPipeError):
-            pass
+        except (NoGateway, Refused) as error:
+            log.debug("the stream of events broke: %s", error)
+        except Exception as error:  # noqa: BLE001 - told in the terminal's own thread
+            self._failure = error
         finally:
             self._lost.set()
             self._caught_up.set()
@@ -293,6 +362,32 @@ class Terminal:
                 self._heard.notify_all()
             if self._prompt.stands:  # nothing else ends the waiting for a line
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    def _show(self, event: dict[str, Any]) -> None:
+        """Show it, whatever it holds; a message counts as printed only then. Raises OSError without a terminal."""
+        try:
+            self._screen.show(event)
+        except OSError:
+            raise
+        except Exception:  # one event must not end the reading of all that follow
+            log.debug("an event is shown as plain text: it cannot be shown otherwise", exc_info=True)
+            if event.get("text") and not self._screen.is_text_out:
+                self._print(without_steering(str(event["text"])) + "\n")
+        if event.get("type") == "message":
+            self._printed.append(str(event.get("id")))
+        is_caught_up = event.get("type") == "caught_up"
+        # Before anybody hears of it: a terminal that ends with its answer would leave that unprinted for the next.
+        if self._printed and (is_caught_up or self._caught_up.is_set()):
+            self._tell_printed()
+        if is_caught_up:
+            self._caught_up.set()
+
+    def _tell_printed(self) -> None:
+        try:
+            channel_call(self._home, PRINTED, {"ids": self._printed})
+        except (NoGateway, Refused) as error:  # then they are shown once more
+            log.debug("the gateway was not told of %d printed messages: %s", len(self._printed), error)
+        self._printed = []
 
     def _print(self, text: str) -> None:
         sys.stdout.write(text)

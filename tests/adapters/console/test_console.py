@@ -14,6 +14,9 @@ from typing import Any
 import anyio
 import pytest
 from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from adapters.console import LARGEST_POST, Console, ConsoleChannel, ConsoleSettings
 from adapters.console_screen import BEHIND, KEPT, Screen
@@ -36,10 +39,11 @@ Event = dict[str, Any]
 
 
 class Terminal:
-    """Reads the event lines and keeps what stands on the screen."""
+    """Reads the event lines and keeps what stands on the screen; one that does not print dies before it has."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, prints: bool = True) -> None:
         self._home = home
+        self._prints = prints
         self.events: list[Event] = []
 
     async def look(self) -> None:
@@ -50,6 +54,8 @@ class Terminal:
         try:
             for event in control_client.channel_lines(self._home, "/channels/console/events"):
                 self.events.append(event)
+                if event["type"] == "message" and self._prints:
+                    control_client.channel_call(self._home, "/channels/console/printed", {"ids": [event["id"]]})
         except (control_client.NoGateway, control_client.Refused):
             pass  # it went while we looked
 
@@ -204,6 +210,23 @@ async def test_what_came_while_nobody_looked_is_shown_to_the_next_one_also_after
             await console.channel("").send(plain("new"))
             await until(lambda: bool(second.standing))
         assert [event["text"] for event in second.standing] == ["new"]
+
+
+async def test_a_message_waits_until_a_terminal_has_printed_it(home: Path) -> None:
+    async with served(home, [], []) as console:
+        await console.publish([])
+        dying, second = Terminal(home, prints=False), Terminal(home)
+        async with running(dying.look):
+            await until(lambda: bool(dying.events))
+            await console.channel("").send(plain("somebody asks to be let in"))
+            await until(lambda: bool(dying.standing))
+        async with running(second.look):
+            await until(lambda: bool(second.standing))
+        assert [event["text"] for event in second.standing] == ["somebody asks to be let in"]
+        third = Terminal(home)
+        async with running(third.look):
+            await until(lambda: any(event["type"] == "caught_up" for event in third.events))
+        assert not third.standing
 
 
 async def test_what_was_changed_or_taken_away_before_anybody_looked_is_shown_so(home: Path) -> None:
@@ -430,3 +453,48 @@ async def test_a_pipe_whose_words_wait_behind_a_question_ends_with_75_and_sends_
                 printed, errors, code = await piped_with_errors(home, "hello\nagain\n")
         assert (printed, errors, code) == ("", waiting + "\n", 75)
         assert post_of(admitted, "again") is None
+
+
+async def test_an_event_that_cannot_be_shown_is_read_as_plain_text_and_the_reading_goes_on(home: Path) -> None:
+    admitted: list[Inbound] = []
+    async with served(home, admitted, []) as console:
+
+        async def answer() -> None:
+            await until(lambda: bool(admitted))
+            console.screen.show({"type": "message", "text": "without an id"})
+            await console.channel("").send(Outbound(document=(Plain("Hello."),), answers=post_of(admitted, "hi")))
+
+        async with running(answer):
+            assert await piped(home, "hi\n") == "without an id\nHello.\n"
+
+
+@asynccontextmanager
+async def streaming(home: Path, lines: str) -> AsyncIterator[None]:
+    """A control socket whose console sends these lines, and no more."""
+
+    async def events(_: Request) -> Response:
+        return Response(lines, media_type="application/x-ndjson")
+
+    control = Control(home, {})
+    control.bind()
+    control.mount("console", [Route("/events", events)])
+    async with running(control.run):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("lines", "said", "ends_with"),
+    [
+        pytest.param("no JSON\n", "This terminal can show no more: JSONDecodeError", 1, id="the reader fails"),
+        pytest.param('{"type": "alive"}\n', "The connection to the gateway is lost", 1, id="it is cut off"),
+        pytest.param('{"type": "ending"}\n', "The gateway has ended.", 0, id="the gateway ends"),
+    ],
+)
+async def test_a_terminal_says_that_the_gateway_has_ended_only_when_it_has(
+    home: Path, lines: str, said: str, ends_with: int
+) -> None:
+    async with streaming(home, lines):
+        printed, errors, code = await piped_with_errors(home, "")
+    assert (printed, code) == ("", ends_with)
+    assert errors.startswith(said)
+    assert "Traceback" not in errors
