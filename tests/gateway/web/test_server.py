@@ -17,8 +17,8 @@ from gateway.channels.adapter import Health, State
 from gateway.config.sections import WebSettings
 from gateway.telemetry.trouble import Kind
 from gateway.web.health import Reason, not_ready
-from gateway.web.pages.status import KINDS
 from gateway.web.pages.rendering import render
+from gateway.web.pages.status import KINDS
 from gateway.web.server import WebError, WebServer
 from tests.adapters.web.visitor import Visitor, visiting
 from tests.e2e.site import Site, running_site
