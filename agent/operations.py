@@ -14,7 +14,7 @@ from agent.core.tools import Task
 from agent.definitions import Definition
 from agent.goals import store as goals
 from agent.goals.goal import IDLE, SessionGoal
-from agent.providers.registry import UnknownProvider
+from agent.providers.registry import LazyProvider, UnknownProvider
 from agent.providers.routing import Choice, Chooser
 from agent.sessions import export, store
 from agent.sessions.store import Session
@@ -67,7 +67,14 @@ class Operations:
     # The session
 
     def new_session(self, *, keep_tasks: bool = False) -> None:
-        """The next message begins a session; this one is kept. `keep_tasks`: what is still to be done goes along."""
+        """The next message begins a session; this one is kept. `keep_tasks`: what is still to be done goes along.
+
+        Whoever begins anew may do so because nothing fits any more: a guess about the window is dropped, unless it has
+        shown itself more than once.
+        """
+        provider = self._states.provider.slot.current()
+        if isinstance(provider, LazyProvider):
+            provider.forget_guess(confirmed=False)
         self._staged = StagedChanges(switch_session=True, keep_tasks=keep_tasks)
 
     async def clear(self) -> int:

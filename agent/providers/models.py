@@ -79,10 +79,13 @@ class WindowOrigin:
 # Changes of what is known. Pure.
 
 
-def after_answer(facts: ModelFacts, tokens: int, at: int) -> ModelFacts:
-    """It answered a request of so many tokens. One as large was refused before: that does not hold any more."""
+def after_answer(facts: ModelFacts, tokens: int, at: int, *, estimated: int = 0) -> ModelFacts:
+    """It answered a request of so many tokens. One as large was refused before: that does not hold any more.
+
+    What was refused was never counted by the server, so it is compared with our own estimate as well.
+    """
     facts = replace(facts, answered=max(facts.answered, tokens))
-    if facts.refused is not None and tokens >= facts.refused:
+    if facts.refused is not None and max(tokens, estimated) >= facts.refused:
         facts = replace(facts, refused=None, refused_at=at, refusals=0)
     return facts
 
@@ -121,23 +124,43 @@ class KnownModel:
 
     def __init__(self, facts: ModelFacts, owner: "KnownModels") -> None:
         self.facts = facts
-        self.cut_off = 0  # calls in a row that its server cut off and could not be asked about
+        self.says_too_long = False  # its server said so in this process: no guess
+        self._cut_off = 0  # times that its server went away over a request and had answered another before
+        self._answered_since = True
         self._owner = owner
         self._written = facts.answered
 
-    def answered(self, tokens: int) -> None:
-        """It answered a request of so many tokens."""
-        if tokens > self.facts.answered:
-            self.cut_off, refused = 0, self.facts.refused
-            self.facts = after_answer(self.facts, tokens, self._owner.now())
-            if tokens > self._written * WRITTEN_AT or self.facts.refused != refused:
-                self._written = tokens
+    def answered(self, tokens: int, estimated: int = 0) -> None:
+        """It answered a request of so many tokens, by its own count and by our estimate."""
+        self._answered_since = True
+        refused = self.facts.refused
+        if tokens > self.facts.answered or (refused is not None and max(tokens, estimated) >= refused):
+            self._cut_off = 0
+            self.facts = after_answer(self.facts, tokens, self._owner.now(), estimated=estimated)
+            if self.facts.refused != refused:
+                self.says_too_long = False
+            if self.facts.answered > self._written * WRITTEN_AT or self.facts.refused != refused:
+                self._written = self.facts.answered
                 self._owner.changed(self)
 
-    def refused(self, tokens: int) -> None:
-        """It found a request of so many tokens too long."""
+    def went_away(self) -> int:
+        """Its server cut a call off and is not there; how often so far. One outage counts once, however long it is."""
+        if self._answered_since:
+            self._cut_off, self._answered_since = self._cut_off + 1, False
+        return self._cut_off
+
+    def refused(self, tokens: int, *, said: bool = False) -> None:
+        """It found a request of so many tokens too long. `said`: in words, so that it is no guess."""
+        self.says_too_long = self.says_too_long or said
         self.facts = after_refusal(self.facts, tokens, self._owner.now())
         self._owner.changed(self)
+
+    def forget_refusal(self) -> None:
+        """What was too long for it is not believed any more; that it was, counts when it shows again."""
+        if self.facts.refused is not None:
+            self.says_too_long = False
+            self.facts = replace(self.facts, refused=None, refused_at=self._owner.now())
+            self._owner.changed(self)
 
     def told(self, told: LearnedWindow) -> None:
         """Its server told the window."""

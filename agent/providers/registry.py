@@ -40,7 +40,8 @@ MODULES = {
     "demo": "agent.providers.demo.provider:DemoProvider",
 }
 
-CUT_OFF = 3  # calls that a server cut off, and was not there to be asked about: perhaps what is too long ends it
+# How often a server that answered a shorter request goes away over a longer one, until that is taken for too long.
+CUT_OFF = 3
 
 log = logging.getLogger("tieline.providers")
 
@@ -95,7 +96,37 @@ class LazyProvider:
             return configured
         facts = self.known.facts
         stated = told_exactly(facts) or self._listed or facts.told or DEFAULT_WINDOW
-        return min(stated, facts.refused) if facts.refused is not None and self.doubts_window else stated
+        return min(stated, facts.refused) if facts.refused is not None and self._believes_refusal else stated
+
+    @property
+    def _believes_refusal(self) -> bool:
+        """Where the window is known only the server's own words make it smaller; a guess is for one that is not."""
+        return self.doubts_window and (self.known.says_too_long or not self.knows_window)
+
+    @property
+    def knows_window(self) -> bool:
+        """Whether the configuration, the price list or the server itself tells the window: what fails teaches nothing."""
+        return (
+            self.settings.context_window is not None
+            or self._listed is not None
+            or told_exactly(self.known.facts) is not None
+        )
+
+    @property
+    def guesses_window(self) -> bool:
+        """Whether its window is smaller than anybody tells, because something larger failed without such words."""
+        return self.known.facts.refused is not None and self._believes_refusal and not self.known.says_too_long
+
+    def forget_guess(self, *, confirmed: bool = True) -> bool:
+        """Believe no guess about the window any more; whether there was one. `confirmed` False: one that has shown
+        itself twice stays.
+        """
+        if not self.guesses_window or (not confirmed and self.known.facts.refusals > 1):
+            return False
+        log.warning("%s: the guess about the window of %s is dropped", self.name, self.model)
+        self.known.forget_refusal()
+        self._deps.models.window_is(self)
+        return True
 
     @property
     def doubts_window(self) -> bool:
@@ -117,7 +148,7 @@ class LazyProvider:
             return None
         if self.settings.context_window is not None:
             return WindowOrigin(source="configured")
-        if facts.refused is not None and window == facts.refused:
+        if facts.refused is not None and self._believes_refusal and window == facts.refused:
             return WindowOrigin(source="learned", at=facts.refused_at, answered=facts.answered, refused=facts.refused)
         if window == facts.told:
             return WindowOrigin(source="told", by=facts.told_by, at=facts.told_at)
@@ -141,12 +172,21 @@ class LazyProvider:
         """Ask its server now; what it tells holds from then on."""
         await self._deps.models.ask(self)
 
-    async def finds_too_long(self, error: AgentError, tokens: int) -> bool:
+    def suspects_length(self, error: AgentError, tokens: int) -> bool:
+        """Whether a failure in which nothing speaks of length may be one of length: the window is not known, and the
+        model has never answered as much.
+        """
+        if self.knows_window or not self.doubts_window or not may_be_too_long(error):
+            return False
+        return tokens > max(self.known.facts.answered, LEAST_WINDOW)
+
+    async def finds_too_long(self, error: AgentError, tokens: int, *, proven: bool = False) -> bool:
         """Whether a request of about `tokens` failed by its length, as far as can be told; the window is smaller then.
 
-        That is so of every ContextTooLong. Where the window is in doubt it is also so of a request larger than all
-        that the model answered, which was refused in whatever words, or cut off before a byte came by a server that is
-        there.
+        That is so of every ContextTooLong, and of a request that hardly fits what the server tells now. Where the
+        window is not known it is also so of one larger than all that the model answered, refused in whatever words. Of one that the server broke over or cut off, only
+        if that is `proven`: a short one was answered right after, and the same failed again; or if its server went away
+        over such requests several times, and had answered shorter ones each time before.
         """
         certain = isinstance(error, ContextTooLong)
         if not self.doubts_window or not (certain or may_be_too_long(error)):
@@ -156,19 +196,16 @@ class LazyProvider:
         told = told_exactly(known.facts) if answer.told is not None else None
         if told is not None and tokens > told * 0.9:
             return True
-        least = max(LEAST_WINDOW, (told or 0) // 2)
-        if not certain and tokens <= max(known.facts.answered, least):
+        if not certain and (self.knows_window or tokens <= max(known.facts.answered, LEAST_WINDOW)):
             return False
         await models.write(known)  # another process may know of a larger answer
         if not certain:
             if tokens <= known.facts.answered:
                 return False
-            if not isinstance(error, ProviderRefused) and not answer.reached:
-                known.cut_off += 1
-                if known.cut_off < CUT_OFF:
-                    return False
+            if not (isinstance(error, ProviderRefused) or proven) and (answer.reached or known.went_away() < CUT_OFF):
+                return False
         if tokens > LEAST_WINDOW:
-            known.refused(tokens)
+            known.refused(tokens, said=certain)
             await models.write(known)
             log.warning("%s: %d tokens are too long for %s, as it seems", self.name, tokens, self.model)
             models.window_is(self)

@@ -225,7 +225,7 @@ class Models:
             end = "done"
             if isinstance(provider, LazyProvider) and provider.doubts_window:
                 usage = answered.reply.usage
-                provider.known.answered((read_of(usage) if usage is not None else 0) or tokens)
+                provider.known.answered((read_of(usage) if usage is not None else 0) or tokens, tokens)
         except AgentError as error:
             if not taker.begun and not (isinstance(error, ProviderBusy) and error.sent):
                 end = "refused"

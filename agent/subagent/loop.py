@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import anyio
 from sqlalchemy import Connection
@@ -18,7 +19,7 @@ from agent.core.tools import AGENT, Finding
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
 from agent.providers.registry import LazyProvider
 from agent.providers.replies import Reply
-from agent.providers.routing import Attempt
+from agent.providers.routing import Answered, Attempt
 from agent.subagent.profiles import schema_for
 from agent.subagent.tool import NESTED
 from agent.subagent.wording import (
@@ -40,7 +41,7 @@ from agent.turn.context_limits import ceiling
 from agent.turn.decision import ASK_USER, Ask, Calls, Fail, Final, decide, parts_with, with_unique_ids
 from agent.turn.guards import halt_before_call
 from agent.turn.hooks import context_of, fire
-from agent.turn.model_call import CallStopped, call_model, dump_reply, dump_request
+from agent.turn.model_call import CallStopped, call_model, dump_reply, dump_request, tried_again
 from agent.turn.prompt import stable_prompt, volatile_prompt
 from agent.turn.requests import cache_tier_for, routing_hint_for
 from agent.turn.run import Run, total_cost
@@ -142,24 +143,32 @@ async def _ask(tools: ToolSchema, run: Run, states: States, hint: str) -> Reply:
 
     try:
         answered = await call_model(attempt, run, states, previewed=False)
-    except AgentError as error:
-        if not await _is_too_long(error, states.metrics.estimator.scaled(raw), run, states):
-            raise
-        answered = await call_model(attempt, run, states, previewed=False)  # with less, as the window is known to be
+    except AgentError as first:
+        tokens = states.metrics.estimator.scaled(raw)
+        repeat = partial(call_model, attempt, run, states, previewed=False, once=True)
+        settled = await tried_again(first, tokens, repeat, run, states)
+        if isinstance(settled, Answered):
+            answered = settled
+        else:
+            error, proven = settled
+            if not await _is_too_long(error, tokens, run, states, proven=proven):
+                raise error from None
+            # With less, as the window is known to be.
+            answered = await call_model(attempt, run, states, previewed=False)
     dump_reply(answered.reply, states)
     run.progress.model_calls += 1
     taken = {use.id for message in run.messages for use in message.tool_uses}
     return with_unique_ids(answered.reply, taken, states.runtime.new_id)
 
 
-async def _is_too_long(error: AgentError, tokens: int, run: Run, states: States) -> bool:
+async def _is_too_long(error: AgentError, tokens: int, run: Run, states: States, *, proven: bool) -> bool:
     """Whether a request of `tokens` has shown the window to be smaller than it was thought to be."""
     provider = states.provider.slot.current()
     if not isinstance(provider, LazyProvider):
         return False
     window = provider.context_window
     with run.interrupts.scope():
-        await provider.finds_too_long(error, tokens)
+        await provider.finds_too_long(error, tokens, proven=proven)
     return provider.context_window < window and not run.token.fired
 
 
@@ -248,7 +257,10 @@ def _request(tools: ToolSchema, run: Run, states: States, provider: Provider, hi
     reminder = "\n".join(filter(None, (run.recall, f"<reminder>\n{services}\n</reminder>", hint)))
     estimator = states.metrics.estimator
     fixed = estimator.tools(tools) + sum(map(estimator.text, (system.stable, system.volatile, reminder)))
-    _make_room(run, states, int(ceiling(provider.context_window, run.settings.context) / estimator.scale) - fixed)
+    room = int(ceiling(provider.context_window, run.settings.context) / estimator.scale) - fixed
+    if room <= 0 and isinstance(provider, LazyProvider) and provider.forget_guess():
+        room = int(ceiling(provider.context_window, run.settings.context) / estimator.scale) - fixed
+    _make_room(run, states, room)
     raw = fixed + estimator.messages(run.messages)
     tokens = estimator.scaled(raw)
     used = sum(len(step.tool_calls) for step in run.steps)

@@ -35,7 +35,7 @@ from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_e
 from agent.turn.goals import sentence_of
 from agent.turn.guards import halt_before_call
 from agent.turn.hooks import context_of, fire
-from agent.turn.model_call import CallStopped, call_model, dump_reply, dump_request, note_cache
+from agent.turn.model_call import CallStopped, call_model, dump_reply, dump_request, note_cache, tried_again
 from agent.turn.requests import DoesNotFit, build_request, fixed_of, need_of, schema_of
 from agent.turn.run import BETWEEN, Executed, Notice, Prepared, Run, Step
 from agent.turn.states import States, announce
@@ -43,6 +43,7 @@ from agent.turn.tool_calls import finish_calls, open_calls, run_calls
 
 # Asks the model once in an iteration, and again where that heals what came back (steps 14 to 17 of SPEC §2.4).
 
+LEAST_TALK = 500  # tokens beside instructions and tools, without which no conversation is possible
 CONTEXT_RETRIES = 2  # in one run; one in each iteration (SPEC §21.9)
 KEEP_SHORT = (
     "<reminder>\nYour last answer was cut in the middle of a tool call, so nothing was run. Write less at a time, "
@@ -58,8 +59,8 @@ async def ask(prepared: Prepared, run: Run, states: States, context: str = "") -
     Raises CallStopped, DoesNotFit, or the AgentError that ended the call.
     """
 
-    async def call() -> Answered:
-        return await _call(prepared, run, states, hint=context)
+    async def call(*, once: bool = False) -> Answered:
+        return await _call(prepared, run, states, hint=context, once=once)
 
     prepared = await renewed(prepared, run, states)
     sync_window(run, states)
@@ -90,19 +91,27 @@ async def _before_the_prompt(prepared: Prepared, run: Run, states: States, conte
     return context_of(await fire("pre_prompt", run, states, told))
 
 
-async def _answered(call: Callable[[], Awaitable[Answered]], prepared: Prepared, run: Run, states: States) -> Answered:
+async def _answered(call: Callable[..., Awaitable[Answered]], prepared: Prepared, run: Run, states: States) -> Answered:
     """The answer to a request of a length and with a history that the provider takes; `call` makes the request anew."""
-    again, fitted, shortened = call, False, False
+    again: Callable[[], Awaitable[Answered]] = call
+    fitted, shortened = False, False
     while True:
         try:
             return await again()
         except DoesNotFit as poison_message:  # another provider answers now, with a smaller window
-            if fitted:
+            if fitted and not _forgets_guess(poison_message.provider):
                 raise
             fitted, again = True, call
             await make_room(_load(prepared, run, states, poison_message.provider), run, states)
-        except AgentError as error:
-            if await _made_shorter(error, prepared, run, states, repeated=shortened):
+        except AgentError as first:
+            error, proven = first, False
+            if not _holds_files(run):
+                tokens, repeat = states.metrics.context_tokens, partial(call, once=True)
+                settled = await tried_again(first, tokens, repeat, run, states)
+                if isinstance(settled, Answered):
+                    return settled
+                error, proven = settled
+            if await _made_shorter(error, prepared, run, states, repeated=shortened, proven=proven):
                 shortened = True
                 log.warning("%s; trying again with less of the conversation", error, extra={"run": run.id})
                 run.speech.retract()
@@ -110,13 +119,16 @@ async def _answered(call: Callable[[], Awaitable[Answered]], prepared: Prepared,
             elif isinstance(error, RequestInvalid) and again is call:
                 again = partial(heal, error, call, run, states)
             else:
-                raise
+                raise error from None
 
 
-async def _made_shorter(error: AgentError, prepared: Prepared, run: Run, states: States, *, repeated: bool) -> bool:
+async def _made_shorter(
+    error: AgentError, prepared: Prepared, run: Run, states: States, *, repeated: bool, proven: bool
+) -> bool:
     """Whether the length of the request was at fault, as far as can be told, and less of the conversation is left.
 
     `repeated`: it was made shorter before in this iteration; then only a window found to be smaller still is a reason.
+    `proven`: a short request was answered meanwhile, and this one failed again.
     """
     provider = states.provider.slot.current()
     if run.context_retries >= CONTEXT_RETRIES or not (isinstance(error, ContextTooLong) or may_be_too_long(error)):
@@ -124,7 +136,7 @@ async def _made_shorter(error: AgentError, prepared: Prepared, run: Run, states:
     window, tokens, too_long = provider.context_window, states.metrics.context_tokens, isinstance(error, ContextTooLong)
     if isinstance(provider, LazyProvider) and not _holds_files(run):
         with run.interrupts.scope():
-            too_long = await provider.finds_too_long(error, tokens)
+            too_long = await provider.finds_too_long(error, tokens, proven=proven)
         if run.token.fired:
             raise CallStopped
     smaller = provider.context_window < window
@@ -146,7 +158,18 @@ def _holds_files(run: Run) -> bool:
 def _load(prepared: Prepared, run: Run, states: States, provider: Provider | None = None) -> ContextUsage:
     provider = provider or states.provider.slot.current()
     fixed = fixed_of(run, states, provider, prepared.memory)
-    return load_of(fixed, provider, states, run.settings, first=not run.progress.model_calls)
+    load = load_of(fixed, provider, states, run.settings, first=not run.progress.model_calls)
+    # No compaction helps where instructions and tools alone are too long: rather doubt the guess than answer nobody,
+    # unless the model has answered them together with some talk.
+    heavy = load.fixed * load.scale
+    if heavy > load.room and heavy + LEAST_TALK > answered_by(provider) and _forgets_guess(provider):
+        return _load(prepared, run, states, provider)
+    return load
+
+
+def _forgets_guess(provider: Provider) -> bool:
+    """Whether its window was only a guess, which is dropped now."""
+    return isinstance(provider, LazyProvider) and provider.forget_guess()
 
 
 async def _escalated(answered: Answered, prepared: Prepared, run: Run, states: States, context: str) -> Answered:
@@ -186,6 +209,7 @@ async def _call(
     hint: str = "",
     max_tokens: int | None = None,
     previewed: bool = True,
+    once: bool = False,
 ) -> Answered:
     def attempt(provider: Provider) -> Attempt:
         built = build_request(run, states, provider, prepared.memory, hint=hint, max_tokens=max_tokens)
@@ -194,7 +218,7 @@ async def _call(
         failpoint("model.before")
         return Attempt(built.request, built.raw_tokens)
 
-    answered = await call_model(attempt, run, states, previewed=previewed, need=need_of(run, states))
+    answered = await call_model(attempt, run, states, previewed=previewed, need=need_of(run, states), once=once)
     note_cache(answered, run, states)
     return answered
 

@@ -2,14 +2,14 @@
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 import anyio
 
 from agent.compaction.question import Purpose, Question
-from agent.core.errors import AgentError, ContextTooLong, Permanent, ProviderBarred, ProviderUnpriced
+from agent.core.errors import AgentError, ContextTooLong, Permanent, ProviderBarred, ProviderRefused, ProviderUnpriced
 from agent.core.events import (
     CacheBreakDetected,
     DecisionCompleted,
@@ -23,6 +23,7 @@ from agent.core.failpoints import failpoint
 from agent.core.ids import PersonId
 from agent.core.messages import Message, SummaryPart, TextPart, text_message
 from agent.providers.provider import COMPACTING, Provider, Request, SystemPrompt
+from agent.providers.registry import LazyProvider, may_be_too_long
 from agent.providers.replies import Reply
 from agent.providers.routing import NO_NEED, Answered, Attempt, Call, Need
 from agent.providers.usage import CostAttribution, Spent, Unwatched
@@ -34,15 +35,24 @@ from agent.turn.tokens import count_by_bytes
 
 SUBAGENT = "subagent"  # the purpose of its calls
 
+log = logging.getLogger("tieline.turn")
+
 
 class CallStopped(Exception):
     """The stop ended the call."""
 
 
 async def call_model(
-    prepare: Callable[[Provider], Attempt], run: Run, states: States, *, previewed: bool = True, need: Need = NO_NEED
+    prepare: Callable[[Provider], Attempt],
+    run: Run,
+    states: States,
+    *,
+    previewed: bool = True,
+    need: Need = NO_NEED,
+    once: bool = False,
 ) -> Answered:
     """Make the call. `previewed` False: the text is not shown while it grows. `need`: how heavy the request is.
+    `once`: a failure is not tried again.
 
     Raises CallStopped, or the AgentError that ended the last attempt; what that one had shown stays in `run.speech`.
     """
@@ -55,6 +65,7 @@ async def call_model(
         silence_s=timeouts.llm,
         stream_s=timeouts.llm_stream,
         seed=f"{run.id}:{run.progress.model_calls}",
+        once=once,
         policy=states.provider.policy,
     )
     answered: Answered | None = None
@@ -200,6 +211,61 @@ class _Following:
 
     def spent(self, spent: Spent) -> None:
         note_spent(spent, self.run)
+
+
+# Whether it was the length of a request that a server broke over, or an outage: asked, before anything is made of it.
+
+SHORT = "Answer with one word."
+SHORT_WITHIN_S = 20.0
+SHORT_MOST = 16  # tokens; the least that every service takes
+
+
+async def tried_again(
+    error: AgentError, tokens: int, repeat: Callable[[], Awaitable[Answered]], run: Run, states: States
+) -> Answered | tuple[AgentError, bool]:
+    """The answer to the same request, where the outage is over; else the last error, and whether length is at fault.
+
+    It is where a short request is answered and this one of `tokens` fails again. Raises what ends the turn.
+    """
+    provider = states.provider.slot.current()
+    if isinstance(error, ProviderRefused) or not isinstance(provider, LazyProvider):
+        return error, False
+    if not provider.suspects_length(error, tokens) or not await _answers_short(provider, run, states):
+        return error, False
+    run.speech.retract()
+    try:
+        return await repeat()
+    except AgentError as again:
+        return again, may_be_too_long(again)
+
+
+async def _answers_short(provider: Provider, run: Run, states: States) -> bool:
+    """Whether that model answers a request of a few words now. Raises CallStopped."""
+    text = text_message("user", "Hello")
+    request = Request(system=SystemPrompt(stable=SHORT), messages=(text,), max_tokens=SHORT_MOST)
+    asked = count_by_bytes(SHORT) + count_by_bytes(text.content, framed=True)
+    call = Call(
+        route=lambda: (provider,),
+        prepare=lambda provider: Attempt(request, asked),
+        attribution=attribution_of(run, states, purpose="window"),
+        counting=ByBytes(),
+        silence_s=SHORT_WITHIN_S,
+        stream_s=SHORT_WITHIN_S,
+        seed=f"{run.id}:window",
+        once=True,
+        policy=states.provider.policy,
+    )
+    answered = False
+    with run.interrupts.scope():
+        try:
+            with anyio.fail_after(SHORT_WITHIN_S):
+                await states.provider.models.ask(call, Unwatched())
+            answered = True
+        except (AgentError, TimeoutError) as error:
+            log.info("a short request fails as well: %s", error, extra={"run": run.id})
+    if run.token.fired:
+        raise CallStopped
+    return answered
 
 
 # Calls of a model that are no turn: summaries, subgoals, the shortening of results. The one place they are made.
@@ -367,8 +433,6 @@ def _plain(message: Message) -> dict[str, object]:
 
 
 # Tells when a provider's cache was read much less than before, and what of ours had changed (SPEC §6.6).
-
-log = logging.getLogger("tieline.turn")
 
 
 def note_cache(answered: Answered, run: Run, states: States) -> None:

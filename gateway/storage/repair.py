@@ -7,12 +7,15 @@ from pathlib import Path
 from pydantic import ValidationError
 from sqlalchemy import Connection, func, not_, or_, select, update
 
+from agent.core.clock import SystemClock
+from agent.providers.models import USEFUL_WINDOW
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.connect import Schema
 from agent.storage.connect import open_database as open_with
 from agent.storage.database import OwnedDatabase
 from agent.storage.payloads import decode_incoming, decode_outgoing
-from agent.storage.tables import conversation, inbox, outbox, session, turn
+from agent.storage.tables import conversation, inbox, model_fact, outbox, session, turn
+from agent.storage.timestamps import to_timestamp
 from gateway.storage.tables import metadata, schedule
 
 
@@ -149,7 +152,22 @@ def _some(places: Sequence[str]) -> str:
     return ", ".join(named[:NAMED]) + more
 
 
-_CURES: Sequence[Cure] = (_lost_sessions, _abandoned_runs, _done_twice, _unreadable)
+def _small_windows(conn: Connection, mending: bool) -> Ailment:
+    """Models that something as short as this was too long for: rather an outage than a window."""
+    small = model_fact.c.refused.is_not(None) & (model_fact.c.refused < USEFUL_WINDOW)
+    rows = conn.execute(select(model_fact.c.provider, model_fact.c.refused).where(small)).all()
+    if mending and rows:
+        at = to_timestamp(SystemClock().now())
+        conn.execute(update(model_fact).where(small).values(refused=None, refused_at=at, refusals=0))
+    named = ", ".join(f"{row.provider} ({row.refused:,} tokens)" for row in rows[:NAMED])
+    return Ailment(
+        count=len(rows),
+        text=f"models were found to read little, by what failed: {named}",
+        mended="sizes that were too long for a model are forgotten",
+    )
+
+
+_CURES: Sequence[Cure] = (_lost_sessions, _abandoned_runs, _done_twice, _unreadable, _small_windows)
 
 
 # The whole schema of this version, and how its database is opened. Slow to import: loaded by name after the bind.

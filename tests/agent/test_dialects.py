@@ -306,7 +306,7 @@ async def test_a_chat_survives_a_window_that_nobody_knows(
         assert (await chat.say(CAPITAL))[0] == "Fine."
         assert "set them aside" not in str(await chat.world.says())
         assert "summary" in str(server.bodies[-1]["messages"]).lower()
-        assert failed(server) <= 4, "one request, with its retries: then the window is known"
+        assert failed(server) <= 5, "one request, with its retries and once more: then the window is known"
         assert 4_000 < chat.world.slot.current().context_window < 8_000
 
 
@@ -339,7 +339,7 @@ async def test_what_was_answered_once_fits_whatever_is_kept_for_the_answer(
         await chat.world.restart()
         for number in range(14):
             assert (await chat.say(f"{number}: " + "word " * 120))[0] == "Fine.", number
-        assert failed(server) == 4
+        assert failed(server) == 5
         assert provider.known.facts.answered > provider.context_window * 11 // 16, "of which so much is usually used"
 
 

@@ -32,6 +32,8 @@ from tests.fakes.running import running
 from tests.fakes.tools import FakeTool
 from tests.fakes.waiting import until
 
+Make = Callable[..., LazyProvider]
+
 ASSUMED = 128_000
 CUT = ProviderBusy("cut", sent=True, unanswered=True)
 ODD = RequestInvalid("E1047")
@@ -62,6 +64,48 @@ def facts(**known: Any) -> ModelFacts:
 )
 def test_after_an_answer(before: dict[str, Any], tokens: int, after: dict[str, Any]) -> None:
     assert after_answer(facts(**before), tokens, 7) == facts(**after)
+
+
+def test_what_was_refused_is_compared_with_what_is_estimated_too() -> None:
+    """A server that counts 2,000 tokens in what we take for 3,000 has answered what was refused at 2,900."""
+    before = facts(answered=1_900, refused=2_900, refused_at=1, refusals=1)
+    assert after_answer(before, 2_000, 7, estimated=3_000).refused is None
+    assert after_answer(before, 2_000, 7, estimated=2_800).refused == 2_900
+
+
+async def test_one_larger_answer_takes_a_guess_back_at_once(make: Make) -> None:
+    """Though this model, before its server was started anew, had answered more than both."""
+    provider = make()
+    provider.known.answered(20_000)
+    provider.known.refused(9_000)
+    assert provider.context_window == 9_000
+    provider.known.answered(7_000, 9_100)
+    assert provider.context_window == ASSUMED
+
+
+@pytest.mark.parametrize("error", [CUT, ODD])
+async def test_what_fails_says_nothing_of_a_listed_window(make: Make, error: Any) -> None:
+    """Only the server's own words make it smaller; what an older version has guessed does not."""
+    provider = make(model="gpt-4o")
+    listed = await provider.look_up_window()
+    assert not await provider.finds_too_long(error, 9_000, proven=True)
+    provider.known.refused(9_000)
+    assert provider.context_window == listed
+    assert await provider.finds_too_long(ContextTooLong("long"), 9_500)
+    assert provider.context_window == 9_000
+    assert not provider.forget_guess(), "it was said"
+
+
+async def test_a_guess_is_forgotten_unless_it_was_confirmed(make: Make) -> None:
+    provider = make()
+    assert await provider.finds_too_long(CUT, 9_000, proven=True)
+    assert provider.forget_guess(confirmed=False)
+    assert provider.context_window == ASSUMED
+    assert await provider.finds_too_long(CUT, 9_000, proven=True)
+    assert not provider.forget_guess(confirmed=False), "it has shown itself again"
+    assert provider.context_window == 9_000
+    assert provider.forget_guess(), "as where instructions and tools alone do not fit"
+    assert not provider.forget_guess()
 
 
 def test_after_a_refusal_the_smallest_counts() -> None:
@@ -114,9 +158,6 @@ def test_two_processes_are_of_one_mind() -> None:
 async def server() -> AsyncIterator[LlmServer]:
     async with serving_llm() as server:
         yield server
-
-
-Make = Callable[..., LazyProvider]
 
 
 @pytest.fixture
@@ -192,9 +233,9 @@ async def test_another_process_may_know_of_a_larger_answer(
     here, there = make(one), make(other)
     there.known.answered(9_000)
     await other.flush()
-    assert not await here.finds_too_long(CUT, 8_000), "an ordinary outage, as the other process knows"
-    assert await here.finds_too_long(CUT, 9_500)
-    assert await there.finds_too_long(CUT, 12_000)
+    assert not await here.finds_too_long(CUT, 8_000, proven=True), "an ordinary outage, as the other process knows"
+    assert await here.finds_too_long(CUT, 9_500, proven=True)
+    assert await there.finds_too_long(CUT, 12_000, proven=True)
     assert there.context_window == 9_500, "which the other one has learned from the database"
 
 
@@ -214,8 +255,15 @@ async def test_another_process_may_know_of_a_larger_answer(
 async def test_what_may_have_been_too_long(make: Make, error: Any, tokens: int, is_too_long: bool) -> None:
     provider = make()
     provider.known.answered(6_000)
-    assert await provider.finds_too_long(error, tokens) is is_too_long
+    assert await provider.finds_too_long(error, tokens, proven=error is CUT) is is_too_long
     assert provider.context_window == (tokens if is_too_long else ASSUMED)
+
+
+async def test_what_is_cut_off_is_an_outage_until_it_is_proven(make: Make) -> None:
+    provider = make()
+    provider.known.answered(6_000)
+    assert not await provider.finds_too_long(CUT, 9_000)
+    assert provider.context_window == ASSUMED
 
 
 @pytest.mark.parametrize("error", [CUT, ODD])
@@ -232,7 +280,11 @@ async def test_a_server_that_is_not_there_has_an_outage(make: Make, server: LlmS
     server.double.settings["window_away"] = True
     provider = make()
     provider.known.answered(6_000)
-    assert [await provider.finds_too_long(CUT, 9_000) for _ in range(3)] == [False, False, True]
+    assert [await provider.finds_too_long(CUT, 9_000) for _ in range(4)] == 4 * [False], "one outage, however long"
+    provider.known.answered(5_000)
+    assert not await provider.finds_too_long(CUT, 9_000)
+    provider.known.answered(5_000)
+    assert await provider.finds_too_long(CUT, 9_000)
     assert provider.context_window == 9_000
 
 
@@ -241,7 +293,7 @@ async def test_a_server_that_holds_less_since_it_was_started_again(make: Make, s
     provider.known.answered(20_000)
     server.double.settings["tells"] = "vllm"
     assert await provider.finds_too_long(CUT, 9_000)
-    assert provider.context_window == 8_192
+    assert provider.context_window == 8_192, "as it tells, so that nothing needs to be proven"
     assert not await provider.finds_too_long(CUT, 5_000), "that fits: an outage"
 
 

@@ -4,10 +4,11 @@ import pytest
 from sqlalchemy import Connection, insert, select, update
 
 from agent.core.ids import ConversationId
+from agent.core.model_facts import ModelFacts
 from agent.core.outbox import OutgoingMessage
 from agent.sessions import runs
 from agent.sessions.runs import Checkpoint
-from agent.storage import inbox_rows, outbox_rows
+from agent.storage import inbox_rows, model_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.tables import conversation, inbox, outbox, turn
 from gateway.storage import inbox_entries
@@ -22,7 +23,7 @@ def run_of(conn: Connection, row: int, state: str) -> None:
     conn.execute(insert(turn), {**values, "created_at": 1})
 
 
-@pytest.mark.parametrize("what", ["session", "run", "done", "message", "answer"])
+@pytest.mark.parametrize("what", ["session", "run", "done", "message", "answer", "window"])
 async def test_each_ailment_is_found_and_mended_once(database: Database, what: str) -> None:
     row = (await admit(database, CHAT, "hi")).id
     assert row is not None
@@ -38,6 +39,9 @@ async def test_each_ailment_is_found_and_mended_once(database: Database, what: s
                 run_of(conn, row, "done")
             case "message":
                 conn.execute(update(inbox).values(payload="{"))
+            case "window":
+                for model, refused in (("small", 2_876), ("large", 60_000)):
+                    model_rows.put(conn, ModelFacts(provider="main", model=model, refused=refused, refusals=1))
             case "answer":
                 outbox_rows.add(
                     conn, conversation=CHAT, inbox_id=row, part=0, dedup="o", say=OutgoingMessage(text="x"), at=1
