@@ -105,7 +105,7 @@ class LazyProvider:
 
     @property
     def knows_window(self) -> bool:
-        """Whether the configuration, the price list or the server itself tells the window: what fails teaches nothing."""
+        """Whether configuration, price list or the server itself tells the window: what fails teaches nothing."""
         return (
             self.settings.context_window is not None
             or self._listed is not None
@@ -184,9 +184,10 @@ class LazyProvider:
         """Whether a request of about `tokens` failed by its length, as far as can be told; the window is smaller then.
 
         That is so of every ContextTooLong, and of a request that hardly fits what the server tells now. Where the
-        window is not known it is also so of one larger than all that the model answered, refused in whatever words. Of one that the server broke over or cut off, only
-        if that is `proven`: a short one was answered right after, and the same failed again; or if its server went away
-        over such requests several times, and had answered shorter ones each time before.
+        window is not known it is also so of one larger than all that the model answered, refused in whatever words. Of
+        one that the server broke over or cut off, only if that is `proven`: a short one was answered right after, and
+        the same failed again; or if its server went away over such requests several times, and had answered shorter
+        ones each time before.
         """
         certain = isinstance(error, ContextTooLong)
         if not self.doubts_window or not (certain or may_be_too_long(error)):

@@ -30,6 +30,12 @@ class AccessBook:
         self._grants = {(grant.subject, grant.place): grant for grant in grants}
         self.grants = self._view()
 
+    def as_of(self, moment: int) -> Grants:
+        """As they stood at `moment` (UTC microseconds), for what was written then. A block holds for what came before
+        it as well.
+        """
+        return _view(grant for grant in self._grants.values() if grant.at <= moment or grant.role == "blocked")
+
     @property
     def owners(self) -> tuple[str, ...]:
         """Those who were given a role above member everywhere."""
@@ -40,9 +46,14 @@ class AccessBook:
         return (subject, "") in self._grants
 
     def _view(self) -> Grants:
-        people = [grant for grant in self._grants.values() if grant.kind == "person"]
-        return Grants(
-            everywhere={grant.subject: ROLES[grant.role] for grant in people if not grant.place},
-            in_place={(grant.subject, grant.place): ROLES[grant.role] for grant in people if grant.place},
-            places=frozenset(grant.subject for grant in self._grants.values() if grant.kind == "place"),
-        )
+        return _view(self._grants.values())
+
+
+def _view(grants: Iterable[Grant]) -> Grants:
+    given = list(grants)
+    people = [grant for grant in given if grant.kind == "person"]
+    return Grants(
+        everywhere={grant.subject: ROLES[grant.role] for grant in people if not grant.place},
+        in_place={(grant.subject, grant.place): ROLES[grant.role] for grant in people if grant.place},
+        places=frozenset(grant.subject for grant in given if grant.kind == "place"),
+    )

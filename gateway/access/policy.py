@@ -1,6 +1,7 @@
 """May this message be answered? A pure decision over message, settings and grants (SPEC §1.3, DESIGN §6)."""
 
 import hashlib
+import re
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
@@ -73,6 +74,27 @@ class Grants:
 
 
 NO_GRANTS = Grants(everywhere={}, in_place={}, places=frozenset())
+
+
+# What an id looks like. Discord counts people, servers and channels in one row of numbers: an id is of one of them.
+_PEOPLE = {
+    "telegram": re.compile(r"[0-9]+"),
+    "discord": re.compile(r"[0-9]+"),
+    "slack": re.compile(r"(?![CDGT])[A-Z0-9]+"),
+}
+_PLACES = {"telegram": re.compile(r"-[0-9]+"), "slack": re.compile(r"(T[A-Z0-9]+:)?[CG][A-Z0-9]+|T[A-Z0-9]+")}
+
+
+def subject_kind(name: str) -> Literal["person", "place", None]:
+    """Whether `<platform>:<id>` names a person or a group; None where nobody there can have such an id.
+
+    One of Discord's counts as a person's, and holds for the server or channel that has it as well.
+    """
+    platform, _, id = name.partition(":")
+    if (place := _PLACES.get(platform)) is not None and place.fullmatch(id):
+        return "place"
+    person = _PEOPLE.get(platform)
+    return "person" if id and (person is None or person.fullmatch(id)) else None
 
 
 def person_name(inbound: Received) -> str:
@@ -159,7 +181,11 @@ def _decide_group(
     if settings.groups == "closed":
         return Ignored("groups are closed")
     names = place_names(inbound)
-    open_here = settings.groups == "open" or names & set(settings.allow_groups) or names & grants.places
+    given = {grants.everywhere.get(name, Role.STRANGER) for name in names}  # to a server or channel, by its id
+    if Role.BLOCKED in given:
+        return Ignored("blocked")
+    let_in = names & set(settings.allow_groups) or names & grants.places or given - {Role.STRANGER}
+    open_here = settings.groups == "open" or let_in
     return Allowed(max(role, Role.MEMBER)) if open_here else Ignored("group not allowed")
 
 
@@ -269,5 +295,10 @@ class Decisions:
             self._kept.popitem(last=False)
 
     def of(self, conversation: str) -> tuple[Unanswered, ...]:
-        """Newest first."""
-        return tuple(reversed(self._kept.get(conversation, ())))
+        """Those of the conversation and of the threads and topics in it, newest first: on Slack each message to the bot
+        begins a thread, and a command is given in the channel.
+        """
+        within = f"{conversation}:"
+        kept = (kept for name, kept in self._kept.items() if name == conversation or name.startswith(within))
+        newest = sorted((one for some in kept for one in reversed(some)), key=lambda one: one.at, reverse=True)
+        return tuple(newest[:PER_CONVERSATION])

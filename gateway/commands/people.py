@@ -5,7 +5,7 @@ from sqlalchemy import Connection
 from agent.core.ids import ConversationId
 from agent.storage import audit_rows
 from agent.storage.timestamps import from_timestamp, to_timestamp
-from gateway.access.policy import Role, role_everywhere
+from gateway.access.policy import Role, role_everywhere, subject_kind
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.commands.skills import why_skill
@@ -18,15 +18,22 @@ LOOKED_AT, MOST_LINES = 50, 10  # calls of tools
 
 
 async def allow(call: Call) -> Reply:
-    """Without a name: lets this group in. With one: lets that person in, everywhere. `remove` takes it back.
-    `block` shuts that person out of everything, open groups and direct chats too; `deny` turns away who has asked.
+    """Without a name: lets this group in. With one: lets that person in, everywhere, or that group. `remove` takes it
+    back. `block` shuts that person out of everything, open groups and direct chats too; `deny` turns away who has
+    asked.
 
     Everywhere is for admins of the whole bot: who is admin of one group lets in that group.
     """
     verb = call.words[0].lower() if call.words and call.words[0].lower() in ("remove", "block", "deny") else ""
     words = call.words[1:] if verb else call.words
-    if len(words) == 1 and _names_person(call, words[0]):
+    if len(words) == 1 and _is_of_a_platform(call, words[0]):
         subject = words[0]
+        if subject_kind(subject) is None:
+            return Reply(text=call.deps.phrase("allow_no_id", call.incoming.language, given=subject), private=True)
+        if subject_kind(subject) == "place" and verb in ("block", "deny"):
+            return Reply(
+                text=call.deps.phrase("allow_only_people", call.incoming.language, given=subject), private=True
+            )
     elif not words and verb not in ("block", "deny") and call.in_group and call.place:
         subject = f"{call.key.platform}:{call.place}"
     else:
@@ -39,14 +46,15 @@ async def allow(call: Call) -> Reply:
         return await _remove(call, subject)
     if verb == "deny":
         return await _turn_away(call, subject)
-    return await (_let_in_person(call, subject) if words else _let_in_group(call, subject))
+    if words and subject_kind(subject) == "person":
+        return await _let_in_person(call, subject)
+    return await _let_in_group(call, subject, named=bool(words))
 
 
-def _names_person(call: Call, name: str) -> bool:
-    """`<platform>:<user id>`; a negative number is a group of Telegram's."""
-    platform, _, user = name.partition(":")
-    platforms = {channel_type.partition("@")[0] for channel_type in call.deps.health()}
-    return platform in platforms and bool(user) and not user.startswith("-")
+def _is_of_a_platform(call: Call, name: str) -> bool:
+    """`<platform>:<id>`, of a platform that is configured."""
+    platform, _, id = name.partition(":")
+    return platform in {channel_type.partition("@")[0] for channel_type in call.deps.health()} and bool(id)
 
 
 async def _let_in_person(call: Call, person: str) -> Reply:
@@ -96,12 +104,14 @@ async def _block(call: Call, person: str) -> Reply:
     return Reply(text=phrase("blocked_person", language, person=person))
 
 
-async def _let_in_group(call: Call, place: str) -> Reply:
+async def _let_in_group(call: Call, place: str, *, named: bool) -> Reply:
     phrase, language = call.deps.phrase, call.incoming.language
     if place in call.deps.book.grants.places:
         return Reply(text=phrase("already_allowed", language), private=True)
     at = to_timestamp(call.deps.clock.now())
     await _give(call, Grant(subject=place, kind="place", role="member", granted_by=str(call.incoming.person), at=at))
+    if named:
+        return Reply(text=phrase("allowed_person", language, person=place))
     mention = phrase("allowed_mention", language) if call.deps.access().require_mention else ""
     return Reply(text=phrase("allowed_group", language, mention=mention))
 
@@ -112,7 +122,9 @@ async def _give(call: Call, grant: Grant) -> None:
 
 
 async def _remove(call: Call, subject: str) -> Reply:
-    """Nobody takes back more than they have themselves."""
+    """Nobody takes back more than they have themselves, nor what they have: the last admin would be shut out."""
+    if subject == str(call.incoming.person):
+        return Reply(text=call.deps.phrase("remove_self", call.incoming.language, person=subject), private=True)
     had = call.deps.book.grants.everywhere.get(subject, Role.STRANGER)
     if had > call.role:
         return refused(call)

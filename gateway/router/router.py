@@ -244,6 +244,9 @@ class Router:
     ) -> Role | Receipt:
         """As whom it is taken in, or what became of it instead."""
         access, grants = self._deps.rules().access, self._deps.book.grants
+        if isinstance(inbound, MessageReceived) and inbound.from_history and inbound.sent_at is not None:
+            # It was seen and left alone when it came: whoever lets its writer in later does not mean what they wrote.
+            grants = self._deps.book.as_of(to_timestamp(inbound.sent_at))
         # Only what may be answered is counted: bots that talk among themselves must not use up our answers.
         may_loop = inbound.sender.is_bot and access.bots == "mentions" and mention is Mention.DIRECT
         guard = may_loop and self._bots.take(str(inbound.key), self._deps.clock.monotonic()) is Take.TAKEN

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.channels.inbound import Mention
+from gateway.channels.inbound import ChatType, Mention
 from gateway.storage import grants
 from gateway.storage.grants import Grant
 from tests.gateway.world import ANN, BOB, GROUP, ZOE, World
@@ -123,7 +123,7 @@ async def test_an_admin_of_one_group_decides_about_that_group_and_nothing_else(w
         assert "is let in" in await world.asks("/allow telegram:66", chat=GROUP)
 
 
-@pytest.mark.parametrize("words", ["", "zoe", "@zoe", "telegram:", "nowhere:99", "telegram:-1005", "a b", "remove"])
+@pytest.mark.parametrize("words", ["", "zoe", "@zoe", "telegram:", "nowhere:99", "a b", "remove"])
 async def test_what_names_nobody_is_answered_with_how_to(world: World, words: str) -> None:
     assert "Use /allow in a group" in await world.asks(f"/allow {words}")
     assert (await world.database.read(grants.all_grants)) == ()
@@ -141,3 +141,85 @@ async def test_why_tells_what_was_not_answered(world: World) -> None:
     assert "telegram:78: no mention of the bot" in answer
     assert "is for admins" in await world.asks("/why", person=BOB, chat=GROUP)
     assert "I have answered everything" in await world.asks("/why", chat=ANN)
+
+
+@pytest.mark.parametrize(
+    ("named", "chat", "grantable"),
+    [
+        pytest.param("telegram:-2002", "-2002", (), id="a group of Telegram"),
+        pytest.param("slack:C0THREE", "T0:C0THREE", ("C0THREE", "T0"), id="a channel of Slack"),
+        pytest.param("slack:T0:C0THREE", "T0:C0THREE", ("C0THREE", "T0"), id="a channel with its team"),
+        pytest.param("slack:T0", "T0:C0THREE", ("C0THREE", "T0"), id="a whole team"),
+        pytest.param("discord:9007", "9007", ("5000",), id="a channel of Discord"),
+        pytest.param("discord:5000", "9007", ("5000",), id="a server of Discord"),
+    ],
+)
+async def test_a_group_is_let_in_by_its_id(
+    world_of: Callable[..., World], named: str, chat: str, grantable: tuple[str, ...]
+) -> None:
+    on = named.partition(":")[0]
+    where: dict[str, Any] = {"on": on, "chat": chat, "place": chat, "grantable": grantable, "chat_type": ChatType.GROUP}
+    made = world_of(accounts=("telegram", "discord", "slack"))
+    async with made.process() as world:
+        assert (await world.say("hello", person=BOB, **where)).reason == "group not allowed"
+        assert f"{named} is let in" in await world.asks(f"/allow {named}", "is let in")
+        assert (await world.say("hello", person=BOB, **where)).outcome == "accepted"
+    async with made.process() as world:
+        assert (await world.say("hello again", person=BOB, **where)).outcome == "accepted"
+        assert f"{named} is no longer let in" in await world.asks(f"/allow remove {named}", "no longer")
+        assert (await world.say("hello?", person=BOB, **where)).reason == "group not allowed"
+
+
+async def test_a_server_of_discord_that_is_blocked_is_shut_out(world_of: Callable[..., World]) -> None:
+    """Its id looks like a person's, so the answer must be true of both."""
+    where: dict[str, Any] = {"on": "discord", "chat": "9007", "grantable": ("5000",), "chat_type": ChatType.GROUP}
+    made = world_of(accounts=("telegram", "discord"))
+    made.access += '\ngroups = "open"'
+    async with made.process() as world:
+        assert (await world.say("hello", person=BOB, **where)).outcome == "accepted"
+        assert "is blocked" in await world.asks("/allow block discord:5000", "is blocked")
+        assert (await world.say("hello?", person=BOB, **where)).reason == "blocked"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["telegram:@eve", "telegram:eve", "discord:@eve", "discord:eve", "slack:@eve", "slack:#general", "slack:D0ANN"],
+)
+async def test_what_is_no_id_lets_nobody_in_and_the_answer_says_how_ids_look(
+    world_of: Callable[..., World], name: str
+) -> None:
+    async with world_of(accounts=("telegram", "discord", "slack")).process() as world:
+        for verb in ("", "block ", "remove ", "deny "):
+            assert f"{name} is nobody's id" in await world.asks(f"/allow {verb}{name}", "nobody's id")
+        assert (await world.database.read(grants.all_grants)) == ()
+
+
+async def test_a_group_is_neither_blocked_nor_turned_away(world: World) -> None:
+    for verb in ("block", "deny"):
+        assert "telegram:-1009 is a group" in await world.asks(f"/allow {verb} telegram:-1009", "is a group")
+    assert (await world.database.read(grants.all_grants)) == ()
+
+
+async def test_an_admin_does_not_take_themselves_out(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    world.admins = '"telegram:1"'
+    world.grants = (Grant(subject="telegram:77", kind="person", role="admin", granted_by="operator", at=1),)
+    async with world.process():
+        assert "cannot take your own access away" in await world.asks("/allow remove telegram:77", "your own access")
+        assert "role admin" in await world.asks("/whoami", "role")
+        assert "no longer let in" in await world.asks("/allow remove telegram:77", "no longer", person="1")
+
+
+async def test_why_in_a_channel_tells_of_its_threads(world_of: Callable[..., World]) -> None:
+    """On Slack each message to the bot begins a thread, while a command is given in the channel."""
+    made = world_of(accounts=("slack",))
+    made.admins = '"slack:77"'
+    where: dict[str, Any] = {"on": "slack", "chat_type": ChatType.GROUP}
+    async with made.process() as world:
+        for number in range(7):
+            thread = f"T0:C3:{number}.5"
+            receipt = await world.say("hello", person=BOB, chat=thread, place="T0:C3", **where)
+            assert receipt.reason == "group not allowed"
+        await world.say("hello", person=BOB, chat="T0:C33:1.5", place="T0:C33", **where)
+        answer = await world.asks("/why", "Not answered", chat="T0:C3", place="T0:C3", **where)
+        assert answer.count("group not allowed") == 5, "the newest few, and none of another channel"
