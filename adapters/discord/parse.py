@@ -325,9 +325,9 @@ def press(interaction: Payload, where: Where, account: Account, *, received_at: 
 
 
 def _typed(name: str, words: Sequence[str]) -> str:
-    """What somebody would have written; `/tieline status` stands for `/status`."""
+    """What somebody would have written; `/tieline status` stands for `/status`, and without words for `/help`."""
     if name == UMBRELLA:
-        return f"/{' '.join(words).strip().removeprefix('/')}"
+        return f"/{' '.join(words).strip().removeprefix('/').strip() or 'help'}"
     return " ".join([f"/{name}", *words])
 
 

@@ -134,6 +134,10 @@ def parsed(text: str, *, folder: Path, origin: Origin) -> Parsed:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     head, body = _split(text)
     warnings: list[str] = []
+    if not _FENCE.fullmatch(text.split("\n", 1)[0]):
+        warnings.append(
+            "it has no front matter (name and description between two lines ---): its first words describe it"
+        )
     front = _front_matter(head, warnings)
     fields = {str(key).strip().lower().replace("-", "_"): value for key, value in front.items()}
     if unknown := sorted(set(fields) - KNOWN):

@@ -22,7 +22,7 @@ from agent.core.failpoints import failpoint
 from agent.storage.backup import copy_file
 from agent.storage.database import OwnedDatabase
 from agent.storage.errors import DatabaseUnusable, SchemaTooNew
-from agent.storage.sqlite import OwnerLock, SqliteDatabase, damage_in, sqlite_engine
+from agent.storage.sqlite import OwnerLock, SqliteDatabase, damage_in, emptied, sqlite_engine
 
 # What the tables must look like, and in what state a database is. Imports no migration tool.
 
@@ -122,6 +122,8 @@ def _open_sqlite(path: Path, schema: Schema) -> SqliteDatabase:
         raise DatabaseUnusable(f"cannot make the directory {path.parent}: {error.strerror}") from error
     lock = OwnerLock.take(path.with_name(f"{path.name}.lock"))
     try:
+        if (lost := emptied(path)) is not None:
+            raise lost
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         _bring_up_to_date(path, schema)
         return SqliteDatabase(path, lock)

@@ -10,7 +10,7 @@ from sqlalchemy.pool import NullPool
 
 from agent.storage.connect import Schema, State, migrating_from, revision, state_of, target_of
 from agent.storage.errors import DatabaseUnusable
-from agent.storage.sqlite import damage_in, damaged
+from agent.storage.sqlite import damage_in, damaged, emptied
 
 T = TypeVar("T")
 
@@ -22,6 +22,8 @@ def look(url: str, home: Path, schema: Schema) -> State | None:
     target = target_of(url, home)
     if isinstance(target, Path) and not target.exists():
         return None
+    if isinstance(target, Path) and (lost := emptied(target)) is not None:
+        raise lost
     return read(url, home, lambda conn: state_of(conn, schema))
 
 

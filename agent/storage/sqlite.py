@@ -248,6 +248,20 @@ def damaged(path: Path, reason: str) -> DatabaseDamaged:
     )
 
 
+def emptied(path: Path) -> DatabaseDamaged | None:
+    """The error where the file has lost everything: it is empty, and what lies beside it shows that it was not.
+
+    A start that was killed before it made the tables leaves an empty file, too, and nothing else.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    if not path.is_file() or path.stat().st_size or (log.is_file() and log.stat().st_size):
+        return None
+    made = ("backups/*.db", "workspaces/*", "files/*")  # by a gateway that had a database
+    if not any(next(path.parent.glob(pattern), None) for pattern in made):
+        return None
+    return damaged(path, "the file is empty")
+
+
 def _driver(conn: Connection) -> sqlite3.Connection:
     raw: Any = conn.connection.dbapi_connection
     assert isinstance(raw, sqlite3.Connection)

@@ -264,11 +264,28 @@ async def _providers(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
 async def _mcp(settings: Settings, offline: bool, running: bool) -> Sequence[Diagnosis]:
     """Every MCP server of the configuration: connected for a moment, unless the running gateway is."""
     servers = [one for one in settings.mcp.servers if one.enabled]
-    if not servers or offline or running:
-        said = "held by the running gateway, which tells above of one that is lost" if running else NOT_ASKED
-        return [_line(f"MCP server {one.name}", said) for one in servers]
+    if servers and running:
+        return await _in_thread(_held, settings.home, [one.name for one in servers])
+    if not servers or offline:
+        return [_line(f"MCP server {one.name}", NOT_ASKED) for one in servers]
     trying = await anyio.to_thread.run_sync(import_module, "gateway.cli.provider_checks")
     return [await trying.tried_server(one, settings.home) for one in servers]
+
+
+def _held(home: Path, servers: Sequence[str]) -> Iterator[Diagnosis]:
+    """The servers as the running gateway holds them, or has lost them."""
+    try:
+        said = call(home, "status")
+    except (NoGateway, Refused):
+        said = None
+    lost = {one["subject"]: one for one in (*said["reasons"], *said["attention"])} if said is not None else {}
+    for name in servers:
+        subject, trouble = f"MCP server {name}", lost.get(f"mcp {name}")
+        if trouble is not None:
+            finding, fix = f"the running gateway has lost it: {trouble['text']}", trouble.get("fix", "")
+            yield Diagnosis(subject=subject, level="warning", finding=finding, fix=fix)
+        else:
+            yield _line(subject, "held by the running gateway" if said is not None else "the gateway does not tell")
 
 
 def _demo(provider: ProviderSettings, everybody: Sequence[ProviderSettings]) -> Diagnosis:

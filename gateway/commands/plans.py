@@ -89,8 +89,10 @@ async def _draft(call: Call, words: str) -> Reply:
         chat_type=incoming.chat_type,
     )
     origin = origin_of(call) or f"{conversation}:{to_timestamp(incoming.received_at)}"
+    waits = call.deps.is_running(conversation)  # for what goes on here, such as a question that nobody has answered
     made = await plans.draft(conversation, owner, words, origin=f"plan:{origin}", decides=_decides_about_all(call))
-    return Reply(text=call.deps.phrase("plan_drafts", incoming.language, id=made.id), private=True)
+    key = "plan_drafts_later" if waits else "plan_drafts"
+    return Reply(text=call.deps.phrase(key, incoming.language, id=made.id), private=True)
 
 
 async def _plans_by_demo(call: Call) -> bool:
@@ -105,9 +107,17 @@ async def _status(call: Call, number: int | None) -> Reply:
     meant = await call.deps.plans.meant(_conversation(call), number)
     buttons = plan_buttons(phrase)
     text = proposal(meant, phrase, buttons).text if meant.status == "proposed" else view(meant, phrase, language)
+    if meant.status == "drafting" and _waits(call, meant.id):
+        text = f"{text}\n\n{phrase('plan_waits', language)}"
     offer = _OFFERS.get(meant.status)
     shown = buttons(offer, meant) if offer is not None and _may_change(call, meant) else ()
     return Reply(text=text, buttons=shown, private=True, verbatim=True)
+
+
+def _waits(call: Call, id: int) -> bool:
+    """Whether something else goes on in this chat, which the plan waits for."""
+    conversation = _conversation(call)
+    return call.deps.is_running(conversation) and call.deps.plan_of(conversation) != id
 
 
 async def _list(call: Call, number: int | None) -> Reply:

@@ -13,11 +13,12 @@ from gateway.scheduler.person_zones import Zone
 from gateway.scheduler.phrases.when import Wanted, read_when
 from gateway.scheduler.phrases.wording import shown
 from gateway.scheduler.schedule import Action, Creator, Plan, Schedule
-from gateway.scheduler.service import may_change
+from gateway.scheduler.service import may_change, shortest_distance_s
 from gateway.scheduler.triggers.misfires import ONE_SHOT, RECURRING, Misfire
 from gateway.scheduler.triggers.rules import follows_the_wall, is_recurring
 from gateway.scheduler.triggers.zones import all_zones, find_zone, likely_zones, zone_named
 
+OFTEN_S = 60  # what wakes the model more often is told what that means
 LOOP = "loop"  # the kind of what /loop sets
 HEARTBEAT = "heartbeat"  # the name of a chat's heartbeat
 _ASK = ("ask", "frag", "frage")
@@ -77,6 +78,8 @@ async def _set(
     except Mistake as mistake:
         return Reply(text=mistake.said(phrase, language), private=True)
     lines = [confirmation(call, added)]
+    if plan.action in ("ask", "heartbeat") and (period_s := shortest_distance_s(plan, schedules.now)) < OFTEN_S:
+        lines.append(phrase("schedule_costs", language, seconds=f"{period_s:g}", per_hour=round(3600 / period_s)))
     buttons: list[tuple[Button, ...]] = [
         (Button(label=phrase("button_delete", language), action=f"{PRESS}/schedules delete {added.id}"),)
     ]

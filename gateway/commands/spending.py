@@ -20,6 +20,7 @@ from gateway.commands.command import MOST_ACTION, PRESS, Call, Command, Reply, r
 from gateway.phrases.catalogue import Catalogue
 
 MOST_LINES = 8
+MOST_PERCENT = 999  # of a limit; above it a share says no more
 GROUPINGS: tuple[rows.Grouping, ...] = ("model", "purpose")
 MOST_EXPORTED = 50_000  # calls
 
@@ -173,6 +174,8 @@ def _standing(call: Call, standing: AccountBalance) -> str:
         parts.append((amount(standing.spent_tokens, "tokens"), amount(standing.tokens, "tokens")))
     spent = ", ".join(phrase("budget_of", language, spent=spent, limit=limit) for spent, limit in parts)
     share = "∞" if standing.share == float("inf") else f"{standing.share * 100:.0f}"
+    if MOST_PERCENT < standing.share * 100 < float("inf"):  # under a limit made smaller since: the sums tell enough
+        share = f">{MOST_PERCENT}"
     per = phrase(f"per_{standing.account.per}", language)
     return phrase("budget_line", language, who=str(standing.account), per=per, spent=spent, percent=share)
 

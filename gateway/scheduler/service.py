@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 
 from sqlalchemy import Connection
@@ -57,14 +57,20 @@ def checked_first(plan: Plan, name: str | None, by: Creator, now: datetime, sett
         if len(value) > limit:
             raise Mistake("schedule_long", what=what, length=len(value), limit=limit)
     first = first_moment(plan, now)
-    moments, zone = [first], zone_named(plan.zone)
-    while len(moments) < LOOKED_AT and (one := first_after(plan.rule, zone, moments[-1].at)) is not None:
-        moments.append(one)
     limit = shortest_period_s(by, settings)
-    if any(later.at - earlier.at < timedelta(seconds=limit) for earlier, later in pairwise(moments)):
+    if shortest_distance_s(plan, now) < limit:
         key = "schedule_often" if limit == settings.min_period_s else "schedule_often_in_group"
         raise Mistake(key, limit=limit)
     return first
+
+
+def shortest_distance_s(plan: Plan, now: datetime) -> float:
+    """Seconds between the two of its next moments that are closest; endless where there is one at most."""
+    moment, zone, moments = first_after(plan.rule, zone_named(plan.zone), now), zone_named(plan.zone), list[datetime]()
+    while moment is not None and len(moments) < LOOKED_AT:
+        moments.append(moment.at)
+        moment = first_after(plan.rule, zone, moment.at)
+    return min(((later - earlier).total_seconds() for earlier, later in pairwise(moments)), default=float("inf"))
 
 
 def first_moment(plan: Plan, now: datetime) -> Occurrence:

@@ -188,6 +188,16 @@ def test_a_slash_command_with_everything() -> None:
     assert [(a.name, a.kind) for a in found.attachments] == [("plan.png", "image")]
 
 
+@pytest.mark.parametrize("options", [[], [{"type": 3, "name": "arguments", "value": " / "}]])
+def test_the_umbrella_without_words_shows_the_help(options: list[dict[str, Any]]) -> None:
+    """And is not said to the model, publicly and paid for."""
+    event = recorded("slash_command")
+    event = {**event, "data": {**event["data"], "name": "tieline", "options": options}}
+    found = parse.command(event, parse.where_of_channel(event["channel"], me=ME.user_id), ME, received_at=NOW)
+    assert found is not None
+    assert found.text == "/help"
+
+
 def test_a_button_in_a_direct_conversation() -> None:
     event = recorded("button_in_direct_message")
     found = parse.press(event, parse.where_of_channel(event["channel"], me=ME.user_id), ME, received_at=NOW)

@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import aiohttp
+import anyio
 import pytest
 
+from agent.storage.errors import DatabaseDamaged
+from gateway.storage.repair import open_database
 from tests.fakes.damage import damage
 from tests.gateway.cli.conftest import Tieline
 from tests.program.running import Program
@@ -153,3 +156,26 @@ async def test_beside_a_gateway_that_met_damage_every_command_tells_of_it(home: 
         async with aiohttp.ClientSession() as client, client.get(f"{tieline.url}/readyz") as answer:
             told = await answer.text()
         assert told.count(f"restore FILE --home {home}`") == told.count("restore FILE") > 0
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("beside", ["backups/tieline-2026.db", "workspaces/telegram-1", "files/photo.png"])
+def test_an_emptied_database_is_not_taken_for_a_new_one(tieline: Tieline, home: Path, beside: str) -> None:
+    (home / beside).parent.mkdir(exist_ok=True)
+    (home / beside).write_bytes(b"x")
+    for left in home.glob(f"{FILE}*"):
+        left.unlink()
+    (home / FILE).touch()
+    ran = tieline("doctor", "--offline")
+    assert ran.exit_code == 1
+    assert f"✗ database: {home / FILE} is damaged or no SQLite database (the file is empty)" in ran.stdout
+    assert "will be made" not in ran.stdout
+    with pytest.raises(DatabaseDamaged, match="restore FILE"):
+        anyio.run(open_database, f"sqlite:///{FILE}", home)
+    assert (home / FILE).stat().st_size == 0, "nothing is made in its place"
+
+
+async def test_an_empty_file_beside_nothing_is_a_start_that_was_killed(home: Path) -> None:
+    (home / FILE).touch()
+    await (await open_database(f"sqlite:///{FILE}", home)).aclose()
+    assert (home / FILE).stat().st_size > 0

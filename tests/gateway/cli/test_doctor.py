@@ -244,4 +244,6 @@ async def test_mcp_servers_are_tried_while_no_gateway_runs(doubles: Doubles, hom
         with anyio.fail_after(60):
             while "! gateway: mcp gone: " not in said:
                 said = (await tieline.cli("doctor", "--offline")).stdout
-    assert "✓ MCP server gone: held by the running gateway" in said
+    assert "! MCP server gone: the running gateway has lost it: " in said
+    assert "✓ MCP server gone" not in said
+    assert "✓ MCP server time: held by the running gateway" in said

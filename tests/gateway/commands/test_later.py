@@ -148,6 +148,14 @@ async def test_it_lists_shows_and_changes_by_buttons(world: World) -> None:
     assert "Which one?" in await world.asks("/schedules pause")
 
 
+async def test_what_wakes_the_model_more_often_than_each_minute_is_told_to_cost(world: World) -> None:
+    for command in ("/loop look every 5 s", "/remind ask every 20 sec look"):
+        often = await world.asks(command, "is paid for")
+        assert ("every 5 s, that is 720 times an hour" if "/loop" in command else "180 times") in often
+    for command in ("/loop look every 1 min", "/remind every 20 sec drink"):
+        assert "is paid for" not in await world.asks(command, "I will" if "remind" in command else None)
+
+
 async def test_in_a_group_members_change_their_own_and_admins_all(world: World) -> None:
     await world.asks("/remind every day 9:00 ann's", "I will", chat=GROUP)
     await world.asks("/remind every day 9:00 bob's", "bob's", person=BOB, chat=GROUP)

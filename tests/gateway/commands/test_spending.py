@@ -150,6 +150,17 @@ async def test_a_model_of_unknown_price_is_not_asked_under_a_limit(limited: Call
         assert world.models_asked == []
 
 
+async def test_a_share_that_says_no_more_is_not_counted_out(limited: Callable[..., World]) -> None:
+    """As under a limit that was made much smaller since."""
+    world = limited(("person", 100.0))
+    async with world.process():
+        world.script(reply(3000, 1000))
+        await world.answered("hello", "ok", person=BOB)
+    world.config = world.config.replace("100.0", "0.03")
+    async with world.process():
+        assert "4.00 USD of 0.0300 USD (>999 %)" in await world.asks("/cost", "Cost of this chat", person=BOB)
+
+
 async def test_cost_tells_what_this_chat_spent_and_the_admin_everything(limited: Callable[..., World]) -> None:
     world = limited(("person", 100.0))
     async with world.process():
