@@ -252,3 +252,19 @@ async def test_words_that_make_no_plan(world: World, caplog: pytest.LogCaptureFi
         assert "a@example.org" not in json.dumps(world.llm.bodies)
         await world.asks("/plan list", "1 · failed · 0/0 · list all people whom [email] wrote to")
         await world.asks("/plan retry 1", "nothing in plan 1 to try again")
+
+
+async def test_a_plan_that_waits_for_something_else_says_so(world: World) -> None:
+    """Not "being made", for as long as nobody answers a question, say."""
+    world.script(
+        {"match": {"contains": "hello there"}, "reply": {"text": "done", "hold": "answered"}},
+        planned(task(1, "read A")),
+    )
+    async with world.process():
+        await world.say("hello there")
+        await world.until_asked(1)
+        await world.asks(f"/plan {GOAL}", "as soon as I am done with what goes on here")
+        assert "It waits for what goes on here" in await world.asks("/plan status", "It waits for")
+        world.llm.release("answered")
+        await world.shows("It may take about")
+        await world.asks(f"/plan {GOAL}", "I think about the tasks")
