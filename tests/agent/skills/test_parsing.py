@@ -93,7 +93,7 @@ def test_every_field_that_is_accepted_is_taken() -> None:
         pytest.param("---\nname: a\ndescription: D\n\n# Head\n\nBody.", "a", "D", "# Head\n\nBody.", "",
                      id="a fence that is not closed"),
         pytest.param("# Head\n\n## Sub\nFirst line.\nMore.", "some-folder", "First line.",
-                     "# Head\n\n## Sub\nFirst line.\nMore.", "no front matter", id="no front matter: the first line is no heading"),
+                     "# Head\n\n## Sub\nFirst line.\nMore.", "no front matter", id="no matter: the first line is no heading"),
         pytest.param("\ufeff---\nname: a\n---\n", "a", "a", "", "", id="a byte order mark, and no body"),
         pytest.param("---\nname: a\ncolour: red\n---\nB", "a", "B", "B", "unknown keys: colour", id="an unknown key"),
         pytest.param("---\nname: '***'\n---\nB", "some-folder", "B", "B", "", id="a name without letters"),
