@@ -1,7 +1,7 @@
 """Counts what a plain turn passes: files, functions and changes of file of the running program.
 
-`python -m tools.turn_trace` starts the program as shipped against the Telegram and model doubles, lets one turn go by
-for everything that is loaded late, and counts the calls of the next "hello" from its arrival until nothing is left to
+`python -m tools.turn_trace` starts the program as shipped against the Telegram and model doubles, lets two turns go by
+for everything that is loaded late, and counts the calls of the third "hello" from its arrival until nothing is left to
 send. A comprehension counts for the function around it. Code at module level is left out.
 """
 
@@ -22,6 +22,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = ("agent", "gateway", "adapters")
 WITHIN = frozenset({"<module>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 TRACE = "TIELINE_TURN_TRACE"  # the file that a traced program writes
+FROM_START = "TIELINE_TURN_TRACE_FROM_START"  # if set, it is traced from its start on
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,13 @@ class Tracer:
             self._last.path = path
             self._changes += 1
 
+    def begin(self) -> None:
+        """Forget what was seen, and see what follows."""
+        self._seen, self._changes = [], 0
+        self.on = True
+
     def passed(self) -> Passed:
-        """What was seen so far."""
+        """What was seen since the beginning."""
         by_function = Counter(self._seen)
         by_file: Counter[str] = Counter()
         for name, calls in by_function.items():
@@ -91,18 +97,23 @@ def _named(code: CodeType) -> str | None:
 
 
 def traced_program() -> None:
-    """`tieline run`, traced between SIGUSR1 and SIGUSR2; at the latter it writes what it saw."""
+    """`tieline run`, traced between each SIGUSR1 and SIGUSR2; at the latter it writes what it saw."""
     tracer = Tracer()
 
     def begin(*_: object) -> None:
-        tracer.on = True
+        tracer.begin()
 
     def end(*_: object) -> None:
         tracer.on = False
-        Path(os.environ[TRACE]).write_text(json.dumps(asdict(tracer.passed())))
+        out = Path(os.environ[TRACE])
+        whole = out.with_suffix(".part")
+        whole.write_text(json.dumps(asdict(tracer.passed())))
+        whole.replace(out)
 
     signal.signal(signal.SIGUSR1, begin)
     signal.signal(signal.SIGUSR2, end)
+    if os.environ.get(FROM_START):
+        tracer.begin()
     threading.setprofile(tracer)
     sys.setprofile(tracer)
     from gateway.__main__ import main  # it must be traced from its first thread on
@@ -111,21 +122,51 @@ def traced_program() -> None:
     main()
 
 
+class Traced:
+    """A program that is traced on demand: in place of `tieline run`, it runs this module."""
+
+    def __init__(self, home: Path, *, from_start: bool = False) -> None:
+        from tests.program.running import Program
+
+        self._out = home.parent / f"{home.name}.trace.json"
+        environ = {TRACE: str(self._out)} | ({FROM_START: "1"} if from_start else {})
+        self.program = Program(home, "", environ)
+        self.program.command = [sys.executable, "-m", "tools.turn_trace", "--program"]
+
+    def begin(self) -> None:
+        """Trace from now on."""
+        self._signal(signal.SIGUSR1)
+
+    async def passed(self) -> Passed:
+        """End the trace; what was passed since `begin`."""
+        from tests.program.doubles import until
+
+        self._out.unlink(missing_ok=True)
+        self._signal(signal.SIGUSR2)
+
+        async def written() -> bool:
+            return self._out.exists()
+
+        await until(written, what="the trace")
+        return Passed(**json.loads(self._out.read_text()))
+
+    def _signal(self, which: signal.Signals) -> None:
+        assert self.program.process is not None
+        self.program.process.send_signal(which)
+
+
 async def trace() -> Passed:
-    """Run the program and trace its second "hello" over Telegram."""
+    """Run the program and trace its third "hello" over Telegram."""
     from tests.program import configs
-    from tests.program.doubles import all_doubles, until
+    from tests.program.doubles import all_doubles
     from tests.program.people import OnTelegram
-    from tests.program.running import Program
 
     with tempfile.TemporaryDirectory() as folder:
-        home, out = Path(folder) / "home", Path(folder) / "trace.json"
+        traced = Traced(Path(folder) / "home")
+        program = traced.program
         async with all_doubles() as doubles:
-            program = Program(home, "", {TRACE: str(out)})
             program.write(configs.ACCESS + configs.models(doubles, "a") + configs.telegram(doubles))
-            program.command = [sys.executable, "-m", "tools.turn_trace", "--program"]
             async with program:
-                assert program.process is not None
                 person = OnTelegram(doubles)
                 for number in (1, 2, 3):
                     rule = {
@@ -135,17 +176,11 @@ async def trace() -> Passed:
                     await doubles.llm.post("script", [rule], append="1")
                     if number == 3:
                         await anyio.sleep(8)  # what the turn before began in the background is over
-                        program.process.send_signal(signal.SIGUSR1)
+                        traced.begin()
                     await person.say(f"hello {number}")
                     await person.hears(f"number {number}")
                     await program.settled()
-                program.process.send_signal(signal.SIGUSR2)
-
-                async def written() -> bool:
-                    return out.exists() and bool(out.read_text())
-
-                await until(written, what="the trace")
-            return Passed(**json.loads(out.read_text()))
+                return await traced.passed()
 
 
 def main() -> int:
