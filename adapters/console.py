@@ -1,4 +1,4 @@
-"""The terminal as a channel, served on the control socket; `channel_id` is "" (SPEC Z-67). The whole contract, to copy.
+"""The terminal as a channel, served on the control socket; `channel_id` is "" (Z-67). The whole contract, to copy.
 
 Below `/channels/console`: `GET /events` streams JSON lines, first what nobody has printed yet, then what comes:
 `{"type": "message" | "edit" | "whisper", "id", "text", "markdown", "document", "buttons": [[{"label", "action"}]],

@@ -1,4 +1,4 @@
-"""One agent: the outer loop of one conversation (SPEC §2.2). It knows no platform and is never copied."""
+"""One agent: the outer loop of one conversation. It knows no platform and is never copied."""
 
 import logging
 from dataclasses import dataclass, field, replace
@@ -114,7 +114,7 @@ class Agent:
             await session_ends(self.session.id, "idle", self)
 
     def stop(self, reason: str) -> bool:
-        """End the run that goes on now, if any: its waits at once, itself within the grace time (SPEC §2.6).
+        """End the run that goes on now, if any: its waits at once, itself within the grace time.
 
         With `agent.turn.run.SHUTDOWN` as the reason it is left unfinished, and resumed by the next owner.
         """

@@ -1,4 +1,4 @@
-"""What the agent asks of whoever knows the built-in commands: they run before the model is asked (SPEC §2.2)."""
+"""What the agent asks of whoever knows the built-in commands: they run before the model is asked."""
 
 from dataclasses import dataclass
 from typing import Protocol

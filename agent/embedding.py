@@ -23,7 +23,7 @@ from agent.providers.usage import CostAttribution, cost_of
 
 PURPOSE = "embeddings"
 MODULE = "agent.providers.openai.embeddings"
-LEAST, SURE = 0.35, 0.4  # SPEC §16.1
+LEAST, SURE = 0.35, 0.4  # cosine: what a likeness has at least, and what makes it sure
 HOW_TO_INSTALL = "install it in the folder of Tieline: .venv/bin/pip install '.[semantic]'"
 
 

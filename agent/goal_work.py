@@ -1,4 +1,4 @@
-"""An agent's work on a goal by itself: wake-ups taken from its own loop, checks in the background (SPEC §10.3, §10.4).
+"""An agent's work on a goal by itself: wake-ups taken from its own loop, checks in the background.
 
 Turns run in the loop like any other, one after another and behind what people say; nothing here runs one.
 """
@@ -208,7 +208,7 @@ class Autonomy:
             self._follow(moved)
 
     def _allow(self, goal: Goal) -> None:
-        """Its own limits, else the gateway's, hold before each call that it makes by itself (DESIGN §13.10)."""
+        """Its own limits, else the gateway's, hold before each call that it makes by itself."""
         settings, own = self._states.runtime.settings.agent.goal, goal.limits
         allowance = Allowance(
             usd=own.usd if own.usd is not None else settings.autonomous_max_cost_usd,

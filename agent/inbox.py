@@ -1,4 +1,4 @@
-"""What reaches an agent: one prioritised stream of work, and the contract of its source (DESIGN §13.3)."""
+"""What reaches an agent: one prioritised stream of work, and the contract of its source."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass

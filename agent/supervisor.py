@@ -1,4 +1,4 @@
-"""The model that looks whether a goal is reached: an own call, no tools, no part in the work (SPEC §10.4)."""
+"""The model that looks whether a goal is reached: an own call, no tools, no part in the work."""
 
 import anyio
 
@@ -38,7 +38,7 @@ class Supervisor:
         self._states = states
 
     async def ask(self, goal: Goal) -> Found:
-        """What it found; one call, and one more where the answer is no verdict (SPEC §10.4)."""
+        """What it found; one call, and one more where the answer is no verdict."""
         try:
             asked = question(goal.text, await self._messages(), goal.auto.recent if goal.auto is not None else ())
             messages = [text_message("user", asked)]

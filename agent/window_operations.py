@@ -133,7 +133,7 @@ class WindowOperations:
         return sidequest_of(self._states.message.compaction, self._states.runtime.current_settings().memory.sidequest)
 
     def dump(self, directory: Path | None) -> None:
-        """Write what goes to models and comes back into `directory`, from now on; None: no more (SPEC §20.1)."""
+        """Write what goes to models and comes back into `directory`, from now on; None: no more."""
         dumps = self._states.context.dumps
         if directory is None:
             dumps.stop()
@@ -141,7 +141,7 @@ class WindowOperations:
             dumps.start(directory)
 
     def dump_as(self, form: Form) -> None:
-        """What dumps keep from now on (SPEC §20.1)."""
+        """What dumps keep from now on."""
         self._states.context.dumps.form = form
 
     @property

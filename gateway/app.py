@@ -178,7 +178,7 @@ class App:
             raise StartError(str(error)) from error
 
     async def _keep_owning(self) -> None:
-        """Two processes on one database would poll the same accounts: the one that lost it ends at once (DESIGN §9)."""
+        """Two processes on one database would poll the same accounts: the one that lost it ends at once."""
         errors = import_module("agent.storage.errors")
         try:
             await self._services.keep_owning()

@@ -30,7 +30,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """In CI a skipped test is a failed one (DESIGN §13.19); an expected failure is not meant.
+    """In CI a skipped test is a failed one; an expected failure is not meant.
 
     Nor is what the contract suite leaves out, since a platform has no such thing: it says so by the capabilities.
     """

@@ -1,4 +1,4 @@
-"""Fails on product files over 800 lines, and names those over 600 (STYLE §2)."""
+"""Fails on product files over 800 lines, and names those over 600."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,8 @@
 """Holds the names of the code to the field's words: `docs/glossary.md` has the terms that take their place.
 
-`python -m tools.vocabulary` fails when a name of the private vocabulary comes back, and when the prose of code, phrases
-and documentation holds more of its words than `IN_PROSE_AT_MOST`, which may only fall.
+`python -m tools.vocabulary` fails when a name of the private vocabulary comes back, when the prose of code, phrases
+and documentation holds more of its words than `IN_PROSE_AT_MOST`, which may only fall, and when a file cites a document
+that is not in the repository.
 """
 
 import io
@@ -38,6 +39,15 @@ PROSE = re.compile(
     r"|misfits?|bystanders?|rungs?|bells? (?:rings|rang)|crews?|fleets?)\b",
     re.IGNORECASE,
 )
+# Files of the repository that people read; fixtures and recordings are not among them.
+READ = (
+    *(f"{layer}/**/*.py" for layer in (*LAYERS, "tests")), "docs/**/*.md", "docs/**/*.py", "docs/*.toml",
+    "deploy/**/*.md", "config/*.toml", "gateway/phrases/*.toml", "tests/breakages/*.toml", "*.md", "Makefile",
+    "pyproject.toml",
+)  # fmt: skip
+# Documents that the first sessions wrote for each other; nobody else can look anything up in them.
+_DOCUMENT = "SPEC|DESIGN|PEERS|STYLE|ENGINE|DEPENDENCIES|RETRIEVAL|REDESIGN|DEFECTS"
+CITED = re.compile(rf'\b(?:{_DOCUMENT})(?:\.md\b| §| \d| themes?\b| ")|(?<!RFC \d\d\d\d )§')
 
 
 def names(source: str) -> Iterator[tuple[int, str]]:
@@ -63,6 +73,16 @@ def private_names(path: Path, root: Path = ROOT) -> list[str]:
     return [f"{where}:{line}: {name}" for line, name in found if (where, name) not in HONEST]
 
 
+def citations(path: Path, root: Path = ROOT) -> list[str]:
+    """One line for each citation of a document that is not in the repository; sections of RFCs are no such."""
+    where, text = path.relative_to(root).as_posix(), path.read_text()
+    if not CITED.search(text):
+        return []
+    return [
+        f"{where}:{number}: {line.strip()}" for number, line in enumerate(text.split("\n"), 1) if CITED.search(line)
+    ]
+
+
 def private_words(texts: Iterable[str]) -> Counter[str]:
     """How often each word of the private vocabulary stands in these texts."""
     return Counter(match.lower() for text in texts for match in PROSE.findall(text))
@@ -76,14 +96,18 @@ def found(root: Path = ROOT) -> tuple[list[str], Counter[str]]:
     return [line for path in files for line in private_names(path, root)], private_words(texts)
 
 
-def main() -> int:
-    """Print what is left of the private vocabulary; 1 if a name is, or more words than allowed."""
-    mistakes, words = found()
+def main(root: Path = ROOT) -> int:
+    """Print what is left of the private vocabulary; 1 if a name or a citation is, or more words than allowed."""
+    mistakes, words = found(root)
     for line in mistakes:
         print(f"{line}: see docs/glossary.md for the word to use")
+    here = {path for pattern in READ for path in root.glob(pattern)} - {Path(__file__)}
+    cited = [line for path in sorted(here) for line in citations(path, root)]
+    for line in cited:
+        print(f"{line}: cite a requirement id or a page of docs/ (CONTRIBUTING.md)")
     if words.total() > IN_PROSE_AT_MOST:
         print(f"{words.total()} private words in prose, {IN_PROSE_AT_MOST} at most: {dict(words.most_common(8))}")
-    return 1 if mistakes or words.total() > IN_PROSE_AT_MOST else 0
+    return 1 if mistakes or cited or words.total() > IN_PROSE_AT_MOST else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Reads what people said while nobody listened: at the start and after every session that could not be resumed.
 
 Places are read newest first, a few at a time; live messages of a place wait until its history was read, and a place
-where somebody writes is read at once. What is too old is left unanswered and named to the operator (DESIGN §13.15).
+where somebody writes is read at once. What is too old is left unanswered and named to the operator.
 
 While the gateway cannot tell which places there are, it is asked again and again, and each place where somebody writes
 is read before that is stored: once it is, nobody could tell any more where the gap began.

@@ -1,4 +1,4 @@
-"""Is the connection alive, or only open? Verdicts from heartbeats and sequence numbers (PEERS §3, themes 4-6). Pure."""
+"""Is the connection alive, or only open? Verdicts from heartbeats and sequence numbers. Pure."""
 
 import logging
 from collections.abc import Callable

@@ -8,7 +8,7 @@ NONCE_S = 120.0  # Discord remembers a nonce for "the past few minutes", and say
 ROWS, ROW_LENGTH, LABEL_LIMIT = 5, 5, 80  # rows of buttons, buttons a row, characters of a label
 FILES = 10  # attachments a message
 PAGE = 100  # messages a request of history gives at most
-TABLE_COLUMNS = 60  # what a code block shows on a phone without a line break (DESIGN §5)
+TABLE_COLUMNS = 60  # what a code block shows on a phone without a line break
 
 TYPING_EVERY_S = 8.0  # the sign fades after ten seconds
 ANSWER_WITHIN_S = 2.0  # Discord takes the first answer to an interaction for 3 s; the rest is for the network

@@ -9,7 +9,7 @@ from typing import Any
 from gateway.channels.adapter import AdapterContext, Health, State
 from gateway.channels.keys import ConversationKey, parts_of, place_id
 
-# Where a Slack conversation lives: `<team>:<channel>[:<thread_ts>]` (DESIGN §13.1). Pure.
+# Where a Slack conversation lives: `<team>:<channel>[:<thread_ts>]`. Pure.
 
 _TS = re.compile(r"\d{1,12}\.\d{1,6}")
 
@@ -88,7 +88,7 @@ class Account:
 def completed(account: Account, payload: Mapping[str, Any]) -> Account:
     """The account with what an event's envelope says about it, where that was unknown.
 
-    `auth.test` may fail while events already arrive; own words must be recognised then, too (SPEC §1.3).
+    `auth.test` may fail while events already arrive; own words must be recognised then, too.
     """
     if account.team and account.bot_user and account.app_id:
         return account

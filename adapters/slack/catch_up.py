@@ -1,4 +1,4 @@
-"""Reads what people wrote while nobody listened, after each start and reconnect (DESIGN §4.2, §13.15)."""
+"""Reads what people wrote while nobody listened, after each start and reconnect."""
 
 import logging
 import random

@@ -46,7 +46,7 @@ MOST = 4096
 
 
 class Statuses:
-    """The status lines of one account that are showing, so that each is taken back in time (PEERS §3.18)."""
+    """The status lines of one account that are showing, so that each is taken back in time."""
 
     def __init__(self, api: SlackApi, adapter_context: AdapterContext) -> None:
         self._api = api

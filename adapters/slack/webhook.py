@@ -43,7 +43,7 @@ log = logging.getLogger("tieline.slack")
 # A command or button is not sent again: a person whose answer came too late does it again, though it was done. So
 # network time is left.
 ACKNOWLEDGE_WITHIN_S = 2.0
-BODY_LIMIT = 256 * 1024  # SPEC §1.3
+BODY_LIMIT = 256 * 1024  # bytes
 ANSWER_WITHIN_S = 2.8  # Slack waits 3 s, then sends an event again
 
 # (kind, payload) → done when it is stored; the kinds are those of Socket Mode's envelopes.

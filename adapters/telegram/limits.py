@@ -2,7 +2,7 @@
 
 Telegram publishes about 30 messages a second over all chats, 1 a second in one chat (short bursts pass) and 20 a minute
 in one group; drafts and edits spend the same budget. So previews leave a share for finals, and never wait: a frame that
-comes late is worthless. A 429 of one chat stops that chat alone (DEPENDENCIES §0.10).
+comes late is worthless. A 429 of one chat stops that chat alone.
 """
 
 from collections import OrderedDict, deque

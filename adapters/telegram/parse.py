@@ -237,7 +237,7 @@ def topic_of(message: Json) -> int | None:
 
 
 def channel_id(chat_id: int, topic: int | None) -> str:
-    """DESIGN §13.1: `<chat>[:<topic>]`."""
+    """`<chat>[:<topic>]`."""
     return place_id(str(chat_id)) if topic is None else place_id(str(chat_id), str(topic))
 
 

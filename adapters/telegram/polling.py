@@ -19,7 +19,7 @@ from agent.core.clock import Clock
 from gateway.channels.adapter import Admit, Health, State
 from gateway.channels.errors import GatewayUnavailable
 
-# Is the account able to hear? Judged by completed round trips, never by "the task still runs" (PEERS §3.4).
+# Is the account able to hear? Judged by completed round trips, never by "the task still runs".
 
 
 class HealthMonitor:
@@ -113,7 +113,7 @@ class _Line:
         self.waiting = 0
 
 
-IDLE_S = 0.5  # between polls that bring nothing new and end at once, as behind some proxies (SPEC §1.3)
+IDLE_S = 0.5  # between polls that bring nothing new and end at once, as behind some proxies
 CAP_S = 30.0
 CONFLICT_S, CONFLICT_CAP_S = 35.0, 120.0  # the other poller's call lasts up to 30 s
 LOOK_AGAIN_S, LOOK_AGAIN_CAP_S = 0.5, 10.0

@@ -305,7 +305,7 @@ async def _body(request: Request, model: type[Body]) -> Body:
 @cache
 def _page() -> "Template":
     """The chat page, read once."""
-    from jinja2 import Environment, FileSystemLoader  # only here: the start does not wait for it (DESIGN §11)
+    from jinja2 import Environment, FileSystemLoader  # only here: the start does not wait for it
 
     return Environment(loader=FileSystemLoader(BROWSER), autoescape=True).get_template("chat.html")
 

@@ -1,4 +1,4 @@
-"""Summaries of single calls, made ahead of time and put in place when room is short (SPEC §8.4).
+"""Summaries of single calls, made ahead of time and put in place when room is short.
 
 Pure but for `summaries_of`, which asks a model.
 """

@@ -1,4 +1,4 @@
-"""Runs the ladder for one conversation: takes the stages the policy calls for, one after the other (SPEC §8.1).
+"""Runs the ladder for one conversation: takes the stages the policy calls for, one after the other.
 
 It owns what compaction remembers and reads no database: what must be written waits in `state.window.unwritten`.
 """
@@ -30,7 +30,7 @@ log = logging.getLogger("tieline.compaction")
 
 
 class Flush(Protocol):
-    """Writes lasting notes before a model compacts (SPEC §17.2); there is one only where there is a memory to write."""
+    """Writes lasting notes before a model compacts; there is one only where there is a memory to write."""
 
     async def __call__(self, upto: int | None) -> None:
         """One try, bounded; failing costs the notes and nothing else.
@@ -98,7 +98,7 @@ class Engine:
         )
 
     def begin_turn(self, run: RunId, options: Options) -> None:
-        """A turn begins: before anything in it may compact (SPEC §8.7)."""
+        """A turn begins: before anything in it may compact."""
         self._run, self.options = run, options
         self.state.aloud = self.dumps.on
         self.state.begin_turn(options)
@@ -129,7 +129,7 @@ class Engine:
 
         To half of it; or, where the window has turned out to be that of `load`, to what it has room for, and to no more
         than `below`: scaled tokens of the largest request that was answered, 0 for none. Asks a model at most once,
-        also after one compacted in this turn (SPEC §8.1).
+        also after one compacted in this turn.
         """
         state, options = self.state, self.options
         before = load.tokens(state.window)
@@ -194,7 +194,7 @@ class Engine:
             self._spawn(partial(self._work, job))
 
     def provider_switched(self) -> None:
-        """Another model may manage what this one could not: exhaustion and the open breaker end (SPEC §8.7, §8.14)."""
+        """Another model may manage what this one could not: exhaustion and the open breaker end."""
         self.state.cooldown = Cooldown()
         self.state.breaker = self.state.breaker.half_opened(self.state.turn)
 

@@ -17,7 +17,7 @@ from agent.core.messages import (
     ToolUse,
 )
 
-LONGEST_TEXT, LONGEST_RESULT, LONGEST_INPUT = 120, 100, 80  # characters of a digest's line (SPEC §8.5)
+LONGEST_TEXT, LONGEST_RESULT, LONGEST_INPUT = 120, 100, 80  # characters of a digest's line
 LONGEST_SUMMARY = 6_000  # an earlier summary is carried into a digest up to here
 DIGEST = "[Mid-tier context collapse — {count} messages compacted]"
 LAST_RESORT = 200
@@ -61,7 +61,7 @@ def digest(messages: Sequence[Message], *, most_chars: int, count: int | None = 
 
 
 def last_resort(messages: Sequence[Message]) -> str:
-    """Counts, and the newest words of either side: when nothing else can be said of the messages (SPEC §8.7)."""
+    """Counts, and the newest words of either side: when nothing else can be said of the messages."""
     said = {"user": "", "assistant": ""}
     for message in messages:
         text = words(message)
@@ -105,7 +105,7 @@ def _lines(message: Message) -> Iterable[str]:
 
 
 def _written(message: Message, answered: Collection[str], without: Collection[str]) -> str:
-    """One message between tags; calls that nothing answered are dropped (SPEC §9.2)."""
+    """One message between tags; calls that nothing answered are dropped."""
     pieces: list[str] = []
     for part in message.parts:
         match part:
@@ -180,7 +180,7 @@ def deserves_pin(text: str, *, is_first: bool, pinned_rules: int) -> bool:
     return pinned_rules < MOST_RULES and states_rule(text)
 
 
-# Takes what looks like a secret out of text that a summary or a file of the gateway would keep (SPEC §8.4). Pure.
+# Takes what looks like a secret out of text that a summary or a file of the gateway would keep. Pure.
 
 REDACTED = "[redacted]"
 

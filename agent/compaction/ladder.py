@@ -1,4 +1,4 @@
-"""Which stage of the ladder a request calls for: thresholds, order, what a turn may still do (SPEC §8.1). Pure."""
+"""Which stage of the ladder a request calls for: thresholds, order, what a turn may still do. Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -131,7 +131,7 @@ def _calls(step: Step, tokens: int, done: Collection[Step], limits: Limits, stan
             return tokens > limits.room
 
 
-# When a conversation may be compacted hard again (SPEC §8.7). Pure: each function gives the next state.
+# When a conversation may be compacted hard again. Pure: each function gives the next state.
 
 Phase = Literal["ready", "compacted", "cooling", "exhausted"]
 
@@ -170,7 +170,7 @@ def exhausted(state: Cooldown, *, warned: bool = False) -> Cooldown:
     return Cooldown(phase="exhausted", warned=state.warned or warned)
 
 
-# Stops asking a model for summaries that keep failing, and tries again later (SPEC §8.14). Pure.
+# Stops asking a model for summaries that keep failing, and tries again later (R-43). Pure.
 
 MAX_CONSECUTIVE_AUTOCOMPACT_FAILURES = 3
 HALF_OPEN_AFTER_TURNS = 10

@@ -1,4 +1,4 @@
-"""The stages that ask a model for a summary, and the digest that takes its place when it fails (SPEC §8.6, §8.7)."""
+"""The stages that ask a model for a summary, and the digest that takes its place when it fails."""
 
 import logging
 import math
@@ -36,14 +36,14 @@ from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message, SummaryPart
 
-# The summaries a model writes: what it is asked, how its answer is read, what is tried when that fails (SPEC §8.6).
+# The summaries a model writes: what it is asked, how its answer is read, what is tried when that fails.
 
 TIMEOUT_S = 300.0
 MAX_TOKENS = 8_000  # of a summary: longer ones would not be summaries
 MAX_HALVINGS = 3
 MOST_AT_ONCE = 4
-LEFT_OUT_SHARES = (0.10, 0.20, 0.50, 1.00)  # of the results, from the middle outward (SPEC §8.7)
-HEADINGS = ("Goal", "Accomplished", "Key Decisions", "Relevant Files")  # what every summary must have (SPEC §8.6)
+LEFT_OUT_SHARES = (0.10, 0.20, 0.50, 1.00)  # of the results, from the middle outward
+HEADINGS = ("Goal", "Accomplished", "Key Decisions", "Relevant Files")  # what every summary must have
 
 SYSTEM = """\
 You write the memory of a long conversation between a person and an assistant that uses tools. The part you are given \
@@ -120,7 +120,7 @@ async def structured(ask: Ask, messages: Sequence[Message], brief: Brief) -> Pro
 
 
 async def in_parts(ask: Ask, parts: Sequence[Sequence[Message]], brief: Brief) -> Probed:
-    """A summary of what is too long for one call: of each part, four at once, then one of all of them (SPEC §8.7)."""
+    """A summary of what is too long for one call: of each part, four at once, then one of all of them."""
     messages = [message for part in parts for message in part]
     if len(parts) == 1:
         return _examined([await _full(ask, messages, brief)], messages)
@@ -167,7 +167,7 @@ def _examined(drafts: Sequence[_Draft], messages: Sequence[Message]) -> Probed:
 
 
 def read_summary(answer: str) -> str:
-    """The summary in an answer: without the analysis, without secrets. Raises NotASummary (SPEC §8.6)."""
+    """The summary in an answer: without the analysis, without secrets. Raises NotASummary."""
     found = _SUMMARY.search(answer)
     text = (found[1] if found else _QUESTIONS.sub("", _ANALYSIS.sub("", answer))).strip()
     missing = [
@@ -210,7 +210,7 @@ async def _answer(ask: Ask, system: str, text: str, brief: Brief) -> _Draft:
     return _Draft(summary, questions_in(block[1], text) if block else ())
 
 
-HIGH_TAIL = 8  # messages that L3 leaves alone (SPEC §8.6)
+HIGH_TAIL = 8  # messages that L3 leaves alone
 ONE_CALL = 0.6  # of the window: what a summariser is given at once
 LEAST_PART = 4_096  # raw tokens
 CHARS_A_TOKEN = 3  # at least, in nearly all text
@@ -460,8 +460,7 @@ def parts_of(messages: Sequence[Message], most_chars: int) -> list[list[Message]
     return parts
 
 
-# Summaries made ahead of time, in the background: nobody waits for them, and they count between two calls (SPEC
-# §8.4).
+# Summaries made ahead of time, in the background: no call waits for them; they are applied between two calls.
 
 Job = Callable[[], Coroutine[Any, Any, None]]
 
@@ -502,7 +501,7 @@ class Ahead:
             take()
 
     async def _pairs(self, window: Window, pairs: Sequence[tuple[Entry, Entry]]) -> None:
-        """Deferred summaries of the oldest pairs (SPEC §8.4)."""
+        """Deferred summaries of the oldest pairs."""
         try:
             found = await summaries_of(self._ask, pairs, provider=self._options.memory.summary_provider)
         except (AgentError, TimeoutError) as error:

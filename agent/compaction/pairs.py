@@ -1,4 +1,4 @@
-"""Keeps tool uses and tool results in pairs; providers refuse a request with an orphan (SPEC §9). Pure."""
+"""Keeps tool uses and tool results in pairs; providers refuse a request with an orphan. Pure."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ NOT_RUN = "This call was not run or was cut off before it gave a result."
 
 
 def without_orphaned_results(messages: Sequence[Message]) -> list[Message]:
-    """The messages without tool results that answer no call of the message right before them (SPEC §9.1).
+    """The messages without tool results that answer no call of the message right before them (Z-80).
 
     A message that held nothing else goes as well. Messages that need no change are the same objects.
     """
@@ -36,7 +36,7 @@ def without_orphaned_results(messages: Sequence[Message]) -> list[Message]:
 
 
 def with_orphaned_uses_answered(messages: Sequence[Message], *, because: str = NOT_RUN) -> list[Message]:
-    """The messages with an error result for each call that has none in the message right after it (SPEC §9.2).
+    """The messages with an error result for each call that has none in the message right after it (W-39).
 
     Results come before anything else in their message. Doing it twice changes nothing.
     """
@@ -82,7 +82,7 @@ def _missing(id: str, because: str) -> ToolResult:
     return ToolResult(tool_use_id=id, content=because, is_error=True)
 
 
-# Keeps the tool pairs of a window whole after every stage (SPEC §9.1): an orphan costs a refused request.
+# Keeps the tool pairs of a window whole after every stage (Z-78): an orphan costs a refused request.
 
 log = logging.getLogger("tieline.compaction")
 
@@ -119,7 +119,7 @@ def mend(window: Window, make: Callable[[Change], int], *, aloud: bool = False) 
 
 
 def answer(window: Window, end: int) -> int:
-    """Give every call below `end` that nothing answered an error result; returns where `end` is then (SPEC §9.2).
+    """Give every call below `end` that nothing answered an error result; returns where `end` is then.
 
     For a window that was just read: it looks at every message.
     """

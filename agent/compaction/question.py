@@ -42,5 +42,5 @@ class Ask(Protocol):
     async def __call__(self, question: Question) -> str:
         """Raises ContextTooLong when the question does not fit, TimeoutError, or another AgentError.
 
-        One attempt, nothing is shown to people; the usage is noted under the question's purpose (DESIGN §13.10).
+        One attempt, nothing is shown to people; the usage is noted under the question's purpose.
         """

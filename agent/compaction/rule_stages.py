@@ -1,4 +1,4 @@
-"""The stages that go by rule and ask no model, taken one at a time; each says what it freed (SPEC §8.1)."""
+"""The stages that go by rule and ask no model, taken one at a time; each says what it freed."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -43,7 +43,7 @@ from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import SummaryPart
 
-# The stages that ask no model: each looks at the window, makes its change and says what it freed (SPEC §8.1).
+# The stages that ask no model: each looks at the window, makes its change and says what it freed.
 
 MOST_DIGEST = 24_000  # characters of a mechanical digest
 PROTECTED_SHARE = 0.35  # of a small window, where the setting would protect everything
@@ -125,7 +125,7 @@ def _with_stubs(
 
 
 def clear_stale(state: CompactionState, options: Options, idle_minutes: float) -> Reclaimed:
-    """L0t: after a long silence the prompt cache is cold, and what is cheap to get again goes (SPEC §8.3)."""
+    """L0t: after a long silence the prompt cache is cold, and what is cheap to get again goes."""
     settings = options.microcompact
     if not settings.idle_minutes or idle_minutes < settings.idle_minutes:
         return NOTHING

@@ -26,7 +26,7 @@ def boundary(entries: Sequence[Entry], wanted: int) -> int:
 
 
 def oldest(entries: Sequence[Entry]) -> int:
-    """The end of the oldest part, for which a summary made ahead of time or a digest stands (SPEC §8.5).
+    """The end of the oldest part, for which a summary made ahead of time or a digest stands.
 
     Half of a few messages, of many all but the newest 15 %: the more goes at once, the longer the prefix stays.
     """
@@ -76,7 +76,7 @@ def summary_message(
     return Message(role="user", parts=(summary, record), user_visible=False, agent_visible=True)
 
 
-# L0: old results of tools give way to a short notice before each call; nothing else moves (SPEC §8.2, §8.3). Pure.
+# L0: old results of tools give way to a short notice before each call; nothing else moves. Pure.
 
 CLEARED = "[Old tool result content cleared]"
 SUPERSEDED = "[Superseded: the same was read again later]"
@@ -84,7 +84,7 @@ STUB = "[… {count} characters left out to save room; recall_transcript can fin
 LONGEST_ARGUMENT = 400  # characters of one argument of an old call, as JSON
 STALE = "[cleared — stale tool output after {minutes}min idle]"
 
-# What costs little to get again (SPEC §8.3).
+# What costs little to get again.
 LOW_VALUE = frozenset(
     {"shell", "bash", "grep", "glob", "find", "web_fetch", "web_search", "web_scrape", "read", "read_file", "cat", "ls",
      "list", "list_files"}

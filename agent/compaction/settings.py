@@ -1,4 +1,4 @@
-"""What an operator may set about compaction; the gateway's configuration embeds these sections (SPEC §20.4).
+"""What an operator may set about compaction; the gateway's configuration embeds these sections.
 
 Impossible settings are refused when they are built, so that a turn never meets them.
 """
@@ -35,7 +35,7 @@ def refuse(mistakes: list[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicrocompactSettings:
-    """`[context.microcompact]`: old results are cleared (SPEC §8.2, §8.3).
+    """`[context.microcompact]`: old results are cleared.
 
     `min_pressure` is the share of the window from which on the strategy `reactive` clears before each call, 0: always;
     the others clear above the soft threshold what folding and pruning have left. `idle_minutes` 0: the time-based
@@ -62,7 +62,7 @@ class MicrocompactSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompressionSettings:
-    """`[memory.compression]`: which results go first, and how subgoal_mig weighs (SPEC §8.9, §8.10)."""
+    """`[memory.compression]`: which results go first, and how subgoal_mig weighs."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
@@ -72,7 +72,7 @@ class CompressionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FocusSettings:
-    """`[memory.focus]`: the model may bracket a piece of work and keep only what it found (SPEC §8.15)."""
+    """`[memory.focus]`: the model may bracket a piece of work and keep only what it found."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
@@ -101,7 +101,7 @@ class FocusSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SidequestSettings:
-    """`[memory.sidequest]`: a cheap model names the results that can go (SPEC §8.16)."""
+    """`[memory.sidequest]`: a cheap model names the results that can go."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
@@ -129,7 +129,7 @@ class SidequestSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TacoSettings:
-    """`[tools.taco]`: a model shortens long output of tools before it enters the conversation (SPEC §11). In tokens.
+    """`[tools.taco]`: a model shortens long output of tools before it enters the conversation. In tokens.
 
     `provider` "" takes the conversation's own (Z-109). Output of MCP servers is left alone, but for tools that
     `compressible_tools` names in full (`mcp__server__tool`).
@@ -172,7 +172,7 @@ class AgentCompressionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings:
-    """`[memory]`: the ladder's thresholds, as shares of the window, and what it spares (SPEC §8.1).
+    """`[memory]`: the ladder's thresholds, as shares of the window, and what it spares.
 
     `summary_provider` names the provider that writes summaries; "" takes the conversation's own. `provider_compaction`:
     where the conversation's route is one provider whose service writes and seals summaries itself, it does. `warn`:

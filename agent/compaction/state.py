@@ -28,7 +28,7 @@ from agent.core.messages import Message, Part, SummaryPart, ToolResult, ToolUse
 from agent.sessions.store import STEP
 from agent.sessions.window_store import LoadedWindow, WindowChanges
 
-# Focus: the model brackets a piece of work, and in its end only what it found stays (SPEC §8.15). No I/O.
+# Focus: the model brackets a piece of work, and in its end only what it found stays. No I/O.
 
 LABEL = "[knowledge]"
 LONGEST_ENTRY = 4_000  # characters
@@ -165,7 +165,7 @@ def entries_of(message: Message) -> list[str]:
 
 
 def harmless(entry: str) -> str:
-    """An entry on one line, without secrets and without anything that looks like a tag of the gateway (SPEC §8.15)."""
+    """An entry on one line, without secrets and without anything that looks like a tag of the gateway."""
     line = " ".join(scrubbed(entry).split()).replace("<", "&lt;")
     return line if len(line) <= LONGEST_ENTRY else line[: LONGEST_ENTRY - 1] + "…"
 

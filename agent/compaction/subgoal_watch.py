@@ -1,4 +1,4 @@
-"""Keeps a window's subgoals up to date: asks the model between turns, takes its answers later (SPEC §8.11).
+"""Keeps a window's subgoals up to date: asks the model between turns, takes its answers later.
 
 Never waits: `poll` and `question` are instant, `run` belongs to the agent's background group (Z-58, Z-59).
 """

@@ -1,4 +1,4 @@
-"""Which messages belong to which subgoal, kept right through everything a stage may do (SPEC §8.11).
+"""Which messages belong to which subgoal, kept right through everything a stage may do.
 
 In memory, one registry for each session's window. It never looks at a message: positions are repaired by arithmetic.
 """
@@ -12,7 +12,7 @@ from typing import Literal, Protocol, assert_never
 from agent.compaction.window import AppliedSummaries, Change, Clearing, Drain, Replacement
 from agent.core.messages import Message, TextPart
 
-# How much a place in the window matters to what goes on now (SPEC §8.10, §8.11). No I/O.
+# How much a place in the window matters to what goes on now. No I/O.
 
 
 class Tier(Enum):
@@ -235,7 +235,7 @@ def _after_drain(drain: Drain) -> Callable[[int], int | None]:
     return move
 
 
-# What the model is asked about the present subgoal, and how its answer is read (SPEC §8.11). Pure.
+# What the model is asked about the present subgoal, and how its answer is read. Pure.
 
 TAIL = 6  # messages the question is built from (Z-47)
 LONGEST_EXCERPT = 300

@@ -1,4 +1,4 @@
-"""Tool-output compression: a model shortens a long result before it enters the conversation (SPEC §11).
+"""Tool-output compression: a model shortens a long result before it enters the conversation.
 
 Touches nothing but the output of a tool: no thinking, no prompt, nothing a person allowed by hand (Z-107, Z-108).
 """

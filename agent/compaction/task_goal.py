@@ -1,4 +1,4 @@
-"""The task goal of a conversation in one sentence, which `task_aware` compares results with (SPEC §8.9).
+"""The task goal of a conversation in one sentence, which `task_aware` compares results with.
 
 A model is asked between turns and answers later: nobody waits. Without an answer the newest words are the goal.
 """

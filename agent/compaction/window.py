@@ -117,7 +117,7 @@ class Entry:
     """One message of the window. `stored` is what the transcript has, `message` what the model sees of it.
 
     `key` stays with the message for its life in this process; positions move. `deferred` is the summary of the pair
-    whose results this message holds, waiting to take their place (SPEC §8.4).
+    whose results this message holds, waiting to take their place.
     """
 
     key: int

@@ -1,4 +1,4 @@
-"""Cooperative cancellation: one token a run, fired by /stop, a button or a shutdown (SPEC §2.6)."""
+"""Cooperative cancellation: one token a run, fired by /stop, a button or a shutdown."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

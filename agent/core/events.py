@@ -1,4 +1,4 @@
-"""What happened: frozen facts with ids and numbers, and the bus that carries them (SPEC §2.8).
+"""What happened: frozen facts with ids and numbers, and the bus that carries them.
 
 `name` is the public one: Brain's names for the loop, Roku's in snake case beside them.
 """
@@ -158,7 +158,7 @@ class EventBus:
         for listener in audience:
             try:
                 listener(published)
-            except Exception as error:  # noqa: BLE001 - the event seam of STYLE §6
+            except Exception as error:  # noqa: BLE001 - the event seam
                 self._on_error(error, event)
 
     def _audience(self, kind: type[Event]) -> tuple[Listener, ...]:
@@ -173,7 +173,7 @@ class EventBus:
         self._sequences.pop(conversation, None)
 
 
-# What became of the window: facts for the bus (SPEC §8).
+# What became of the window: facts for the bus.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +204,7 @@ class ToolOutputsPruned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MidCompactLayer1Ran(Event):
-    """A mechanical digest took the place of the oldest part (SPEC §8.5)."""
+    """A mechanical digest took the place of the oldest part."""
 
     name: ClassVar[str] = "mid_compact_layer1_ran"
     messages: int
@@ -213,7 +213,7 @@ class MidCompactLayer1Ran(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MidCompactLayer2Ran(Event):
-    """The session's own summary did (SPEC §8.5)."""
+    """The session's own summary did."""
 
     name: ClassVar[str] = "mid_compact_layer2_ran"
     messages: int
@@ -222,7 +222,7 @@ class MidCompactLayer2Ran(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatorCalibrated(Event):
-    """By what the model reported, a counted token is `scale` of its own now (SPEC §6.9): the mean of `samples` calls.
+    """By what the model reported, a counted token is `scale` of its own now: the mean of `samples` calls.
 
     Published where that has changed by a hundredth or more.
     """
@@ -334,7 +334,7 @@ class LookedUpAgain(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactExhausted(Event):
-    """Compacting gains nothing any more (SPEC §8.7)."""
+    """Compacting gains nothing any more."""
 
     name: ClassVar[str] = "compact_exhausted"
     tokens: int
@@ -399,7 +399,7 @@ class TokensUsed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallBilled(Event):
-    """One attempt at a call of a model was entered in the ledger (SPEC §6.3). `cost_usd` None: its price is unknown."""
+    """One attempt at a call of a model was entered in the ledger. `cost_usd` None: its price is unknown."""
 
     name: ClassVar[str] = "llm_call_billed"
     purpose: str
@@ -474,7 +474,7 @@ class ProviderReturned(Event):
     model: str
 
 
-# What happened at the gate: facts about approvals and hooks (SPEC §2.8, §12.4, §12.6).
+# What happened at the gate: facts about approvals and hooks.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -517,7 +517,7 @@ class PermissionDenied(Event):
     by: str
 
 
-# Goals that move: facts for the bus (SPEC §10).
+# Goals that move: facts for the bus.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -530,7 +530,7 @@ class GoalCompleted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoalMoved(Event):
-    """Work by itself on a kept goal stands so now (SPEC §10.5)."""
+    """Work by itself on a kept goal stands so now."""
 
     name: ClassVar[str] = "goal_moved"
     goal: int
@@ -538,7 +538,7 @@ class GoalMoved(Event):
     turns: int
 
 
-# What happens to plans, for metrics and traces: ids and numbers only (SPEC §13.3, §13.4).
+# What happens to plans, for metrics and traces: ids and numbers only.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -562,7 +562,7 @@ class WorkflowOffered(Event):
     confidence: float
 
 
-# What sub-agents do: facts for dashboards and dumps (SPEC §13.1). `run` is the one they work for.
+# What sub-agents do: facts for dashboards and dumps. `run` is the one they work for.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NewType
 from uuid import uuid4
 
-ConversationId = NewType("ConversationId", str)  # `<channel_type>:<channel_id>`, opaque here (DESIGN §13.1)
+ConversationId = NewType("ConversationId", str)  # `<channel_type>:<channel_id>`, opaque here
 SessionId = NewType("SessionId", str)  # UUID
 RunId = NewType("RunId", str)  # UUID of one execution for one inbound item (B-04)
 CallId = NewType("CallId", str)  # a tool call, as the model named it

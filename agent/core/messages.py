@@ -1,4 +1,4 @@
-"""What a conversation is made of: messages and their parts (SPEC §4.1). No I/O, no rendering for people."""
+"""What a conversation is made of: messages and their parts. No I/O, no rendering for people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -141,7 +141,7 @@ class Message:
 
 
 def flatten(parts: tuple[Part, ...]) -> str:
-    """The parts as one text, in the forms of SPEC §4.1; thinking and records of compactions render nothing."""
+    """The parts as one text, each in its form; thinking and records of compactions render nothing."""
     return "\n".join(text for part in parts if (text := _flat(part)))
 
 

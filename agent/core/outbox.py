@@ -1,8 +1,7 @@
 """The port through which an agent speaks: rows for what must arrive, calls for what may vanish.
 
 What must arrive (replies, notices) is written as an `outbox` row in the turn's own transaction (`agent.storage`), and
-within `committing()`, so that delivery goes on with it. Everything else is best effort: it never fails a turn (SPEC
-§1.4).
+within `committing()`, so that delivery goes on with it. Everything else is best effort: it never fails a turn.
 """
 
 from collections.abc import Callable
@@ -69,7 +68,7 @@ class OutgoingMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A short question with buttons; only `asked_of` (None: anybody) may answer, text "yes" counts (SPEC §1.5).
+    """A short question with buttons; only `asked_of` (None: anybody) may answer, text "yes" counts.
 
     `grave`: what "yes" does cannot be taken back, so that button is the one to be wary of. The last `asides` of the
     choices are no answers but ways around one (skip, decline). `takes_words`: what else that person writes is the

@@ -1,4 +1,4 @@
-"""The contract of a tool: what the model sees of it, what a call of it would do, and one call (SPEC §12).
+"""The contract of a tool: what the model sees of it, what a call of it would do, and one call.
 
 Who writes a tool gives a `ToolSpec` and a `run`; scope, hooks, gate, approval, time limit, audit, framing and redaction
 are the dispatcher's (`agent.turn.tool_calls`).
@@ -14,7 +14,7 @@ from agent.core.ids import CallId, ConversationId, PersonId, RunId, SessionId
 from agent.core.outbox import Answer, Question
 from agent.core.phrases import in_english
 
-# What is asked of a sub-agent and what it gives back (SPEC §13.1): the port that everything goes through that has one
+# What is asked of a sub-agent and what it gives back: the port that everything goes through that has one
 # run: the `Agent` tool, a person's command, the tasks of a plan.
 
 AGENT = "Agent"  # what the tool is called
@@ -60,7 +60,7 @@ class Subagents(Protocol):
         """
 
 
-# The list of tasks that a model keeps while it works: those of one session (SPEC §13.2).
+# The list of tasks that a model keeps while it works: those of one session.
 
 TaskStatus = Literal["pending", "in_progress", "completed", "failed"]
 STATUSES: tuple[TaskStatus, ...] = ("pending", "in_progress", "completed", "failed")
@@ -96,15 +96,15 @@ class Tasks(Protocol):
 
 S = TypeVar("S")
 
-Category = Literal["exec", "mcp", "info", "edit"]  # sets the time limit (SPEC §12.2); "info" looks and changes nothing
-Risk = Literal["safe", "write", "unrated"]  # safe runs, all else is asked for (SPEC §12.3)
+Category = Literal["exec", "mcp", "info", "edit"]  # sets the time limit; "info" looks and changes nothing
+Risk = Literal["safe", "write", "unrated"]  # safe runs, all else is asked for
 Gate = Literal["allow", "ask", "deny"]
 SKILLS = "/skills"  # what the folders of skills lie below, for a model and in the sandbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appraisal:
-    """What one call would do, found out before it runs and again after it was approved (SPEC §12.3).
+    """What one call would do, found out before it runs and again after it was approved.
 
     `arguments` are the grounded ones (canonical paths, defaults filled in): these are shown, frozen, approved and run.
     `gate` None: the tool's risk decides. `reason` tells the person why it is asked, or the model why it is denied.
@@ -132,20 +132,20 @@ class ToolSpec:
     name: str
     description: str
     schema: Mapping[str, Any]
-    category: Category = "edit"  # what only looks says "info": plan mode leaves nothing else (SPEC §12.5)
+    category: Category = "edit"  # what only looks says "info": plan mode leaves nothing else
     risk: Risk = "unrated"
     concurrency_safe: bool = True
     side_by_side: Callable[[Mapping[str, Any]], bool] | None = None  # the same, for calls with these arguments
     keys: Callable[[Mapping[str, Any]], frozenset[str]] | None = None  # calls with a key in common run one by one
     retryable: bool = False  # may be run again after a transient failure or a crash
-    core: bool = False  # used in most turns: always shown to the model, others once `tool_search` asks (SPEC §6.5)
+    core: bool = False  # used in most turns: always shown to the model, others once `tool_search` asks
     untrusted: bool = False  # strangers wrote what it returns: it is framed before the model reads it
     appraise: "Callable[[Mapping[str, Any], ToolContext], Awaitable[Appraisal]] | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionContext:
-    """Where the calls of a turn happen: made when it begins, the same until it ends, never stored (SPEC §2.9).
+    """Where the calls of a turn happen: made when it begins, the same until it ends, never stored (Z-110, Z-111).
 
     `workspace` is the conversation's own folder, which may not exist yet; `cwd` lies in it. `env` is what hooks and
     the skills in use have set, on top of what a program gets anyway. `skills` are the folders of those that have files
@@ -182,7 +182,7 @@ class Asker:
 
 
 class Bracketing(Protocol):
-    """The focus of a conversation: what lies between opening and closing it leaves the window (SPEC §8.15)."""
+    """The focus of a conversation: what lies between opening and closing it leaves the window."""
 
     def start(self, scope: str) -> str:
         """Open it; returns what the model reads. Raises ToolError while one is open."""

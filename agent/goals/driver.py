@@ -1,4 +1,4 @@
-"""What comes next for a goal that is worked on by itself: after a turn, a check, or at a wake-up (SPEC §10.3, §10.4).
+"""What comes next for a goal that is worked on by itself: after a turn, a check, or at a wake-up.
 
 Pure: goals in, goals and the next step out. Every way out of a turn or a check leads to a step, so none just stops.
 """
@@ -15,7 +15,7 @@ from agent.core.untrusted_text import json_in
 from agent.goals.goal import LIVE, AutoState, Goal, Reason, Used, rested, spent_limit, turn_limit
 from agent.goals.settings import GoalSettings
 
-# Whether work stands still: the same answer again, or one that says it cannot go on (SPEC §10.3, Z-126). Pure.
+# Whether work stands still: the same answer again, or one that says it cannot go on (Z-126). Pure.
 
 _HELPLESS = re.compile(
     r"\b(?:i can(?:'|’)?t\b|i cannot\b|i am unable\b|i(?:'|’)m unable\b|i(?:'|’)m stuck|i am stuck|waiting for\b"
@@ -40,7 +40,7 @@ def streak_after(streak: int, *, same: bool, text: str) -> int:
     return streak + 1 if _HELPLESS.search(text) else 0
 
 
-BUSY_PAUSE_S = 5.0  # until a supervisor that had too many calls is asked again (SPEC §10.4)
+BUSY_PAUSE_S = 5.0  # until a supervisor that had too many calls is asked again
 MOST_DEFERRALS = 60  # after five minutes of that it is as good as down
 BROKEN_PAUSES_S = (5.0, 30.0)  # after a turn that failed for a passing reason; one more such turn ends the session
 RECENT = 10  # actions that are kept
@@ -278,7 +278,7 @@ def _ticking(goal: Goal, state: AutoState, after_s: float) -> Moved:
     return Moved(goal=goal, next=Tick(after_s))
 
 
-# What the supervisor is asked and how its answer is read (SPEC §10.4). Pure.
+# What the supervisor is asked and how its answer is read. Pure.
 
 MOST_MESSAGES = 20
 LONGEST_MESSAGE = 200
@@ -325,7 +325,7 @@ def question(goal: str, messages: Sequence[Message], actions: Sequence[str]) -> 
 def read_verdict(text: str) -> Verdict:
     """The verdict in an answer, also one with words or a fence around it. Raises NoVerdict with what is wrong.
 
-    `reasoning` counts as `reason`; a confidence is not asked for and changes nothing (SPEC §20.6, 10.4).
+    `reasoning` counts as `reason`; a confidence is not asked for and changes nothing.
     """
     found = json_in(text)
     if found is None:
@@ -356,7 +356,7 @@ def _harmless(text: str) -> str:
 
 # The words a model gets about a goal: the message that starts a turn by itself, and the goal in the prompt. Pure.
 
-# Words by which a goal could pass itself off as somebody else's orders (SPEC §10.3).
+# Words by which a goal could pass itself off as somebody else's orders.
 _INJECTION = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:previous|prior|above|earlier|all|your|system)\b"
     r"[^.\n]{0,40}\b(?:instructions?|rules?|prompts?|messages?)\b"

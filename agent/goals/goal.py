@@ -1,5 +1,5 @@
 """A goal that is kept: its text, its limits, what it used, and how far work on it by itself has come. Values and the
-moves they may make; nothing here reads or writes (SPEC §10.2, §10.3)."""
+moves they may make; nothing here reads or writes."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -117,7 +117,7 @@ class Goal:
 
 
 def spent_limit(limits: Limits, used: Used) -> Reason | None:
-    """The first limit that is reached. With a limit in money, a call of unknown price ends it too (DESIGN §13.10)."""
+    """The first limit that is reached. With a limit in money, a call of unknown price ends it too."""
     if limits.turns is not None and used.turns >= limits.turns:
         return turn_limit(limits.turns)
     if limits.tokens is not None and used.tokens >= limits.tokens:
@@ -151,7 +151,7 @@ def rested(goal: Goal, status: Status, state: AutoState, why: Reason | None) -> 
     return replace(goal, status=status, why=why, auto=auto)
 
 
-# Whether an answer says of its work that it is finished (SPEC §10.1, Z-89, Z-90; what counts as saying it is ours).
+# Whether an answer says of its work that it is finished (Z-89, Z-90).
 
 SIGHT = 300  # characters of a sentence that are looked at on either side of a phrase
 LONGEST_CLAIM = 64_000  # characters of an answer; of a longer one nobody says that it claims anything
@@ -236,8 +236,8 @@ def _is_meant(said: str, phrase: re.Match[str]) -> bool:
 
 State = Literal["idle", "active", "completed"]
 
-LONGEST_GOAL = 2_000  # characters of a goal (SPEC §10.2)
-UNLIKE = 0.2  # below this share of common words a new request is another goal (SPEC §10.1)
+LONGEST_GOAL = 2_000  # characters of a goal
+UNLIKE = 0.2  # below this share of common words a new request is another goal
 
 _WORD = re.compile(r"\w+")
 _GOES_ON = re.compile(r"(?:also|and|then|auch|und|dann|außerdem)\b", re.IGNORECASE)

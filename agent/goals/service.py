@@ -1,4 +1,4 @@
-"""What people may do with goals from beside the agent's loop: set, pause, resume, complete, clear, look (SPEC §10.2).
+"""What people may do with goals from beside the agent's loop: set, pause, resume, complete, clear, look.
 
 It never runs a turn: to start work by itself it leaves a start pending, which the conversation's own loop takes up.
 """
@@ -150,7 +150,7 @@ class GoalService:
         turns: int | None = None,
         origin: str | None = None,
     ) -> Goal:
-        """Keep a goal and make it the active one; the one before is paused in the same transaction (SPEC §10.2).
+        """Keep a goal and make it the active one; the one before is paused in the same transaction.
 
         `autonomous` leaves a start pending; `turns` are those it may take by itself. Raises GoalRefused.
         """

@@ -11,7 +11,7 @@ COMPLETION_PHRASES = ("task complete", "done", "finished", "completed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoalSettings:
-    """Numbers of SPEC §10.1 and §10.3; the caps in tokens, money and number are ours.
+    """Limits of goals, and of the work on them without a person.
 
     `track_in_system_prompt`: what people ask for is followed as the session's goal, and the model reads it.
     `completion_phrases` end a goal when an answer without tool calls says one of them and means it (`claims`).

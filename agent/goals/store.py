@@ -1,4 +1,4 @@
-"""Rows of goals: what sessions are after, and the goals that are kept (SPEC §10.2). Nothing here decides.
+"""Rows of goals: what sessions are after, and the goals that are kept. Nothing here decides.
 
 Plain functions over a `Connection`. Whoever changes a goal has locked its conversation's row and read it in the same
 transaction; `save` refuses what was read earlier.
@@ -21,7 +21,7 @@ from agent.storage.tables import goal as goal_table
 from agent.storage.tables import session_goal
 from agent.storage.timestamps import from_timestamp, to_timestamp
 
-MOST_LISTED = 50  # SPEC §10.2
+MOST_LISTED = 50  # goals in one answer
 
 _AUTO: TypeAdapter[Auto] = TypeAdapter(Auto)
 _REASON: TypeAdapter[Reason] = TypeAdapter(Reason)
@@ -211,7 +211,7 @@ def _goal(row: Any) -> Goal:
     )
 
 
-# Wake-ups of goals: rows of the conversation's inbox, so that neither sleep nor death loses one (DESIGN §13.3).
+# Wake-ups of goals: rows of the conversation's inbox, so that neither sleep nor death loses one.
 
 SHOWN = 80  # characters of a goal where it is only named
 

@@ -416,7 +416,7 @@ class Accounts:
 class Entry:
     """One call that was made, or may have been. `at` is when it began, UTC microseconds; `audio_s` seconds of sound.
 
-    `cost_usd` None: its price is unknown. `estimated`: nobody reported all of its tokens (DESIGN §13.10).
+    `cost_usd` None: its price is unknown. `estimated`: nobody reported all of its tokens.
     """
 
     call: str
@@ -444,7 +444,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageTotals:
-    """Sums over calls. `unpriced` counts calls without a price, which `cost_usd` leaves out (SPEC §20.6, 6.3)."""
+    """Sums over calls. `unpriced` counts calls without a price, which `cost_usd` leaves out."""
 
     calls: int = 0
     prompt: int = 0

@@ -1,4 +1,4 @@
-"""Erases what somebody wants forgotten, wherever the database has it: the one rewrite of a transcript (DESIGN §13.9).
+"""Erases what somebody wants forgotten, wherever the database has it: the one rewrite of a transcript.
 
 In many short transactions, so that others are let in between. What a message has left elsewhere goes before it, and
 what the memory has kept goes last: cut off anywhere, the whole can be done again. Backups and dumps are not reached:

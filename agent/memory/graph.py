@@ -78,7 +78,7 @@ def join(conn: Connection, audience: Audience, edge: Edge, *, at: int, only_one:
 def around(
     conn: Connection, audiences: Sequence[Audience], words: Sequence[str], *, hops: int, least: float, most: int
 ) -> tuple[Edge, ...]:
-    """Relations within so many hops of entities that the words name, best first (SPEC §16.1).
+    """Relations within so many hops of entities that the words name, best first.
 
     The score is how well the seed fits × 1 / (1 + hop) × confidence; relations below `least` are not followed.
     """
@@ -176,7 +176,7 @@ def _entity(conn: Connection, audience: Audience, name: str) -> int:
 
 Ask = Callable[[str, str], Awaitable[str]]  # the rules, the text; the answer. Raises an AgentError or TimeoutError
 
-MOST_EDGES = 20  # of one reading (SPEC §16.1)
+MOST_EDGES = 20  # of one reading
 MOST_MESSAGES = 30
 MOST_NAMES = 500
 LONGEST_NAME, LONGEST_WORD = 80, 40

@@ -1,4 +1,4 @@
-"""The memory of all conversations: keeps, finds and forgets, each within one audience (SPEC §16.3).
+"""The memory of all conversations: keeps, finds and forgets, each within one audience.
 
 A part of it that fails leaves its share out and notes a miss; only the database itself failing is an error to callers
 that asked for something, and none of it ever is to a turn.

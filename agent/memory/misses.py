@@ -1,4 +1,4 @@
-"""What was looked for in the memory and not found, for operators alone (SPEC §16.4). Never waited for."""
+"""What was looked for in the memory and not found, for operators alone. Never waited for."""
 
 import logging
 from collections.abc import Sequence

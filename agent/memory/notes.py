@@ -1,4 +1,4 @@
-"""MEMORY.md: the notes of one conversation, a file that people and the agent write (SPEC §17.1).
+"""MEMORY.md: the notes of one conversation, a file that people and the agent write.
 
 Every wording that was seen is kept for a while beside it. Blocking: call what touches files in a thread.
 """

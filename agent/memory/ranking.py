@@ -231,7 +231,7 @@ def _alike(one: Item, other: Item) -> float:
     return len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0
 
 
-# By which way a question is looked up (SPEC §16.1). Pure.
+# By which way a question is looked up. Pure.
 
 _WORD = re.compile(r"\w+")
 
@@ -270,7 +270,7 @@ def route(query: str) -> Strategy:
     return "semantic" if asks or len(words) >= MANY else "hybrid"
 
 
-# How well something is still remembered: the forgetting curve of Ebbinghaus (SPEC §8.12). Pure.
+# How well something is still remembered: the forgetting curve of Ebbinghaus. Pure.
 
 STRENGTH_S = 86_400.0  # how long an access is good for
 

@@ -1,6 +1,6 @@
 """The block of a request that shows what was kept: in this order, always: known facts, semantic recall, code, graph.
 
-Z-11, SPEC §16.1. What comes after the facts and has less to say keeps a share of the room.
+Z-11. What comes after the facts and has less to say keeps a share of the room.
 """
 
 from collections.abc import Callable, Mapping, Sequence

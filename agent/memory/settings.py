@@ -1,4 +1,4 @@
-"""What an operator may set about the memory; the gateway's configuration embeds these sections (SPEC §20.4).
+"""What an operator may set about the memory; the gateway's configuration embeds these sections.
 
 Impossible settings are refused when they are built, so that a turn never meets them.
 """
@@ -22,7 +22,7 @@ def _refuse(mistakes: list[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallSettings:
-    """`[memory.recall]`: what is kept of chats, and what of it the model is shown (SPEC §16).
+    """`[memory.recall]`: what is kept of chats, and what of it the model is shown.
 
     `strategy` "auto" goes by the question. `half_life_days` 0: age does not matter. `diversity` 0: nor does repetition.
     """
@@ -88,7 +88,7 @@ class SemanticSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionSettings:
-    """`[memory.eviction]`: what is kept beyond a limit goes, the worst remembered first (SPEC §8.12).
+    """`[memory.eviction]`: what is kept beyond a limit goes, the worst remembered first.
 
     `max_entries` counts messages and pieces of code of each person or place; 0: everything stays.
     """
@@ -109,7 +109,7 @@ class EvictionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushSettings:
-    """`[memory.flush]`: before a model summarises, it may write lasting notes into MEMORY.md (SPEC §17.2)."""
+    """`[memory.flush]`: before a model summarises, it may write lasting notes into MEMORY.md."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
@@ -118,7 +118,7 @@ class FlushSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StyleSettings:
-    """`[memory.style]`: how each person writes, in counts, and one line about it for the model (SPEC §15).
+    """`[memory.style]`: how each person writes, in counts, and one line about it for the model.
 
     `backend` names who keeps it: "database", or an installed package's user model (`agent.style.backends`).
     """

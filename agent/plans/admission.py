@@ -1,4 +1,4 @@
-"""Whether a goal may become a plan, and with which words (SPEC §13.3). Pure.
+"""Whether a goal may become a plan, and with which words. Pure.
 
 Asked before any model is: what is refused here costs nothing and is told nowhere.
 """
@@ -76,7 +76,7 @@ def _is_iban(text: str) -> bool:
     return int("".join(str(int(letter, 36)) for letter in plain[4:] + plain[:4])) % 97 == 1
 
 
-# Whether a message sounds like work in many steps (SPEC §13.4): words and lists, no model. Pure.
+# Whether a message sounds like work in many steps: words and lists, no model. Pure.
 
 CANDIDATE = 2  # of score
 CERTAIN = 4  # a score at which the confidence is whole

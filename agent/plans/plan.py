@@ -1,4 +1,4 @@
-"""A plan that is kept: its goal, its tasks, how far it has come. Values; nothing here reads or writes (SPEC §13.3)."""
+"""A plan that is kept: its goal, its tasks, how far it has come. Values; nothing here reads or writes."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from agent.core.ids import ConversationId
 from agent.goals.goal import Owner, Reason
 from agent.plans.settings import Strategy
 
-# The tasks of a plan and the moves they may make (SPEC §13.3): a graph without circles, in, and the graph after, out.
+# The tasks of a plan and the moves they may make: a graph without circles, in, and the graph after, out.
 
 State = Literal["pending", "queued", "running", "completed", "failed", "aborted", "skipped", "interrupted"]
 Outlook = Literal["going", "done", "failed", "asks"]

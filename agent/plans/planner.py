@@ -1,4 +1,4 @@
-"""What the model that makes a plan is asked, and how its answer is read (SPEC §13.3). Only `made` asks."""
+"""What the model that makes a plan is asked, and how its answer is read. Only `made` asks."""
 
 import json
 import re
@@ -113,7 +113,7 @@ def _task(number: int, one: Mapping[str, Any], numbers: Mapping[str, int]) -> Ta
     )
 
 
-# The words that a worker gets for its task, and how results are put together in the end (SPEC §13.3). Pure but for
+# The words that a worker gets for its task, and how results are put together in the end. Pure but for
 # `put_together`, which asks a model.
 
 RESULT_CHARS = 48_000  # of all results that are put together; each task has its share

@@ -1,4 +1,4 @@
-"""What people may do with plans from beside the agent's loop: ask for one, confirm, cancel, go on, look (SPEC §13.3).
+"""What people may do with plans from beside the agent's loop: ask for one, confirm, cancel, go on, look.
 
 It never asks a model and runs no task: it leaves a wake-up, which the conversation's own loop takes up.
 """

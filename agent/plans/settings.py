@@ -8,12 +8,12 @@ from agent.core.settings_section import SECTION_CONFIG
 
 Strategy = Literal["abort", "retry", "skip", "ask"]
 
-MOST_TASKS = 20  # SPEC §13.3
+MOST_TASKS = 20  # of one plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowSettings:
-    """`[plans.workflow]`: whether a plan is offered for a message that sounds like work in many steps (SPEC §13.4).
+    """`[plans.workflow]`: whether a plan is offered for a message that sounds like work in many steps.
 
     `synthesis_timeout_secs` is the time to make the plan, `approval_secs` to approve it; later it is a normal turn.
     """
@@ -34,7 +34,7 @@ class WorkflowSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
-    """Numbers of SPEC §13.3. `failure_strategy` holds for tasks whose plan names none.
+    """Limits of plans. `failure_strategy` holds for tasks whose plan names none.
 
     `answer_tokens` and `model_timeout_secs` are those of the two calls that make the plan and put its results together,
     `provider` makes them (None: the conversation's own). `give_way_secs` is how long running tasks may go on after a

@@ -1,4 +1,4 @@
-"""Rows of plans (SPEC §13.3). Nothing here decides. Plain functions over a `Connection`.
+"""Rows of plans. Nothing here decides. Plain functions over a `Connection`.
 
 Whoever changes a plan has locked its conversation's row and read it in the same transaction.
 """
@@ -169,7 +169,7 @@ def _plan(row: Any) -> Plan:
     )
 
 
-# Wake-ups of plans: rows of the conversation's inbox, so that neither sleep nor death loses one (DESIGN §13.3).
+# Wake-ups of plans: rows of the conversation's inbox, so that neither sleep nor death loses one.
 
 _OTHERS = select(
     exists().where(

@@ -37,7 +37,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} does not belong into a request")
 
 
-# The visible tools as bytes, made once for each frozen schema and then always the same (SPEC §6.5).
+# The visible tools as bytes, made once for each frozen schema and then always the same.
 
 KEPT = 64  # schemas; conversations share most of them
 
@@ -58,7 +58,7 @@ class SchemaBytes:
         return kept[1]
 
 
-# Tool-call names and ids that every API accepts; ids are unique within one request (SPEC §6.10). Pure.
+# Tool-call names and ids that every API accepts; ids are unique within one request. Pure.
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,40}")  # Anthropic's alphabet, OpenAI's length
 _SHORT = re.compile(r"[A-Za-z0-9]{9}")  # Mistral's

@@ -1,4 +1,4 @@
-"""From what a provider answered to the error that tells the caller what to do next (SPEC §7.1, §8.8). Pure."""
+"""From what a provider answered to the error that tells the caller what to do next. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping

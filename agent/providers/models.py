@@ -307,7 +307,7 @@ class KnownModels:
 
 # What a model costs, holds and reads, from the table in litellm's wheel; litellm itself is never imported here.
 
-DEFAULT_WINDOW = 128_000  # tokens, where nobody says (SPEC §21.2)
+DEFAULT_WINDOW = 128_000  # tokens, where nobody says
 TABLE = "model_prices_and_context_window_backup.json"
 PER = 1_000_000  # the table counts dollars a token, we a million
 
@@ -331,7 +331,7 @@ def lookup(type_: str, model: str, table: Path | None = None, *, cache_ttl: str 
     """The card of `model`. Reads a file of some megabytes: call it in a thread. Unknown models give `UNKNOWN`.
 
     A cache entry that lives for an hour has its own price; "auto" chooses the hour for all that is worth caching
-    (SPEC §6.4), so only "5m" is priced as five minutes.
+    so only "5m" is priced as five minutes.
     """
     path = table or _bundled()
     if type_ == "demo" or path is None:

@@ -18,7 +18,7 @@ StopReason = Literal["end_turn", "tool_use", "max_tokens", "refusal", "other"]
 
 @dataclass(frozen=True, slots=True)
 class SystemPrompt:
-    """messages[0]: `stable` is byte-equal from turn to turn and cacheable, `volatile` follows it (SPEC §5.1)."""
+    """messages[0]: `stable` is byte-equal from turn to turn and cacheable, `volatile` follows it (Z-17)."""
 
     stable: str
     volatile: str = ""
@@ -35,7 +35,7 @@ class ToolSchema:
 class Request:
     """One call. `messages` start with a user message; every tool use in them is answered.
 
-    `reminder` (date, time, hints) is put before the sender's own words in the newest user message (SPEC §5.1). `owner`
+    `reminder` (date, time, hints) is put before the sender's own words in the newest user message. `owner`
     lives as long as the conversation is awake: for so long its history is kept as it goes over the wire. `compact`: the
     service is to write a summary of the messages instead of an answer; only those of `COMPACTING` can.
     """
@@ -161,7 +161,7 @@ Chunk = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """USD per million tokens (SPEC §6.3). What is read from a cache or written to one costs what `input` does where
+    """USD per million tokens. What is read from a cache or written to one costs what `input` does where
     nobody names its price: never nothing.
     """
 

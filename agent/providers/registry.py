@@ -1,4 +1,4 @@
-"""All configured providers by name; which of them is the default. No SDK is imported here (SPEC §6.1)."""
+"""All configured providers by name; which of them is the default. No SDK is imported here."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from agent.providers.models import DEFAULT_WINDOW, LEAST_WINDOW, Card, KnownMode
 from agent.providers.provider import Chunk, Provider, Request
 from agent.providers.settings import ProviderSettings
 
-# Providers that are there at once and load their library when it is first needed, in a thread (DESIGN §2).
+# Providers that are there at once and load their library when it is first needed, in a thread.
 
 MODULES = {
     "anthropic": "agent.providers.anthropic.client:AnthropicProvider",

@@ -1,4 +1,4 @@
-"""When a provider that keeps failing is passed over, and when it is asked again (SPEC §21.7). Pure: time is given.
+"""When a provider that keeps failing is passed over, and when it is asked again. Pure: time is given.
 
 closed ──failures──▶ open ──time──▶ half open (one probe) ──success──▶ closed, ──failure──▶ open
 """
@@ -9,7 +9,7 @@ from typing import Literal
 
 from agent.core.errors import AgentError, ProviderBusy
 
-# When a failed call is made again, and after how long (SPEC §7.2, §21.7). Pure: the jitter comes as an argument.
+# When a failed call is made again, and after how long. Pure: the jitter comes as an argument.
 
 MOST = 10  # retries of either kind that a configuration may ask for
 
@@ -137,7 +137,7 @@ class Circuit:
 def choose(circuits: Sequence[Circuit], now: float) -> int:
     """Which of them to ask: the first that lets a call through, else the one that will soonest.
 
-    A circuit never silences the bot: where all are open, each is asked once all the same (PEERS §3.14).
+    A circuit never silences the bot: where all are open, each is asked once all the same.
     """
     for index, circuit in enumerate(circuits):
         if circuit.lets(now):

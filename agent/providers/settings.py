@@ -1,4 +1,4 @@
-"""What the configuration says about a provider, and what the environment says where there is none (SPEC §6.1)."""
+"""What the configuration says about a provider, and what the environment says where there is none."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from agent.providers.provider import Prices
 
 ProviderType = Literal["anthropic", "openai", "litellm", "demo"]
 
-MAX_WINDOW = 2_000_000  # tokens; no configuration exceeds it (SPEC §20.4)
+MAX_WINDOW = 2_000_000  # tokens; no configuration exceeds it
 MIN_THINKING = 1024  # tokens; the least that Anthropic accepts
 
 # For a start with nothing but a key. Any configuration, or *_MODEL in the environment, overrides them.
@@ -40,7 +40,7 @@ class ProviderSettings:
 
     `timeout_s` bounds the wait for the first byte and each silence after it, `stream_timeout_s` the whole stream.
     `thinking` is Anthropic's: a budget in tokens, or "adaptive". `takes` lists the MIME types the model reads; without
-    it they follow from the model. `prompt_cache_ttl` "auto" follows the request (SPEC §6.4). `failover` names who
+    it they follow from the model. `prompt_cache_ttl` "auto" follows the request. `failover` names who
     stands in for this provider, in place of `[llm] failover`; an empty list: nobody.
     """
 

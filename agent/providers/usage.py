@@ -12,7 +12,7 @@ from agent.core.ids import ConversationId, PersonId, RunId, SessionId
 from agent.providers.provider import Prices, Provider, Request, Usage
 from agent.providers.replies import Reply
 
-# What a call cost, by the four tiers of price (SPEC §6.3). Pure.
+# What a call cost, by the four tiers of price. Pure.
 
 PER = 1_000_000
 
@@ -112,7 +112,7 @@ class Unmetered:
 
 
 def spent_by(provider: Provider, raw_tokens: int, reply: Reply, counting: Counting, *, end: End) -> Spent:
-    """What an attempt took: as reported, else estimated and said to be (DESIGN §13.10). Learns from a report.
+    """What an attempt took: as reported, else estimated and said to be. Learns from a report.
 
     A report counts at a proper end only: before it, it is a running total or leaves the answer out.
     """

@@ -1,6 +1,6 @@
 """A session as JSON lines: user `{role, content, timestamp}`, assistant with `tool_calls`, tool with `tool_call_id`.
 
-The shapes of SPEC §2.3 (B-47). Hidden thinking and what people have undone are left out.
+The shapes are those of B-47. Hidden thinking and what people have undone are left out.
 """
 
 import json

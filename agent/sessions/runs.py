@@ -1,4 +1,4 @@
-"""Turn rows: which run works for an inbox row and how far its tools have come (DESIGN §4.4). Safe to repeat."""
+"""Turn rows: which run works for an inbox row and how far its tools have come. Safe to repeat."""
 
 import json
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ _UNPROVEN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """The state of a loop that asked the person something and goes on with their next message (SPEC §2.5)."""
+    """The state of a loop that asked the person something and goes on with their next message."""
 
     model_calls: int = 0
     tool_rounds: int = 0

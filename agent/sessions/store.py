@@ -1,4 +1,4 @@
-"""Sessions and their transcripts: append-only rows whose visibility is all that ever changes (SPEC §4.2, §19.1).
+"""Sessions and their transcripts: append-only rows whose visibility is all that ever changes.
 
 Plain functions over a `Connection`; each write is safe to repeat.
 """

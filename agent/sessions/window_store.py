@@ -1,6 +1,6 @@
 """The window of a session as the store keeps it: what a model sees, in what order, and what compaction changed of it.
 
-Plain functions over a `Connection`. Rows are hidden and placed, never rewritten (SPEC §4.2).
+Plain functions over a `Connection`. Rows are hidden and placed, never rewritten.
 """
 
 from collections.abc import Mapping, Sequence

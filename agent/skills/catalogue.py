@@ -92,7 +92,7 @@ class Catalogue:
 # What a model is shown of skills: the list of all in the prompt's stable part, those that fit in its volatile one.
 
 LOAD = "load_skill"
-LEAST_ROOM = 8_192  # tokens left in the window; below it skills are only named (SPEC §14.1)
+LEAST_ROOM = 8_192  # tokens left in the window; below it skills are only named
 _LIST = """\
 ## Skills
 

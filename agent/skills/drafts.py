@@ -1,4 +1,4 @@
-"""Writes a skill of what went well, for a person to look at: it is used only once somebody approved it (SPEC §14.4)."""
+"""Writes a skill of what went well, for a person to look at: it is used only once somebody approved it."""
 
 import hashlib
 import json

@@ -142,7 +142,7 @@ def _left_out(file: Path, why: str) -> None:
 # Keeps the catalogue as the folders are: reads them at the start and when they change, and judges what is in them.
 
 LOOK_EVERY_S = 1.0
-SETTLE_S = 0.5  # an editor may still be writing (SPEC §14.1)
+SETTLE_S = 0.5  # an editor may still be writing
 MOST_LOOKS = 20  # then what changes all the time is read as it stands
 
 

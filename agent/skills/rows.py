@@ -12,7 +12,7 @@ from agent.skills.trust import Trust
 from agent.storage.statements import or_update
 from agent.storage.tables import evolved_prompts, skill_arm, skill_trust
 
-GLOBAL = "global"  # the scope: all conversations learn together (SPEC §14.2)
+GLOBAL = "global"  # the scope: all conversations learn together
 DAY_US = 86_400 * 1_000_000
 
 _ALL_COUNTS = select(skill_arm).where(skill_arm.c.scope == bindparam("within"))

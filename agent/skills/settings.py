@@ -1,11 +1,11 @@
-"""What an operator may set about skills; the gateway's configuration embeds the section (SPEC §14.1)."""
+"""What an operator may set about skills; the gateway's configuration embeds the section."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from agent.core.settings_section import SECTION_CONFIG
 
-# `[skills.learning]`: what an operator may set about hints, drafts and corrections (SPEC §14.2 to §14.5).
+# `[skills.learning]`: what an operator may set about hints, drafts and corrections.
 
 MOST_CORRECTIONS = 10
 

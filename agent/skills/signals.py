@@ -1,4 +1,4 @@
-"""Counts turns that succeed with requests of one kind (SPEC §14.3). In memory, bounded, and it always runs (W-61)."""
+"""Counts turns that succeed with requests of one kind. In memory, bounded, and it always runs (W-61)."""
 
 import hashlib
 import re

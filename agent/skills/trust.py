@@ -1,4 +1,4 @@
-"""Whether a skill may be used: by where it comes from, what it names, and what people have decided (SPEC §14.1, G-26).
+"""Whether a skill may be used: by where it comes from, what it names, and what people have decided (G-26).
 
 Pure. A drafted skill waits until a person has approved these very words; an operator's own waits when it looks harmful,
 or when a change lets it touch more than before.
@@ -14,7 +14,7 @@ from agent.core.untrusted_text import harmless
 from agent.skills.catalogue import Entry, Reason
 from agent.skills.skill import Skill
 
-# What in a skill looks as if it were written to harm: found by its words, for a person to judge (SPEC §14.1). Pure.
+# What in a skill looks as if it were written to harm: found by its words, for a person to judge. Pure.
 
 Finding = Literal["hidden", "orders", "secrets", "downloads", "destroys", "tags", "environment"]
 

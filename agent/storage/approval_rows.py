@@ -1,4 +1,4 @@
-"""Rows of calls that wait for a person's word, of what calls ask people, and of rules that hold for good (SPEC §12.4).
+"""Rows of calls that wait for a person's word, of what calls ask people, and of rules that hold for good.
 
 pending → approved → executed, or answered, rejected, expired, cancelled. Every step is a compare-and-set:
 whoever comes second changes nothing. Nothing here decides who may decide.
@@ -26,7 +26,7 @@ class Approval:
 
     `inbox_id`, `call_id` and `position` are where the loop goes on. `requester` None: nobody asked for it themselves.
 
-    With `choices` it is no call to be allowed but a question that a call asks (SPEC §2.5): `shown` is its words, its
+    With `choices` it is no call to be allowed but a question that a call asks: `shown` is its words, its
     `call_id` that of the call with the question's number, `requester` who may answer (None: anybody).
     """
 

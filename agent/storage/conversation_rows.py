@@ -1,4 +1,4 @@
-"""Who owns a conversation: its row, its epoch and the lease of whoever works on it (SPEC §3.2, B-60…B-64).
+"""Who owns a conversation: its row, its epoch and the lease of whoever works on it (B-60…B-64).
 
 A lease is freed by the run that took it, by its time running out, or by force. The epoch grows with every claim and
 never falls, so a former owner that wakes up late writes nothing (`agent.storage.database`).
@@ -120,7 +120,7 @@ def clear_all(conn: Connection) -> int:
 
 
 def set_gone(conn: Connection, key: ConversationId, *, gone: bool) -> None:
-    """Note that the bot was removed from the place, or is back (DESIGN §13.20)."""
+    """Note that the bot was removed from the place, or is back."""
     conn.execute(_STATE, {"conversation": key, "what": "gone" if gone else "open"})
 
 

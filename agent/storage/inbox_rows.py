@@ -1,4 +1,4 @@
-"""Rows of the inbox: what was said to an agent and what became of it (SPEC §3.1, G-12, G-13).
+"""Rows of the inbox: what was said to an agent and what became of it (G-12, G-13).
 
 A row is `new` until its run ends it. `attempts` counts the runs begun: as long as it is 0, the row can still be
 edited, taken back, merged or cleared (`agent.storage.inbox_rows`); afterwards only its run's owner touches it.

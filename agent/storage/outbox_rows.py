@@ -1,4 +1,4 @@
-"""Rows of the outbox: what must arrive on a platform, in the order of `id` within a conversation (DESIGN §4.6).
+"""Rows of the outbox: what must arrive on a platform, in the order of `id` within a conversation.
 
 new → sending → sent, or dead; `postpone` takes a row back to new; an operator may have it dropped. Nothing here sends.
 """
@@ -155,7 +155,7 @@ def counts(conn: Connection) -> tuple[int, int]:
     return under_way, dead
 
 
-# What is shown on a platform and must not stay: noted once it has a name, for a restart to clean up (DESIGN §13.5).
+# What is shown on a platform and must not stay: noted once it has a name, for a restart to clean up.
 
 EphemeralKind = Literal["preview", "status", "whisper", "question"]
 

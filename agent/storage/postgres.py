@@ -23,7 +23,7 @@ LONGEST_MIGRATION_S = 3600.0
 OWN_EVERY_S = 5.0  # how often the owner makes sure that it is one
 _OWNER_KEY = 0x7469656C  # "tiel": the advisory lock of the process that owns the database
 
-# Without these a connection whose server vanished is noticed after hours (ENGINE.md "Reminders").
+# Without these a connection whose server vanished is noticed after hours.
 _CONNECT = {
     "connect_timeout": 10,
     "keepalives": 1,

@@ -1,4 +1,4 @@
-"""The embedded database: one thread writes, two read, nobody else may (ENGINE.md "Store").
+"""The embedded database: one thread writes, two read, nobody else may (docs/decisions/0005-one-writing-thread.md).
 
 Callers that write at the same time share one commit and so one fsync. A lone write is committed at once: nothing waits
 for company. WAL with synchronous=FULL: what was acknowledged survives a power cut.
@@ -152,7 +152,7 @@ class SerialExecutor:
                 await anyio.to_thread.run_sync(thread.join)
 
 
-# Sole ownership of a database file while a process lives (DESIGN §13.2). The kernel frees it on any death.
+# Sole ownership of a database file while a process lives. The kernel frees it on any death.
 
 
 class OwnerLock:

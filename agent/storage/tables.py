@@ -68,7 +68,7 @@ conversation = Table(
     Column("run_id", Text),  # the run under the lease, None while idle (B-63)
     Column("acquired_at", BigInteger),
     Column("expires_at", BigInteger),
-    Column("state", Text, nullable=False, server_default="open"),  # open | gone (the bot was removed, DESIGN §13.20)
+    Column("state", Text, nullable=False, server_default="open"),  # open | gone (the bot was removed)
     Column("session_id", Text),  # the current session
     Column("created_at", BigInteger, nullable=False),
 )
@@ -79,7 +79,7 @@ inbox = Table(
     Column("id", Id, primary_key=True),
     Column("conv", Text, nullable=False),
     Column("kind", Text, nullable=False),  # message | reminder | system
-    Column("dedup", Text, nullable=False, unique=True),  # DESIGN §13.1
+    Column("dedup", Text, nullable=False, unique=True),  # makes two deliveries the same thing
     Column("event_dedup", Text, unique=True),  # the platform's own update or event id, where there is one
     Column("platform_ref", Text),  # the platform's id of the message, for edits and deletions before its turn
     Column("payload", Text, nullable=False),
@@ -133,7 +133,7 @@ turn = Table(
 Index("ix_turn_conv", turn.c.conv, turn.c.id)
 partial_index("ix_turn_waiting", turn.c.session_id, turn.c.id, where="state = 'waiting'")
 
-# What a person is asked to allow: one call, frozen as it will run (SPEC §12.4); or what a call asks of them.
+# What a person is asked to allow: one call, frozen as it will run; or what a call asks of them.
 approval = Table(
     "approval",
     metadata,
@@ -184,7 +184,7 @@ approval_rule = Table(
     UniqueConstraint("conv", "tool", "covers"),
 )
 
-# Every call of a tool and what became of it. Rows are only ever added; secrets are taken out before (SPEC §12.1).
+# Every call of a tool and what became of it. Rows are only ever added; secrets are taken out before.
 tool_call = Table(
     "tool_call",
     metadata,
@@ -310,7 +310,7 @@ session = Table(
     Column("output_tokens", BigInteger, nullable=False, server_default="0"),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
-    Column("summary", Text),  # of its oldest messages, made ahead of time (SPEC §8.5)
+    Column("summary", Text),  # of its oldest messages, made ahead of time
     Column("summary_upto", BigInteger),  # the last message that the summary covers
     Column("cwd", Text),  # where its tools work, below the workspace; NULL: the workspace itself
     Column("env", Text),  # what hooks have set for its programs, as JSON; NULL: nothing
@@ -339,7 +339,7 @@ message = Table(
     Column("person", Text),
     Column("created_at", BigInteger, nullable=False),
     Column("place", BigInteger),  # where a compaction put it in the window; None: where it was written
-    Column("deferred", Text),  # the summary of the tool pair whose results it holds, waiting (SPEC §8.4)
+    Column("deferred", Text),  # the summary of the tool pair whose results it holds, waiting
     Column("counted", Text),  # what it weighs in tokens and by which tokenizer: "53 cl100k_base"; None: count again
     UniqueConstraint("inbox_id", "position"),
 )
@@ -388,7 +388,7 @@ event.listen(passage, "before_drop", _on_sqlite("DROP TABLE IF EXISTS passage_ft
 
 # The tables of what is to be done over more than one turn: goals, tasks and plans, and how far each has come.
 
-# What a session is after, as its words tell (SPEC §10.1); no row: nothing.
+# What a session is after, as its words tell; no row: nothing.
 session_goal = Table(
     "session_goal",
     metadata,
@@ -398,7 +398,7 @@ session_goal = Table(
     Column("updated_at", BigInteger, nullable=False),
 )
 
-# Goals that are kept, with limits (SPEC §10.2), and how far work on them by itself has come (§10.3).
+# Goals that are kept, with limits, and how far the work on them without a person has come.
 goal = Table(
     "goal",
     metadata,
@@ -428,7 +428,7 @@ goal = Table(
 partial_index("ix_goal_active", goal.c.conv, where="status = 'active'", unique=True)
 Index("ix_goal_conv", goal.c.conv, goal.c.id)
 
-# What a model has set itself to do in a session (SPEC §13.2).
+# What a model has set itself to do in a session.
 task = Table(
     "task",
     metadata,
@@ -444,7 +444,7 @@ task = Table(
 )
 Index("ix_task_session", task.c.session_id, task.c.id)
 
-# Plans of several tasks (SPEC §13.3): what was asked, what was made of it, how far it has come.
+# Plans of several tasks: what was asked, what was made of it, how far it has come.
 plan = Table(
     "plan",
     metadata,
@@ -613,7 +613,7 @@ memory_place = Table(
     Column("graphed_upto", BigInteger, nullable=False, server_default="0"),
 )
 
-# Read by operators and by jobs that improve recall; neither models nor people see it (SPEC §16.4).
+# Read by operators and by jobs that improve recall; neither models nor people see it.
 skill_outcomes = Table(
     "skill_outcomes",
     metadata,
@@ -663,7 +663,7 @@ memory_backlog = Table(
 )
 
 
-# What is known of skills besides their files: which ones people trust, and which no more (SPEC §14.1).
+# What is known of skills besides their files: which ones people trust, and which no more.
 
 # One row for each name that was ever judged. A skill whose file has these very bytes needs no second look.
 skill_trust = Table(

@@ -1,4 +1,4 @@
-"""How somebody writes, in four numbers made of their last ten messages (SPEC §15.1). Pure; keeps counts, no words."""
+"""How somebody writes, in four numbers made of their last ten messages. Pure; keeps counts, no words."""
 
 import re
 from collections.abc import Sequence

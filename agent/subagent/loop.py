@@ -1,4 +1,4 @@
-"""The loop of one sub-agent task: ask the model, run what it calls for, ask again (SPEC §13.1).
+"""The loop of one sub-agent task: ask the model, run what it calls for, ask again.
 
 It has a history of its own, which nothing stores; calls of tools go the way of every call: hooks, gate, time, audit.
 """

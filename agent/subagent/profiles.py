@@ -1,4 +1,4 @@
-"""Defined sub-agents: `agents/<name>.md`, beside the agents' own folders (SPEC §13.1). Reads files, writes none."""
+"""Defined sub-agents: `agents/<name>.md`, beside the agents' own folders. Reads files, writes none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

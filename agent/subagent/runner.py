@@ -1,4 +1,4 @@
-"""The sub-agents of one conversation: begun for a run, on its account and within its limits (SPEC §13.1).
+"""The sub-agents of one conversation: begun for a run, on its account and within its limits.
 
 What crosses over is the task and the answer; memory, workspace, session and approvals are those of the conversation.
 """

@@ -1,4 +1,4 @@
-"""The tool by which a model hands a task to a sub-agent (SPEC §13.1)."""
+"""The tool by which a model hands a task to a sub-agent."""
 
 from collections.abc import Mapping
 from typing import Any

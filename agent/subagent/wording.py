@@ -5,7 +5,7 @@ from agent.core.untrusted_text import framed, harmless
 from agent.subagent.profiles import Profile
 from agent.turn.guards import Halt
 
-LONGEST_ANSWER = 4_000  # characters of a finding (SPEC §13.1)
+LONGEST_ANSWER = 4_000  # characters of a finding
 CUT = "\n[cut here: the whole answer has {count} characters]"
 STOPPED = "The sub-agent was stopped before it was done."
 TOO_LONG = "The sub-agent was stopped after {seconds:g} s and has no answer. Give it a smaller task."

@@ -1,4 +1,4 @@
-"""Who waits for a person's word, and who gives it: one service for all conversations of a process (SPEC §12.4).
+"""Who waits for a person's word, and who gives it: one service for all conversations of a process.
 
 A word allows one call or forbids it, or answers what a call asks.
 
@@ -26,7 +26,7 @@ from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from agent.tools.settings import ApprovalSettings
 
-# What may run, what a person must allow, what never runs (SPEC §12.3). Pure.
+# What may run, what a person must allow, what never runs. Pure.
 
 LONGEST_SHOWN = 6_000  # characters of a call; of a longer one the beginning and the end
 
@@ -104,7 +104,7 @@ def anyone_may_decide(requester: PersonId | None, approvers: Collection[str], *,
     return bool(approvers) or (requester_may and requester is not None)
 
 
-REAP_EVERY_S = 30.0  # SPEC §12.4
+REAP_EVERY_S = 30.0  # looks for overdue approvals
 LOOK_AGAIN_S = 5.0  # the word may have been given to another process
 _COMMAND = re.compile(r"/[a-z][\w-]*(?:@\w+)?(?:\s|$)")
 YES, NO = frozenset({"yes", "y", "ja", "j"}), frozenset({"no", "n", "nein"})

@@ -1,4 +1,4 @@
-"""Which tools a model is only told the names of, since definitions are paid for in every call. Pure (SPEC §6.5).
+"""Which tools a model is only told the names of, since definitions are paid for in every call. Pure.
 
 It loads one with `tool_search`; what was loaded once stays loaded for the session.
 """
@@ -28,7 +28,7 @@ def deferred(
     """The names to leave out, in order: of the built-in tools above `OWN_TOKENS`, of all above their share of the
     `window`; never what is core or was loaded. Of `fitting`, servers' tools with the best first, as many stay as the
     share has room for."""
-    own = [spec for spec in specs if spec.category != "mcp"]  # servers' tools are chosen by what fits (SPEC §12.7)
+    own = [spec for spec in specs if spec.category != "mcp"]  # servers' tools are chosen by what fits
     rare = {spec.name for spec in specs if not _is_core(spec) and spec.name not in loaded}
     out = rare & {spec.name for spec in own} if sum(map(size_of, own)) > OWN_TOKENS else set()
     if sum(size_of(spec) for spec in specs if spec.name not in out) > window * SHARE:

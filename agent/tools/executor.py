@@ -35,7 +35,7 @@ log = logging.getLogger("tieline.tools")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Seconds a call of each category may take (SPEC §12.2), and how often a transient failure is tried again."""
+    """Seconds a call of each category may take, and how often a transient failure is tried again."""
 
     timeouts: Mapping[Category, float]
     max_retries: int = 2
@@ -209,7 +209,7 @@ def _in_their_time(elicit: Elicit | None, limit: TimeLimit) -> Elicit | None:
     return ask
 
 
-# Which calls of one reply may run side by side: consecutive concurrency-safe ones (SPEC §12.2). Pure.
+# Which calls of one reply may run side by side: consecutive concurrency-safe ones. Pure.
 
 C = TypeVar("C")
 

@@ -1,4 +1,4 @@
-"""Programs of the operator that are run at fixed points of a turn (SPEC §12.6).
+"""Programs of the operator that are run at fixed points of a turn.
 
 Values reach them as environment variables and are never written into a command. They get no secret of ours. Only what
 the configuration names is run: there are no hooks in workspaces.

@@ -1,4 +1,4 @@
-"""Long results of tools: the model gets beginning and end, a file keeps the whole for a while (SPEC §11).
+"""Long results of tools: the model gets beginning and end, a file keeps the whole for a while.
 
 Files lie below the data directory, one folder a conversation; the gateway's upkeep removes old ones.
 """
@@ -92,7 +92,7 @@ class Outputs:
         partial.replace(path)
 
 
-# A tool that reads on in a result that was too long to show (SPEC §11).
+# A tool that reads on in a result that was too long to show.
 
 MOST_CHARS = 20_000
 MOST_HITS = 40

@@ -1,4 +1,4 @@
-"""Plan mode: a stretch in which the model only looks, ended by a plan that a person has read (SPEC §12.5)."""
+"""Plan mode: a stretch in which the model only looks, ended by a plan that a person has read."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -72,7 +72,7 @@ class ExitPlanMode:
         return "The plan is approved and plan mode is over: carry it out step by step."
 
 
-# Tools with which the model brackets a piece of work and keeps only what it found (SPEC §8.15).
+# Tools with which the model brackets a piece of work and keeps only what it found.
 
 LONGEST_SCOPE, LONGEST_SUMMARY = 200, 4_000
 

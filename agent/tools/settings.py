@@ -1,4 +1,4 @@
-"""What an operator may set about tools; light, because the configuration embeds it (SPEC §20.4)."""
+"""What an operator may set about tools; light, because the configuration embeds it."""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -51,7 +51,7 @@ class HookSettings:
             mistakes.append("name is empty; call the hook something")
         if not self.command.strip():
             mistakes.append("command is empty; write what is to be run")
-        elif why := denied(self.command):  # unconditional, whoever wrote it (SPEC §12.1)
+        elif why := denied(self.command):  # unconditional, whoever wrote it
             mistakes.append(f"command must never run: {why}")
         if not 100 <= self.timeout_ms <= 600_000:
             mistakes.append(f"timeout_ms is {self.timeout_ms}; it must be 100 to 600000")

@@ -1,4 +1,4 @@
-"""The tools with which a model keeps a list of tasks, and the list itself (SPEC §13.2).
+"""The tools with which a model keeps a list of tasks, and the list itself.
 
 It belongs to the session: nobody else sees it, it outlives restarts, and /new begins an empty one. Nothing is read or
 written unless one of the tools is called.

@@ -1,4 +1,4 @@
-"""The tools of the gateway by name, those that others lend it, and the frozen list that a model sees (SPEC §6.5)."""
+"""The tools of the gateway by name, those that others lend it, and the frozen list that a model sees."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Toolbox:
     """Shared by all agents. the built-in tools never change; those of a lender are replaced as a whole.
 
     Two tools of one name are refused, and a lender's never take the place of the gateway's: where a tool comes from
-    decides, not what it is called (SPEC §12.7). `inventory` counts the changes.
+    decides, not what it is called. `inventory` counts the changes.
     """
 
     def __init__(self, tools: Iterable[Tool]) -> None:

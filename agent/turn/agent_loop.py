@@ -1,4 +1,4 @@
-"""EXECUTE: ask the model, run what it calls for, ask again, until it is done (steps 7 to 18 of SPEC §2.4).
+"""EXECUTE: ask the model, run what it calls for, ask again, until it is done.
 
 Never raises for a model's or a tool's sake: every end is an `Executed`. Fenced and StorageTrouble pass.
 """
@@ -41,10 +41,10 @@ from agent.turn.run import BETWEEN, Executed, Notice, Prepared, Run, Step
 from agent.turn.states import States, announce
 from agent.turn.tool_calls import finish_calls, open_calls, run_calls
 
-# Asks the model once in an iteration, and again where that heals what came back (steps 14 to 17 of SPEC §2.4).
+# Asks the model once in an iteration, and again where that heals what came back.
 
 LEAST_TALK = 500  # tokens beside instructions and tools, without which no conversation is possible
-CONTEXT_RETRIES = 2  # in one run; one in each iteration (SPEC §21.9)
+CONTEXT_RETRIES = 2  # in one run; one in each iteration
 KEEP_SHORT = (
     "<reminder>\nYour last answer was cut in the middle of a tool call, so nothing was run. Write less at a time, "
     "or split the work into several smaller calls.\n</reminder>"
@@ -173,7 +173,7 @@ def _forgets_guess(provider: Provider) -> bool:
 
 
 async def _escalated(answered: Answered, prepared: Prepared, run: Run, states: States, context: str) -> Answered:
-    """The whole answer in place of one that was cut at a length of ours (SPEC §6.8).
+    """The whole answer in place of one that was cut at a length of ours (R-22).
 
     It is not shown while it grows: the cut text stays until the whole one is there, and for good if it does not come.
     """
@@ -407,7 +407,7 @@ def _failed(error: AgentError, run: Run, states: States) -> Executed:
 
 
 def over_budget(error: OverBudget, run: Run, states: States) -> Notice:
-    """What is used up, until when, and what an admin may press (SPEC §2.7)."""
+    """What is used up, until when, and what an admin may press."""
     values: dict[str, object] = {
         "limit": amount(error.limit, error.unit),
         "left": amount(error.left, error.unit),

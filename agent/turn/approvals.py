@@ -1,4 +1,4 @@
-"""Asks a person to allow one call, and waits, across restarts if need be (SPEC §12.4). Runs nothing itself."""
+"""Asks a person to allow one call, and waits, across restarts if need be. Runs nothing itself."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""CONTEXT: the history a model may see, the notes, and how large all that is (SPEC §2.3, §7.4). Bounded in time."""
+"""CONTEXT: the history a model may see, the notes, and how large all that is. Bounded in time."""
 
 import logging
 import re
@@ -61,7 +61,7 @@ async def read_notes(state: MemoryState, most: int, at: datetime) -> str:
 
 
 def says_terminated(text: str) -> bool:
-    """Whether the first line closes the agent's service here (SPEC §17.1)."""
+    """Whether the first line closes the agent's service here."""
     first = text.lstrip().partition("\n")[0]
     return _TERMINATED.fullmatch(first) is not None
 

@@ -1,4 +1,4 @@
-"""Keeps a run's messages in the conversation's window and makes room before each call (step 11 of SPEC §2.4)."""
+"""Keeps a run's messages in the conversation's window and makes room before each call."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""What a reply of the model asks for: an end, a question, or tool calls (SPEC §2.5). Pure."""
+"""What a reply of the model asks for: an end, a question, or tool calls. Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -100,7 +100,7 @@ def parts_ending(reply: Reply, text: str) -> tuple[Part, ...]:
 
 
 def with_unique_ids(reply: Reply, taken: set[str], new_id: Callable[[], str]) -> Reply:
-    """The reply with each call's id unlike any in `taken`; some servers count anew in each reply (SPEC §6.10)."""
+    """The reply with each call's id unlike any in `taken`; some servers count anew in each reply."""
     seen = set(taken)
     parts: list[Part] = []
     malformed: dict[str, str] = {}

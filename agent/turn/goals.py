@@ -1,6 +1,6 @@
 """What a finished turn means for goals: the session's own, and the kept one that it worked on or counts for.
 
-All of it is written in the turn's commit, so it happens once (DESIGN §4.5); what follows is done afterwards.
+All of it is written in the turn's commit, so it happens once; what follows is done afterwards.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Where a turn stops for the operator's hooks, and what they are told (SPEC §12.6)."""
+"""Where a turn stops for the operator's hooks, and what they are told."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from agent.tools.settings import HookPoint
 from agent.turn.run import Run
 from agent.turn.states import States
 
-DEBOUNCE_S = 0.2  # several changes of one file are one (SPEC §12.6)
+DEBOUNCE_S = 0.2  # several changes of one file are one
 _ASSIGNMENT = re.compile(r"(?m)^([A-Za-z_][A-Za-z0-9_]{0,63})=([^\n]{0,4096})$")
 
 

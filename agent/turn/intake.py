@@ -1,4 +1,4 @@
-"""INTAKE: is it sound, which session, which run; afterwards the person's words are on disk (SPEC §2.3, §19.1)."""
+"""INTAKE: is it sound, which session, which run; afterwards the person's words are on disk."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -259,7 +259,7 @@ def _open(
 
 
 def _deserves_pin(conn: Connection, work: Work, ids: _Ids) -> bool:
-    """Whether these words outlive every compaction: the first request of a session, a standing rule (SPEC §8.17)."""
+    """Whether these words outlive every compaction: the first request of a session, a standing rule."""
     text = work.incoming.text
     if ids.fresh or store.is_empty(conn, ids.session):
         return deserves_pin(text, is_first=True, pinned_rules=0)

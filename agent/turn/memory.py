@@ -1,6 +1,6 @@
 """What of earlier conversations a run is shown: found once when it begins, put before the newest words, never stored.
 
-In this order, always: known facts, semantic recall, code context, graph facts (Z-11, SPEC §16.1). Failing, it costs the
+In this order, always: known facts, semantic recall, code context, graph facts (Z-11). Failing, it costs the
 recall and nothing else.
 """
 
@@ -105,7 +105,7 @@ async def _block(words: str, scope: Scope, run: Run, states: States) -> str:
 
 
 async def _corrections(words: str, scope: Scope, run: Run, states: States) -> list[Item]:
-    """What people said was wrong the last time something like this was asked, where that is kept (SPEC §14.5)."""
+    """What people said was wrong the last time something like this was asked, where that is kept."""
     learning = states.runtime.learning.settings
     if not (learning.feedback and learning.corrections):
         return []

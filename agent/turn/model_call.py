@@ -151,7 +151,7 @@ class _Following:
             self._stands_in(provider)
 
     def _stands_in(self, provider: Provider) -> None:
-        """Said once for each change, however long it lasts: not again for every call (PEERS §3.14)."""
+        """Said once for each change, however long it lasts: not again for every call."""
         state = self.states.provider
         state.fallback, state.over_budget = provider.name, self.barred
         self.retrying = False  # the line about it stays for a while
@@ -397,7 +397,7 @@ def _trimmed(messages: Sequence[Message]) -> tuple[Message, ...]:
     return (*others, replace(last, parts=(*last.parts[:-1], text)))
 
 
-# Puts requests and replies of turns into the debug dump, while one is on (SPEC §20.1).
+# Puts requests and replies of turns into the debug dump, while one is on.
 
 
 def dump_request(request: Request, states: States) -> None:
@@ -432,7 +432,7 @@ def _plain(message: Message) -> dict[str, object]:
     return {"role": message.role, "id": message.id, "parts": [asdict(part) for part in message.parts]}
 
 
-# Tells when a provider's cache was read much less than before, and what of ours had changed (SPEC §6.6).
+# Tells when a provider's cache was read much less than before, and what of ours had changed.
 
 
 def note_cache(answered: Answered, run: Run, states: States) -> None:

@@ -1,4 +1,4 @@
-"""One turn: intake → context → execute → persist, and what frames it: events, the stop, the clock (SPEC §2.3, §2.6)."""
+"""One turn: intake → context → execute → persist, and what frames it: events, the stop, the clock."""
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -174,7 +174,7 @@ async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
 
 
 async def _bounded(run: Run, states: States, answer: Answer) -> Executed:
-    """Context and execute within the run's time; a stop that is not obeyed in time is enforced (SPEC §2.6)."""
+    """Context and execute within the run's time; a stop that is not obeyed in time is enforced."""
     limit_s = run.settings.agent.execution_timeout_ms / 1000
     executed = None
     with run.time.running(), run.token.telling(partial(_enforce_stop, run)):
@@ -192,7 +192,7 @@ async def _bounded(run: Run, states: States, answer: Answer) -> Executed:
 
 
 async def _caught(run: Run, states: States, answer: Answer) -> Executed:
-    """The turn's error seam (STYLE §6): a defect ends this turn in a sentence, never the conversation."""
+    """The turn's error seam: a defect ends this turn in a sentence, never the conversation."""
     try:
         return await answer(run, states)
     except (Fenced, StorageTrouble):

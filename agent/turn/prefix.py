@@ -1,4 +1,4 @@
-"""What stands before the conversation in every request, as a fingerprint, and why it changed (SPEC §6.6). Pure.
+"""What stands before the conversation in every request, as a fingerprint, and why it changed. Pure.
 
 A provider's cache holds a prefix: one byte that differs early in it is paid for again by all that follows.
 """

@@ -1,4 +1,4 @@
-"""Builds what the model is told around the conversation: system prompt, reminder, framing (SPEC §5). Pure.
+"""Builds what the model is told around the conversation: system prompt, reminder, framing. Pure.
 
 `stable` stays byte-equal from turn to turn; what changes comes after it; date and sender stand with the newest message.
 """
@@ -90,7 +90,7 @@ def volatile_prompt(
 
 
 def reminder_for(now: datetime, work: Work, *, hint: str = "") -> str:
-    """Date, time and sender, and a hint of the gateway, put right before the sender's own words (SPEC §5.1)."""
+    """Date, time and sender, and a hint of the gateway, put right before the sender's own words."""
     incoming = work.incoming
     who = f"From {named(incoming)}, {incoming.role}." if work.kind == "message" else "Nobody has just written this."
     lines = [told_time(now, incoming.zone), who, *filter(None, (hint,))]

@@ -1,4 +1,4 @@
-"""Builds one request: prompt, the conversation's window, tools, hints (steps 14 and 15 of SPEC §2.4). No I/O."""
+"""Builds one request: prompt, the conversation's window, tools, hints. No I/O."""
 
 import logging
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from agent.turn.run import Notice, Run
 from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import Shown, States
 
-# Hints a request carries for caches and dashboards; none changes what is answered (SPEC §6.3, §6.4). Pure.
+# Hints a request carries for caches and dashboards; none changes what is answered. Pure.
 
 LEAST_CACHED = 1024
 REUSE_S = 3600.0  # a chat is expected to go on within the hour
@@ -299,7 +299,7 @@ def _routing_hint(run: Run, tokens: int) -> str:
 
 
 def sound(window: Window) -> list[Message]:
-    """The window's messages with every call answered and no answer to nothing: the last guard (SPEC §9, Z-82)."""
+    """The window's messages with every call answered and no answer to nothing: the last guard (Z-82)."""
     messages = window.messages
     if orphans_in(window):
         return repaired(messages)

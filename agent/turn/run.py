@@ -91,7 +91,7 @@ Verdict = Literal["answered", "waiting", "failed", "cancelled", "refused", "susp
 
 
 class Interrupts:
-    """What a stop ends at once: the waits for the model and for tools, and nothing that is stored (DESIGN §13.8).
+    """What a stop ends at once: the waits for the model and for tools, and nothing that is stored.
 
     A shutdown cuts no listening to a voice message short: the words would be stored without what was said, and never be
     heard again. It ends waits from the context stage on (`agent.turn.pipeline`).
@@ -128,7 +128,7 @@ class Interrupts:
 class StagedChanges:
     """What a command wants changed in the session; committed with the command's own end, or with the run's intake.
 
-    Being in that transaction it happens exactly once, whatever crashes between (DESIGN §4.5).
+    Being in that transaction it happens exactly once, whatever crashes between.
     """
 
     hide_from: int | None = None  # messages of the current session from this id on

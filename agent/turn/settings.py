@@ -1,4 +1,4 @@
-"""What an operator may set about turns; the gateway's configuration embeds these sections as they are (SPEC §20.4).
+"""What an operator may set about turns; the gateway's configuration embeds these sections as they are.
 
 Impossible settings are refused when they are built, so that a turn never meets them.
 """
@@ -78,7 +78,7 @@ class AgentSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeoutSettings:
-    """`[timeouts]`, all in seconds. `context_prep = 0`: preparing the context is not bounded (SPEC §7.4)."""
+    """`[timeouts]`, all in seconds. `context_prep = 0`: preparing the context is not bounded (Z-23)."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
@@ -86,7 +86,7 @@ class TimeoutSettings:
     no_providers_backoff: float = 2.0
     llm: float = 120.0  # longest silence of a stream
     llm_stream: float = 300.0  # a whole stream (R-18)
-    stop_grace: float = 10.0  # from a stop to the hard cancel (SPEC §2.6)
+    stop_grace: float = 10.0  # from a stop to the hard cancel
     tool_exec: float = 600.0
     tool_mcp: float = 120.0
     tool_info: float = 30.0
@@ -118,7 +118,7 @@ class TimeoutSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSettings:
-    """`[budget]`: caps of one run; `max_daily_cost_usd` of one conversation and UTC day. None: no cap (SPEC §2.7).
+    """`[budget]`: caps of one run; `max_daily_cost_usd` of one conversation and UTC day. None: no cap.
 
     The daily one is a limit among those of `[spending]`; the ledger holds it.
     """

@@ -100,7 +100,7 @@ class ToolState:
     subagent_runner: SubagentPort = field(init=False)
 
     def plan(self, session: SessionId, on: bool) -> None:
-        """Plan mode, from the model's next step on (SPEC §12.5)."""
+        """Plan mode, from the model's next step on."""
         self.planned = session if on else None
 
     def loaded_in(self, session: SessionId) -> frozenset[str]:
@@ -112,7 +112,7 @@ class ToolState:
         self.loaded, self.loaded_for = self.loaded_in(session) | names, session
 
 
-# The run that goes on in a conversation now, and which run a stop is meant for (SPEC §2.6).
+# The run that goes on in a conversation now, and which run a stop is meant for.
 
 REMEMBERED = 32  # runs that a stop which comes late may have been said of
 
@@ -165,7 +165,7 @@ class LifecycleState:
         return self.token is not None and self.token.fired
 
     def is_meant(self, stop_at: datetime) -> bool:
-        """Whether a stop that was said at that moment is for the run that goes on now (PEERS §3, theme 17).
+        """Whether a stop that was said at that moment is for the run that goes on now.
 
         It is when the run went on then, or when its words were there and no other run went on: either it was the next
         to begin, or nobody was at work, and the stop was read from a history with them. A stop that was said of another

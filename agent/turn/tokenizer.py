@@ -1,4 +1,4 @@
-"""The token counter all agents share: a real tokenizer once a window fills, a count of bytes until then (SPEC §6.9)."""
+"""The token counter all agents share: a real tokenizer once a window fills, a count of bytes until then."""
 
 import logging
 from collections.abc import Callable

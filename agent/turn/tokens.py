@@ -1,4 +1,4 @@
-"""How many tokens a text is about, and how far off that was lately (SPEC §6.9). No I/O."""
+"""How many tokens a text is about, and how far off that was lately. No I/O."""
 
 import json
 from collections import deque

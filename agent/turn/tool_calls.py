@@ -1,4 +1,4 @@
-"""Runs the tool calls of one reply: recorded before and after, in groups, results in call order (SPEC §12.2)."""
+"""Runs the tool calls of one reply: recorded before and after, in groups, results in call order."""
 
 import hashlib
 import json
@@ -47,7 +47,7 @@ from agent.turn.settings import Settings
 from agent.turn.skills import load_skill
 from agent.turn.states import States, announce, waiting_for_approval
 
-# Shortens a tool's long output by a model before it enters the conversation; the raw one is kept (SPEC §11).
+# Shortens a tool's long output by a model before it enters the conversation; the raw one is kept (Z-98).
 
 NOTICE = '\n[shortened from {tokens} tokens; read_output has all of it: output "{name}"]'
 
@@ -89,7 +89,7 @@ async def shortened(result: ToolResult, tool: str, run: Run, states: States, *, 
     return replace(result, content=text, taco=taco)
 
 
-# What a tool call may know of the run it belongs to, and how long it may take (SPEC §2.9, §12.2).
+# What a tool call may know of the run it belongs to, and how long it may take (Z-110).
 
 ATTACHED = "from-tools"  # the folder of the workspace for files that tools gave
 
@@ -188,7 +188,7 @@ def _tell(run: Run, states: States, event: Event) -> None:
     announce(states, event)
 
 
-# One call from the model's wish to its result: looked at, hooked, gated, run, framed, recorded (SPEC §12).
+# One call from the model's wish to its result: looked at, hooked, gated, run, framed, recorded.
 
 LONGEST_SUMMARY = 200
 LONGEST_RECORDED = 2_000  # characters of arguments and of a result in the audit
@@ -439,7 +439,7 @@ async def run_calls(calls: tuple[ToolUse, ...], reply: Reply, run: Run, states: 
 
 async def finish_calls(run: Run, states: States) -> None:
     """Take up the calls that a crash cut off: finished results are reused, unfinished ones are not run again unless
-    their tool allows it (DESIGN §4.4). Raises LeftForLater, Fenced or StorageTrouble."""
+    their tool allows it. Raises LeftForLater, Fenced or StorageTrouble."""
     calls = run.messages[-1].tool_uses
     executor = states.tool.executor
     known = dict(run.checkpoint.results)
@@ -562,7 +562,7 @@ def _may_change(use: ToolUse, states: States) -> bool:
 
 
 def searched(calls: Sequence[ToolUse], run: Run, states: States) -> dict[str, ToolResult]:
-    """Tools that the model wants to see: shown from its next step on, for the rest of the session (SPEC §6.5); to a
+    """Tools that the model wants to see: shown from its next step on, for the rest of the session; to a
     sub-agent for the rest of its work."""
     found = {}
     toolbox, scope = states.tool.executor.toolbox, visible_of(run, states)

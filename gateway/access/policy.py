@@ -1,4 +1,4 @@
-"""May this message be answered? A pure decision over message, settings and grants (SPEC §1.3, DESIGN §6)."""
+"""May this message be answered? A pure decision over message, settings and grants."""
 
 import hashlib
 import re
@@ -189,7 +189,7 @@ def _decide_group(
     return Allowed(max(role, Role.MEMBER)) if open_here else Ignored("group not allowed")
 
 
-# How much one sender may send: token buckets as values, bounded in memory (DESIGN §13.22, SPEC §1.3).
+# How much one sender may send: token buckets as values, bounded in memory.
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +231,12 @@ class Flood:
         return verdict
 
 
-# 30 automatic answers in 600 s, over 4,096 conversations (SPEC §1.3, bot-to-bot).
+# 30 automatic answers in 600 s, over 4,096 conversations.
 def bot_loop_guard() -> Flood:
     return Flood(per_s=30 / 600, burst=30, most=4096)
 
 
-# Pairing codes: how they look and how long they live. The store keeps only their hash (DESIGN §6).
+# Pairing codes: how they look and how long they live. The store keeps only their hash.
 
 LIFETIME = timedelta(minutes=10)
 LENGTH = 8

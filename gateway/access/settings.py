@@ -1,4 +1,4 @@
-"""Who may talk to the bot, as the operator wrote it. Closed unless opened (DESIGN §6)."""
+"""Who may talk to the bot, as the operator wrote it. Closed unless opened."""
 
 import re
 from dataclasses import dataclass

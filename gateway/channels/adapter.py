@@ -161,7 +161,7 @@ async def nothing_to_suggest(said: MessageReceived) -> Sequence[str]:
 class AdapterContext:
     """What the gateway lends an adapter.
 
-    `known_places` lists its conversations of the last seven days, newest first, for catch-up (DESIGN §13.15), or raises
+    `known_places` lists its conversations of the last seven days, newest first, for catch-up, or raises
     GatewayUnavailable.
     `catch_up_max_age_s` bounds what is answered. `proxy` is the operator's outbound proxy. `home` is the data
     directory. `fullness` tells of a conversation whose agent is awake and has asked its model; of others nothing.

@@ -17,7 +17,7 @@ from gateway.channels.outbound import Outbound, SentRef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What one channel can do, as data (DESIGN §3).
+    """What one channel can do, as data.
 
     `measure` gives a rendered document's length in the platform's own unit (Telegram: UTF-16 units after parsing);
     `text_limit` is the most one message holds in that unit. `idempotent_send` tells how a repeat after an unsure send

@@ -52,7 +52,7 @@ Inline = Text | Bold | Italic | Strike | Code | Link | Break
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """Text without any markup, to arrive byte for byte (DESIGN §13.14)."""
+    """Text without any markup, to arrive byte for byte."""
 
     text: str
 

@@ -1,8 +1,8 @@
-"""What can go wrong on a platform; the class says what delivery may do next (SPEC §1.2).
+"""What can go wrong on a platform; the class says what delivery may do next.
 
 ChannelError
 ├── ChannelBusy(after_s)   not sent: retry after that many seconds
-├── ChannelUnsure          perhaps sent, perhaps not: look before a repeat (DESIGN §13.6)
+├── ChannelUnsure          perhaps sent, perhaps not: look before a repeat
 ├── ChannelRejected        never retry this message
 │   └── ChannelGone        the place is closed to us: stop sending there until it is back
 └── ChannelFatal           the login is refused: the adapter ends

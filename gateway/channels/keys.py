@@ -1,4 +1,4 @@
-"""The name of a place where people talk (DESIGN §13.1)."""
+"""The name of a place where people talk."""
 
 from dataclasses import dataclass
 from typing import NewType
@@ -36,7 +36,7 @@ class ConversationKey:
 
     @property
     def around(self) -> "ConversationKey | None":
-        """The place that this is a topic or thread of, as far as keys tell (DESIGN §13.1): see `place_id`.
+        """The place that this is a topic or thread of, as far as keys tell: see `place_id`.
 
         What was chosen there counts here as long as nothing else was: a Slack command cannot be given in a thread.
         """

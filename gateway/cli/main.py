@@ -1,6 +1,6 @@
 """The command line: names and help here, each sub-command in a module loaded when it is called.
 
-So `tieline --help` imports nothing but click (DESIGN §11).
+So `tieline --help` imports nothing but click.
 """
 
 from difflib import get_close_matches

@@ -1,4 +1,4 @@
-"""Operations for commands: through the running gateway, or on the database itself when none runs (DESIGN §13.2)."""
+"""Operations for commands: through the running gateway, or on the database itself when none runs."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime

@@ -112,7 +112,7 @@ MOST_ACTION = 64  # bytes (Telegram's callback_data)
 class Call:
     """One use of a command: by whom, where, with which words after the name.
 
-    `place` is the group that grants name (DESIGN §6), "" where it is not known. `agent` is what may be done to the
+    `place` is the group that grants name, "" where it is not known. `agent` is what may be done to the
     conversation; commands that run beside a turn may only look and switch, never stage.
     """
 

@@ -1,4 +1,4 @@
-"""Goals: /goal sets, pauses, resumes and shows them, /done says that one is reached (SPEC §10.1, §10.2)."""
+"""Goals: /goal sets, pauses, resumes and shows them, /done says that one is reached."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

@@ -116,7 +116,7 @@ async def _add(call: Call, words: str) -> Reply:
 
 
 async def _forget(call: Call, what: str) -> Reply:
-    """Erases a fact by its number, what holds some words, or all; after a question (DESIGN §13.9)."""
+    """Erases a fact by its number, what holds some words, or all; after a question."""
     phrase, language, deps = call.deps.phrase, call.incoming.language, call.deps
     scope = scope_of(call)
     others_too = reaches_others(call.incoming.chat_type, call.incoming.role)

@@ -1,4 +1,4 @@
-"""Which model answers, and as whom: /provider /model /persona (SPEC §6.1, §19.2)."""
+"""Which model answers, and as whom: /provider /model /persona."""
 
 import logging
 from collections.abc import Sequence

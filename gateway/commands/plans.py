@@ -1,6 +1,6 @@
-"""Plans: /plan has one made, confirmed, carried out, and looked at (SPEC §13.3).
+"""Plans: /plan has one made, confirmed, carried out, and looked at.
 
-Not plan mode (SPEC §12.5): that is the model's own, within a turn, and ends when a person has read what it wrote.
+Not plan mode (W-30): that is the model's own, within a turn, and ends when a person has read what it wrote.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -78,7 +78,7 @@ PRESSED = "pressed"  # after /stop: by the button, whose answer stops before the
 
 
 async def queue(call: Call) -> Reply:
-    """Shows what waits; for those who may also sets what a message meets while a turn runs (SPEC §3.3), or clears."""
+    """Shows what waits; for those who may also sets what a message meets while a turn runs, or clears."""
     if not call.words:
         return await _show(call)
     if call.in_group and call.role < Role.ADMIN:
@@ -128,7 +128,7 @@ async def drop_last_queued(call: Call) -> Reply:
 
 
 async def stop(call: Call) -> Reply:
-    """Fires the token of the turn that ran when the word came; what was said so far is kept (SPEC §2.6).
+    """Fires the token of the turn that ran when the word came; what was said so far is kept.
 
     Work on a goal by itself, and on a plan, ends too.
     """

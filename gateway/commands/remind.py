@@ -1,4 +1,4 @@
-"""Setting what is to happen later: /remind /loop /heartbeat (DESIGN §7)."""
+"""Setting what is to happen later: /remind /loop /heartbeat."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""What the bot knows how to do in a set way: /skills lists it, /skill runs, shows, approves, takes back (SPEC §14.1).
+"""What the bot knows how to do in a set way: /skills lists it, /skill runs, shows, approves, takes back.
 
 A skill holds for every chat: admins of the whole bot say whether it may be used, and only they see what waits.
 """

@@ -175,7 +175,7 @@ async def verbose(call: Call) -> Reply:
 
 
 async def leave(call: Call) -> Reply:
-    """Only a terminal can be left; server channels refuse politely (SPEC §1.1 supports_exit)."""
+    """Only a terminal can be left; server channels refuse politely."""
     if call.key.platform == "console":
         return Reply(text=call.deps.phrase("bye", call.incoming.language), end=True)
     return Reply(text=call.deps.phrase("exit_refused", call.incoming.language))

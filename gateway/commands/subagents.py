@@ -1,4 +1,4 @@
-"""Who works for this chat: /agents shows it, /agent has a sub-agent do a task (SPEC §10.5, §13.1)."""
+"""Who works for this chat: /agents shows it, /agent has a sub-agent do a task."""
 
 from agent.core.ids import ConversationId
 from agent.core.messages import ToolUse

@@ -1,4 +1,4 @@
-"""The configuration in force, and its change while running: checked whole before it counts (SPEC §20.4).
+"""The configuration in force, and its change while running: checked whole before it counts.
 
 What is read for every message or turn changes at once, between turns; the rest is named and waits for a restart.
 """

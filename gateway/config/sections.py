@@ -78,7 +78,7 @@ class SessionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """`[queue]`: what a message meets while a turn runs (SPEC §3). Milliseconds; `linger_ms` keeps an agent hot."""
+    """`[queue]`: what a message meets while a turn runs. Milliseconds; `linger_ms` keeps an agent hot."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
@@ -146,7 +146,7 @@ class LoggingSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """`[network]`: `proxy` for everything that leaves the machine; `catch_up_max_age` in seconds (DESIGN §4)."""
+    """`[network]`: `proxy` for everything that leaves the machine; `catch_up_max_age` in seconds."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 

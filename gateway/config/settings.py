@@ -121,7 +121,7 @@ class Settings(Sections):
         return frozenset(value for value in found if len(value) >= 6)  # shorter ones would blank ordinary words
 
     def with_dumps(self, directory: Path | None) -> "Settings":
-        """The same with every conversation dumped into `directory`, or into the configured one (SPEC §20.1)."""
+        """The same with every conversation dumped into `directory`, or into the configured one."""
         kept = {name: getattr(self, name) for name in Settings.model_fields}
         where = self.debug.output_dir if directory is None else str(directory.absolute())
         kept["debug"] = DebugSettings(enabled=True, output_dir=where)

@@ -1,4 +1,4 @@
-"""Which provider holds for a place: its own choice, else that of its group, its account, the gateway (SPEC §19.2)."""
+"""Which provider holds for a place: its own choice, else that of its group, its account, the gateway."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

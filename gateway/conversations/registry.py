@@ -1,4 +1,4 @@
-"""Which agents are awake: one a conversation, bounded in number, put to sleep when idle (SPEC §20.5, G-06, G-33)."""
+"""Which agents are awake: one a conversation, bounded in number, put to sleep when idle (G-06, G-33)."""
 
 import logging
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""The last look at what leaves the gateway: secrets, mass mentions and tracking links stay here (PEERS §4.13). Pure.
+"""The last look at what leaves the gateway: secrets, mass mentions and tracking links stay here. Pure.
 
 Secrets are found in what people would read, across bold, links and invisible characters; of a growing answer, what may
 be the beginning of one waits for the rest. It reads no files that are sent, and no pictures.

@@ -57,7 +57,7 @@ class Pace:
 
 
 def first_frame(interval_s: float, now: float) -> Pace:
-    """The first frame goes (almost) at once, the others `interval_s` apart (SPEC §1.3)."""
+    """The first frame goes (almost) at once, the others `interval_s` apart."""
     return Pace(interval_s=interval_s, not_before=now + FIRST_FRAME_AFTER_S)
 
 

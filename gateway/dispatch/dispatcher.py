@@ -94,7 +94,7 @@ class DispatchDeps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """The dispatcher's numbers, in seconds unless named otherwise; defaults of SPEC §3 and §20.4."""
+    """The dispatcher's numbers, in seconds unless named otherwise."""
 
     merge_within: float = 0.5
     linger: float = 2.0  # how long an agent stays with its conversation for the next message

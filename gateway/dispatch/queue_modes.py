@@ -1,4 +1,4 @@
-"""What a message meets that comes while its conversation is busy (SPEC §3.3, B-65…B-67). Pure."""
+"""What a message meets that comes while its conversation is busy (B-65…B-67). Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

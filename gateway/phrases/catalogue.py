@@ -1,4 +1,4 @@
-"""The bot's own sentences, from one catalogue, in the person's language (DESIGN §13.22).
+"""The bot's own sentences, from one catalogue, in the person's language.
 
 A language is one TOML file beside this one: key = "sentence with {values}". English is complete; what another language
 lacks is said in English. Never holds what a model or a provider said.

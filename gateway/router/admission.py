@@ -209,7 +209,7 @@ class Admission:
             answer = await self._deps.handler.answer(said.text, said.key, incoming, arrival.role, said.place)
         except StorageTrouble:
             raise
-        except Exception:  # noqa: BLE001 - the same seam as the turn's (STYLE §6)
+        except Exception:  # noqa: BLE001 - the same seam as the turn's
             _log.exception("command broke: %s", said.text.split(maxsplit=1)[0], extra={"inbox": arrival.dedup})
             ref = hashlib.sha256(arrival.dedup.encode()).hexdigest()[:8]
             phrase, language = self._deps.phrase, incoming.language
@@ -331,7 +331,7 @@ class Admission:
         return self._flood[1]
 
 
-# Unknown people in direct chats: they get a pairing code and nothing else (DESIGN §6).
+# Unknown people in direct chats: they get a pairing code and nothing else.
 
 LONGEST_NAME = 64
 

@@ -89,7 +89,7 @@ async def _fetch_one(source: Files | None, attachment: Attachment, to: Path, lim
                     raise
                 await anyio.sleep(busy.after_s)
         return await _fetch_once(source, attachment, to, limit)
-    except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: the file is lost, never the message
+    except Exception as error:  # noqa: BLE001 - the channel seam: the file is lost, never the message
         _log.warning("a file could not be fetched: %r", error, extra={"file": attachment.name})
         return None
 

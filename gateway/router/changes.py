@@ -63,7 +63,7 @@ class Changes:
         return Receipt(Outcome.ACCEPTED) if taken else Receipt(Outcome.IGNORED, "its turn has begun")
 
     async def moved(self, moved: Moved) -> Receipt:
-        """History, queue, preference, settings, grants and files follow to the new key (DESIGN §13.20)."""
+        """History, queue, preference, settings, grants and files follow to the new key."""
         old, new = _id(moved), ConversationId(str(moved.new_key))
         listed = self._listed(moved)
 

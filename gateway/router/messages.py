@@ -115,7 +115,7 @@ def language_of(inbound: Received) -> str:
     return (inbound.sender.language or "en").partition("-")[0].lower()
 
 
-# What makes two deliveries the same thing: the keys of the inbox (DESIGN §13.1).
+# What makes two deliveries the same thing: the keys of the inbox.
 
 
 def dedup_key(inbound: Received) -> str:

@@ -142,7 +142,7 @@ class Router:
             return await self._ingest(made_whole(inbound))
         except StorageTrouble:
             raise
-        except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6
+        except Exception as error:  # noqa: BLE001 - the channel seam
             return await self._poison_messages.failed(inbound, error)
 
     async def _ingest(self, inbound: Inbound) -> Receipt:

@@ -148,7 +148,7 @@ class Accounts:
             self._break(name, f"{error}; the library of this platform is not installed")
         except ChannelError as error:
             self._break(name, str(error))
-        except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: the other accounts go on
+        except Exception as error:  # noqa: BLE001 - the channel seam: the other accounts go on
             _log.exception("%s cannot be opened", name)
             # Its words may hold the token; the log is redacted, a chat is not.
             self._break(name, f"{type(error).__name__}; the log has more")
@@ -216,7 +216,7 @@ class Accounts:
             except ChannelFatal as error:
                 self._break(name, str(error))
                 return
-            except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6
+            except Exception as error:  # noqa: BLE001 - the channel seam
                 _log.exception("%s stopped", name)
                 reason = f"it stopped ({type(error).__name__})"
             if clock.monotonic() - began > LONGEST_PAUSE_S:
@@ -239,7 +239,7 @@ class Accounts:
             except ChannelError as error:
                 _log.warning("%s: the commands were not registered: %s", adapter.channel_type, error)
                 return
-            except Exception:  # noqa: BLE001 - the channel seam of STYLE §6: typed commands work without it
+            except Exception:  # noqa: BLE001 - the channel seam: typed commands work without it
                 _log.exception("%s: the commands were not registered", adapter.channel_type)
                 return
             else:
@@ -250,7 +250,7 @@ class Accounts:
         with anyio.move_on_after(CLOSE_WITHIN_S, shield=True) as scope:
             try:
                 await adapter.aclose()
-            except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: the others must be closed too
+            except Exception as error:  # noqa: BLE001 - the channel seam: the others must be closed too
                 _log.warning("%s did not close well: %r", adapter.channel_type, error)
         if scope.cancelled_caught:
             _log.warning("%s took more than %g s to close", adapter.channel_type, CLOSE_WITHIN_S)
@@ -290,7 +290,7 @@ class Loops:
                 _log_loop.warning("%s: waits for the storage: %s", name, error)
             except DatabaseDamaged as error:
                 _log_loop.error("%s: %s", name, error)
-            except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6, for loops that nobody waits for
+            except Exception as error:  # noqa: BLE001 - the channel seam, for loops that nobody waits for
                 _log_loop.exception("%s: broke, and is started again", name)
                 broken = True
                 self._report(name, type(error).__name__)

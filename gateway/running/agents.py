@@ -44,7 +44,7 @@ from gateway.delivery.outbox.delivery import Delivery
 from gateway.running.sending import Sending
 from gateway.storage import settings_rows
 
-LOAD_WITHIN_S = 2.0  # a slow database must not keep a session from starting (SPEC §19.2)
+LOAD_WITHIN_S = 2.0  # a slow database must not keep a session from starting
 
 _log = logging.getLogger("tieline.agents")
 

@@ -29,7 +29,7 @@ from gateway.storage import adapter_store, places
 from gateway.storage.repair import open_database
 from gateway.telemetry.trouble import Troubles
 
-KNOWN_FOR = timedelta(days=7)  # conversations that catch-up looks at (DESIGN §13.15)
+KNOWN_FOR = timedelta(days=7)  # conversations that catch-up looks at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,7 +126,7 @@ def stop_within(
 def wake_for_person(
     agent_factory: AgentFactory, dispatcher: LocalDispatcher, conversation: ConversationId, row: int | None = None
 ) -> None:
-    """Somebody has written there: what a goal does by itself gives way (SPEC §10.3)."""
+    """Somebody has written there: what a goal does by itself gives way."""
     agent_factory.give_way(conversation)
     dispatcher.wake(conversation, row)
 

@@ -1,6 +1,6 @@
 """Acts on one due schedule, inside a transaction of the caller: ledger, inbox or outbox row, and when it is due next.
 
-All of it or nothing is committed, and the ledger's key is unique: a moment fires once, whatever crashes (ENGINE.md).
+All of it or nothing is committed, and the ledger's key is unique: a moment fires once, whatever crashes.
 Never calls an agent or a platform: an agent turn is a row of the conversation's inbox (G-14), a plain reminder one of
 its outbox.
 """
@@ -219,7 +219,7 @@ def _is_hidden_from_history(
 def _fire(conn: Connection, schedule: Schedule, fire: Fire, now: datetime, around: FiringDeps, done: Done) -> None:
     at = fire.occurrence.at
     if schedule.recurs and schedule.plan.action != "remind" and ledger.is_waiting(conn, schedule):
-        # One run of a schedule at a time: a slow model must not make it pile up (SPEC §20.3, max_instances 1).
+        # One run of a schedule at a time: a slow model must not make it pile up.
         ledger.note(
             conn, schedule, key=fire.occurrence.key, due_at=to_timestamp(at), outcome="overlap", at=to_timestamp(now),
             count=1 + fire.stands_for,

@@ -1,4 +1,4 @@
-"""The ledger of what schedules did: one row a moment, unique, so that nothing fires twice (PEERS §3.9, §4 (3)).
+"""The ledger of what schedules did: one row a moment, unique, so that nothing fires twice (G-15).
 
 Whether a run went well and whether its words arrived are two things; both are read from the inbox and the outbox.
 """

@@ -1,7 +1,7 @@
 """Keeps schedules going: sleeps until the next is due, acts on it, looks how it went. The table is the truth.
 
 Any number of processes may run it on one database: rows are locked while they are acted on, and the ledger's unique key
-decides (ENGINE.md). It holds no timer for each schedule, so ten thousand cost as much as one.
+decides. It holds no timer for each schedule, so ten thousand cost as much as one.
 """
 
 import logging

@@ -23,7 +23,7 @@ from gateway.scheduler.triggers.misfires import Misfire
 from gateway.scheduler.triggers.occurrences import Occurrence, first_after
 from gateway.scheduler.triggers.zones import zone_named
 
-# Who may change what is set, and how often it may recur, by a command or the agent's tools (DESIGN §6). Pure.
+# Who may change what is set, and how often it may recur, by a command or the agent's tools. Pure.
 
 
 def may_change(schedule: Schedule, who: Creator) -> bool:
@@ -32,7 +32,7 @@ def may_change(schedule: Schedule, who: Creator) -> bool:
 
 
 def shortest_period_s(who: Creator, settings: SchedulerSettings) -> int:
-    """In seconds: everybody in a group hears and pays for what one member sets (SPEC §20.2)."""
+    """In seconds: everybody in a group hears and pays for what one member sets."""
     return settings.min_period_s if _is_free(who) else max(settings.min_period_s, settings.group_period_s)
 
 

@@ -17,8 +17,8 @@ LONGEST_S = 366 * 24 * 3600
 class SchedulerSettings:
     """Times in seconds.
 
-    `zone` holds for people whose zone nobody knows. What fires more than `late_after_s` after its moment is late (SPEC
-    §20.3: 60). `min_period_s` is the shortest period of anything that recurs (SPEC §20.2: 5), `group_period_s` that of
+    `zone` holds for people whose zone nobody knows. What fires more than `late_after_s` after its moment is late.
+    `min_period_s` is the shortest period of anything that recurs, `group_period_s` that of
     what members set in groups. `spread_s` lies between agents that would all be woken at once. After `max_failures` in
     a row a schedule is switched off.
     """

@@ -1,4 +1,4 @@
-"""Rows of schedules: the truth of what will happen (DESIGN §7). Moments are UTC microseconds in the table."""
+"""Rows of schedules: the truth of what will happen. Moments are UTC microseconds in the table."""
 
 import logging
 from collections.abc import Mapping, Sequence

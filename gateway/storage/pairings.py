@@ -1,4 +1,4 @@
-"""Requests of strangers to be let in: by the hash of their code, never the code (DESIGN §6). Moments: UTC microseconds.
+"""Requests of strangers to be let in: by the hash of their code, never the code. Moments: UTC microseconds.
 
 open → approved | denied; an open one whose time is over counts as gone and is removed by `prune`.
 """

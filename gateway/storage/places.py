@@ -1,4 +1,4 @@
-"""Conversations by place: which belong to one, and which are worth catching up with (DESIGN §13.15)."""
+"""Conversations by place: which belong to one, and which are worth catching up with."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Which provider and model a channel uses: one record a channel, with who chose it (SPEC §19.2, Z-65…Z-71)."""
+"""Which provider and model a channel uses: one record a channel, with who chose it (Z-65…Z-71)."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, cast

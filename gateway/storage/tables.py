@@ -79,7 +79,7 @@ schedule = Table(
     Column("role", Text, nullable=False, server_default="member"),
     Column("chat_type", Text, nullable=False, server_default="direct"),
     Column("action", Text, nullable=False),  # remind | ask | heartbeat
-    Column("kind", Text, nullable=False, server_default=""),  # the model's own word for it (SPEC §20.3)
+    Column("kind", Text, nullable=False, server_default=""),  # the model's own word for it
     Column("text", Text, nullable=False),
     Column("rule", Text, nullable=False),  # JSON of gateway.scheduler.triggers.rules
     Column("said", Text, nullable=False, server_default=""),  # the rule in the words that gave it

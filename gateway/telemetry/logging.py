@@ -1,4 +1,4 @@
-"""Log lines as JSON or for people, each with its conversation and run, never with a secret (SPEC §20.5, G-28)."""
+"""Log lines as JSON or for people, each with its conversation and run, never with a secret (G-28)."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ from agent.core.untrusted_text import without_steering
 
 Format = Literal["auto", "human", "json"]
 
-# DESIGN §13.13: the one context variable of the gateway, so that lines of libraries carry the ids too.
+# The one context variable of the gateway, so that lines of libraries carry the ids, too.
 _context: ContextVar[tuple[str, str]] = ContextVar("tieline_log_context", default=("", ""))
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}

@@ -89,8 +89,7 @@ class Histogram:
 @dataclass(slots=True)
 class MetricsSnapshot:
     """One conversation, or everything together, since the process started. Tokens and money as the ledger has them;
-    `unpriced_calls` counts calls whose price is unknown, `estimated_calls` those whose tokens are guessed (DESIGN
-    §13.10).
+    `unpriced_calls` counts calls whose price is unknown, `estimated_calls` those whose tokens are guessed.
     """
 
     turns: int = 0

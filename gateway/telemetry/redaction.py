@@ -15,7 +15,7 @@ LEAST = 6  # shorter values would blank out ordinary words
 PIECE = 65_536  # characters, some twenty milliseconds
 REACH = 16_384  # characters behind the beginning of a secret that are looked at before it is given up
 
-# Each keeps the part that tells an operator which secret it was (SPEC G-28). Sources: the platforms' token formats.
+# Each keeps the part that tells an operator which secret it was (G-28). Sources: the platforms' token formats.
 # The first letters come first: most of a text is none of them, and is passed over at a glance.
 _LOOKS_LIKE = re.compile(
     r"""

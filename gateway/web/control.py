@@ -1,4 +1,4 @@
-"""The control socket: how `tieline …` in another shell talks to the running process (DESIGN §13.2).
+"""The control socket: how `tieline …` in another shell talks to the running process.
 
 HTTP on `TIELINE_HOME/tieline.sock`, mode 0600: whoever may open it owns the data directory. Protocol: `POST
 /do/<operation>` with a JSON object; the answer is `{"result": …}`, or JSON lines where the operation yields them, or

@@ -1,4 +1,4 @@
-"""A conversation to which anything may happen; whatever does, the model services would take its next request (SPEC §9).
+"""A conversation to which anything may happen; whatever does, the model services would take its next request.
 
 Used as a state machine of hypothesis: each example is a conversation, each rule something that befalls it.
 """
@@ -77,7 +77,7 @@ HANGS = "and then"
 
 
 def orphans(messages: Sequence[Message]) -> list[str]:
-    """Where SPEC §9.1 or §9.2 does not hold, whatever a service thinks of it."""
+    """Where a call or a result is left without the other, whatever a service thinks of it."""
     found = []
     for index, one in enumerate(messages):
         asked = {use.id for use in messages[index - 1].tool_uses} if index else set()

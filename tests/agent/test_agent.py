@@ -1,4 +1,4 @@
-"""The agent as a whole: its states, its order, its events, its reloads (SPEC §2.1, §2.2, §2.8)."""
+"""The agent as a whole: its states, its order, its events, its reloads."""
 
 import os
 import re

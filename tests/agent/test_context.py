@@ -1,4 +1,4 @@
-"""What the model is given: history, notes, time, and what happens when it does not fit or is not there (SPEC §2.3)."""
+"""What the model is given: history, notes, time, and what happens when it does not fit or is not there."""
 
 import re
 from dataclasses import replace

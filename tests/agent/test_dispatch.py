@@ -1,4 +1,4 @@
-"""One call on its way: scope, gate, grounding, time, frame and record (SPEC §12)."""
+"""One call on its way: scope, gate, grounding, time, frame and record."""
 
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What a call asks people in the middle of its work: answered, too late, stopped, across a crash (SPEC §2.5)."""
+"""What a call asks people in the middle of its work: answered, too late, stopped, across a crash."""
 
 from collections.abc import Mapping
 from contextlib import suppress

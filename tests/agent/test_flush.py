@@ -1,4 +1,4 @@
-"""Lasting notes before the first compaction of a cycle: in silence, by the memory's tools alone (SPEC §17.2)."""
+"""Lasting notes before the first compaction of a cycle: in silence, by the memory's tools alone."""
 
 import os
 from dataclasses import replace

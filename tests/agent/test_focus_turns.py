@@ -1,4 +1,4 @@
-"""Focus through a whole turn, and long results that the model reads on in (SPEC §8.15, §11)."""
+"""Focus through a whole turn, and long results that the model reads on in."""
 
 from pathlib import Path
 

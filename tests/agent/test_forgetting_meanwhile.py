@@ -1,4 +1,4 @@
-"""What is forgotten in another chat of the same people while a turn is on does not come back with it (DESIGN §13.9)."""
+"""What is forgotten in another chat of the same people while a turn is on does not come back with it."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, replace

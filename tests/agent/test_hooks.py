@@ -1,4 +1,4 @@
-"""The operator's programs at the points of a turn: what they are told, what they may stop (SPEC §12.6)."""
+"""The operator's programs at the points of a turn: what they are told, what they may stop."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""An answer that is cut at a length of ours is asked for once more, whole (SPEC §6.8)."""
+"""An answer that is cut at a length of ours is asked for once more, whole."""
 
 from pathlib import Path
 

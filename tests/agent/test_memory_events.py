@@ -1,4 +1,4 @@
-"""What a turn tells listeners of its memory and of how it counts: names, numbers, and no words (SPEC §2.8)."""
+"""What a turn tells listeners of its memory and of how it counts: names, numbers, and no words."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 """Every way a model's service can fail, at every place of a tool loop, over both wire formats: the run ends in an
-answer or in one sentence, and the conversation goes on (SPEC §7, §9)."""
+answer or in one sentence, and the conversation goes on."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -187,7 +187,7 @@ async def unanswered(world: World) -> set[str]:
 
 
 class TestHealing:
-    """A history that the provider refuses (PEERS §3, theme 12)."""
+    """A history that the provider refuses."""
 
     SET_ASIDE = "The model service no longer took {} earlier messages of this conversation."
 

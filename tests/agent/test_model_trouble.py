@@ -1,4 +1,4 @@
-"""A model that fails: retried within bounds, else one short sentence, never silence (SPEC §7)."""
+"""A model that fails: retried within bounds, else one short sentence, never silence."""
 
 from dataclasses import replace
 from pathlib import Path

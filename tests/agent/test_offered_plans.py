@@ -1,4 +1,4 @@
-"""The workflow gate within one turn: however it ends, no plan is left that nobody goes on with (SPEC §13.4)."""
+"""The workflow gate within one turn: however it ends, no plan is left that nobody goes on with."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What commands may do to an agent (SPEC §20.2)."""
+"""What commands may do to an agent."""
 
 import json
 import re
@@ -99,7 +99,7 @@ async def test_new_begins_a_session_and_keeps_the_old_one(database: Database, tm
 async def test_what_compaction_had_come_to_ends_with_what_it_was_about(
     sqlite_database: Database, tmp_path: Path, how: str
 ) -> None:
-    """SPEC §8.7: exhausted until /clear, /new or another provider."""
+    """Exhausted until /clear, /new or another provider."""
     world = world_of(sqlite_database, tmp_path, ScriptedProvider())
     await world.say("one")
     if how == "/resume":

@@ -1,4 +1,4 @@
-"""Plan mode: only tools that look, until a person has approved the plan (SPEC §12.5)."""
+"""Plan mode: only tools that look, until a person has approved the plan."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Turns that work on plans: whom they give way to, and what ends them before they begin (SPEC §13.3)."""
+"""Turns that work on plans: whom they give way to, and what ends them before they begin."""
 
 import json
 from dataclasses import replace

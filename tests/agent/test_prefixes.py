@@ -1,4 +1,4 @@
-"""The prefix of a conversation's requests is still: it changes on named events only (SPEC §5.1, §6.5, PEERS §4.12)."""
+"""The prefix of a conversation's requests is still: it changes on named events only."""
 
 from collections.abc import Mapping
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""A run that asks the person something goes on with their next message, whatever happens between (SPEC §2.5)."""
+"""A run that asks the person something goes on with their next message, whatever happens between."""
 
 from contextlib import suppress
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A stop ends a run at once, keeps what there is, and never touches the next run (SPEC §2.6)."""
+"""A stop ends a run at once, keeps what there is, and never touches the next run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Sub-agents in whole turns: what they get, what comes back, what they may not, how they end (SPEC §13.1)."""
+"""Sub-agents in whole turns: what they get, what comes back, what they may not, how they end."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Long output of tools, shortened by a model before it enters the conversation (SPEC §11)."""
+"""Long output of tools, shortened by a model before it enters the conversation."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The task list of a session: kept, changed, looked at, and out of reach for every other (SPEC §13.2)."""
+"""The task list of a session: kept, changed, looked at, and out of reach for every other."""
 
 from pathlib import Path
 from typing import Any

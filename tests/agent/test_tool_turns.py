@@ -1,4 +1,4 @@
-"""Whole turns with tools: dispatch, recording, limits, endings (SPEC §2.5, §12.2)."""
+"""Whole turns with tools: dispatch, recording, limits, endings."""
 
 from dataclasses import replace
 from pathlib import Path

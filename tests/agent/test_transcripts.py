@@ -1,4 +1,4 @@
-"""Whatever happens to a conversation, its next request is one that the model services take (SPEC §9.1, §9.2)."""
+"""Whatever happens to a conversation, its next request is one that the model services take."""
 
 from pathlib import Path
 

@@ -316,7 +316,7 @@ class ChannelContract:
 
     @pytest.mark.requirement("Z-06")
     async def test_a_cut_after_the_request_is_unsure_and_can_be_mended(self, harness: Harness) -> None:
-        """DESIGN §13.6: a repeat with the same key is refused by the platform, or the first one can be found by it."""
+        """A repeat with the same key is refused by the platform, or the first one can be found by it."""
         applies("cut_after" in harness.faults, "no answer can be lost here")
         message = plain("once", key="k-7-0")
         await harness.breaks_next("cut_after", "send")

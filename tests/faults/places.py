@@ -30,7 +30,7 @@ class Place(ABC):
     name = ""
     kind = "openai"
     group = False
-    repeats = False  # whether the platform cannot be asked what arrived (DESIGN §13.6)
+    repeats = False  # whether the platform cannot be asked what arrived
 
     def __init__(self, doubles: Doubles, program: Program) -> None:
         self.doubles = doubles

@@ -214,7 +214,7 @@ class Sweep:
             assert len(texts) == 2, texts  # the question as it was answered, and what came of it
         else:
             left = [text for text in texts if text.startswith(STATUS_LINES)]
-            if self.place.repeats and len(left) == 1:  # it cannot be asked either what was shown (DESIGN §13.5)
+            if self.place.repeats and len(left) == 1:  # it cannot be asked either what was shown
                 texts = [text for text in texts if text not in left]
             assert len(texts) == len(wanted), texts
             assert all(map(str.startswith, texts, wanted)), texts

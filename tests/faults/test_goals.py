@@ -1,6 +1,6 @@
 """Work on a goal by itself, killed at each point: it rests, its owner is told once, nothing goes on, it can go on.
 
-On Slack, where what was shown as the process died can be looked for (DESIGN §13.5).
+On Slack, where what was shown as the process died can be looked for.
 """
 
 import json

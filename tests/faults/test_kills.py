@@ -1,7 +1,7 @@
 """kill -9 at each durable border, on three platforms at once: all is answered once, in order, and nothing stays behind.
 
 What is in flight at the kill arrives or does not; the program cannot know. Discord and Slack can be asked afterwards,
-Telegram cannot: there the answer may come a second time, and says so (DESIGN §13.6).
+Telegram cannot: there the answer may come a second time, and says so.
 """
 
 import signal

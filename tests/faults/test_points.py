@@ -1,4 +1,4 @@
-"""The sweep: killed at every crash point, on every send path, on every channel; then all is well again (DESIGN §10).
+"""The sweep: killed at every crash point, on every send path, on every channel; then all is well again.
 
 `make faults` prints its table; the short form goes through each point once.
 """

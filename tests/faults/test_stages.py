@@ -1,4 +1,4 @@
-"""Killed at each rung of the context ladder: changed in memory, while it is stored, stored (SPEC §8.7)."""
+"""Killed at each rung of the context ladder: changed in memory, while it is stored, stored."""
 
 from pathlib import Path
 

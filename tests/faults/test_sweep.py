@@ -78,7 +78,7 @@ async def complete(scene: Scene) -> None:
 
 
 def without_what_telegram_leaves_open(seen: list[str], flagged: int, wanted: list[str]) -> list[str]:
-    """What must be: each answer once. What may be, since Telegram cannot be asked what arrived (DESIGN §13.5, §13.6):
+    """What must be: each answer once. What may be, since Telegram cannot be asked what arrived:
 
     a repeat that says so; an apology instead of a second repeat; the one message that clears a draft, of a kill
     between its sending and its deletion.

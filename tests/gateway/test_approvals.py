@@ -1,4 +1,4 @@
-"""What the agent wants to do and a person must allow: through the whole house, across restarts (SPEC §12.4)."""
+"""What the agent wants to do and a person must allow: through the whole house, across restarts."""
 
 import json
 import re

@@ -1,6 +1,6 @@
 """Secrets told or filed in one place, over random schedules of turns, sessions, tools, files: none reaches another.
 
-Every request that leaves for the model is looked at, whoever's turn made it (PEERS §4.14).
+Every request that leaves for the model is looked at, whoever's turn made it.
 """
 
 import json

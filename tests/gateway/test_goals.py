@@ -1,4 +1,4 @@
-"""Goals through the whole house: commands, the message that follows the work, the fleet, a death (SPEC §10)."""
+"""Goals through the whole house: commands, the message that follows the work, the fleet, a death."""
 
 import json
 import re

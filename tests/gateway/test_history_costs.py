@@ -1,4 +1,4 @@
-"""What the database does for a turn does not grow with what it holds (DESIGN §11). Counted in its own instructions."""
+"""What the database does for a turn does not grow with what it holds. Counted in its own instructions."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The start is light: what is slow to import is loaded by name when it is configured (DESIGN §2, §11)."""
+"""The start is light: what is slow to import is loaded by name when it is configured."""
 
 import re
 import subprocess

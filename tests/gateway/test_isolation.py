@@ -1,4 +1,4 @@
-"""What one conversation holds is out of reach for every other, whatever happens in which order (PEERS §4.14)."""
+"""What one conversation holds is out of reach for every other, whatever happens in which order."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The ledger against the model double's own log: to the token, with faults, retries and stand-ins (DESIGN §13.10)."""
+"""The ledger against the model double's own log: to the token, with faults, retries and stand-ins."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

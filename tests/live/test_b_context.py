@@ -1,4 +1,4 @@
-"""What a model is shown, and what happens when it would be too much: the window's rules (SPEC §6.9, §8, §17)."""
+"""What a model is shown, and what happens when it would be too much: the window's rules."""
 
 import json
 from collections.abc import Callable

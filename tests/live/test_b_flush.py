@@ -1,4 +1,4 @@
-"""The look back before a compaction, with the shipped agent: whoever asks for the compaction (SPEC §17.2)."""
+"""The look back before a compaction, with the shipped agent: whoever asks for the compaction."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Which session a run goes on in, who works on it, and when no run begins at all (SPEC §2.3, §3.2)."""
+"""Which session a run goes on in, who works on it, and when no run begins at all."""
 
 import logging
 import sqlite3

@@ -1,4 +1,4 @@
-"""Tools that take too long, and the same inputs twice (SPEC §12.2, §2.3)."""
+"""Tools that take too long, and the same inputs twice."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""One turn from its first to its last event: what it takes in, asks, runs, stores and tells (SPEC §2.3, §2.8)."""
+"""One turn from its first to its last event: what it takes in, asks, runs, stores and tells."""
 
 import json
 import logging

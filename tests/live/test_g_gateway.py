@@ -1,4 +1,4 @@
-"""The gateway beside the loop: schedules, drain, sleep, suspension, breaker, and one model's chances (SPEC §20)."""
+"""The gateway beside the loop: schedules, drain, sleep, suspension, breaker, and one model's chances."""
 
 import json
 from collections.abc import Callable

@@ -115,7 +115,7 @@ class Program:
         raise AssertionError(f"after {seconds} s {what!r} does not wait, or {without!r} still does")
 
     async def settled(self, seconds: float = PATIENCE_S) -> None:
-        """Wait until every answer is noted as sent: a kill before that makes a send unsure (DESIGN §13.6)."""
+        """Wait until every answer is noted as sent: a kill before that makes a send unsure."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self._rows("select count(*) from outbox where status in ('new', 'sending')") == [(0,)]:
@@ -124,7 +124,7 @@ class Program:
         raise AssertionError(f"answers are still on their way after {seconds} s")
 
     async def noted(self, seconds: float = PATIENCE_S) -> None:
-        """Wait until something shown is noted: after a kill before that Telegram cannot be asked (DESIGN §13.5)."""
+        """Wait until something shown is noted: after a kill before that Telegram cannot be asked."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self._rows("select count(*) from ephemeral") != [(0,)]:

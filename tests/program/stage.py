@@ -17,7 +17,7 @@ MANY = "messages_per_minute = 600\n"  # several tests speak as one person
 POEM = " ".join(f"verse{number}" for number in range(40))
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-# What is no Markdown, however much it looks like some, and so arrives byte for byte (DESIGN §13.14).
+# What is no Markdown, however much it looks like some, and so arrives byte for byte.
 ODD_PLAIN = {
     "stars": "2 * 3 * 4 = 24, and 2 ** 3 is 8 * 1",
     "snakes": "a_b_c, x_1_y and _private",

@@ -1,4 +1,4 @@
-"""A conversation outgrows its model's window: seen on Telegram, Discord and Slack, and after a kill (SPEC §8.7)."""
+"""A conversation outgrows its model's window: seen on Telegram, Discord and Slack, and after a kill."""
 
 import json
 from collections.abc import AsyncIterator

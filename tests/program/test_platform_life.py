@@ -1,4 +1,4 @@
-"""The life of places (DESIGN §13.20) on the running program: a group moves, the bot is shown out, blocked, and back."""
+"""The life of places on the running program: a group moves, the bot is shown out, blocked, and back."""
 
 import pytest
 

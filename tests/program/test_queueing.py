@@ -1,4 +1,4 @@
-"""What a message meets that comes while a turn runs, in each chat as it was chosen there (SPEC §3); two platforms."""
+"""What a message meets that comes while a turn runs, in each chat as it was chosen there; two platforms."""
 
 from collections.abc import AsyncIterator
 

@@ -114,7 +114,7 @@ def bring_forward(program: Program, word: str, ago_s: float) -> None:
 async def once_everywhere(places: Sequence[Place], word: str) -> None:
     for place in places:
         found = await place.reminders(word)
-        # The one point that Telegram leaves open (DESIGN §13.6): what may have been sent is repeated once, and says so.
+        # The one point that Telegram leaves open: what may have been sent is repeated once, and says so.
         flagged = [text for text in found if "may be a repeat" in text]
         assert len(found) - len(flagged) == 1, f"{place.name}: {found}"
         assert not flagged or place.name.startswith("telegram"), f"{place.name}: {found}"

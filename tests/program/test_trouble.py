@@ -1,5 +1,5 @@
 """A model or a platform that fails, and what the person gets: the answer, or one short message; never silence, never a
-sign of life that stays (SPEC §7, point 4 of the issue). The real program, both model APIs, Telegram."""
+sign of life that stays (docs/reliability.md). The real program, both model APIs, Telegram."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import count

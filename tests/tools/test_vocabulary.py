@@ -35,3 +35,32 @@ def test_a_name_that_comes_back_is_told_with_its_place(tmp_path: Path) -> None:
     file.parent.mkdir()
     file.write_text("x = 1\nhouse = x\n")
     assert vocabulary.private_names(file, tmp_path) == ["agent/here.py:2: house"]
+
+
+@pytest.mark.parametrize(
+    ("words", "is_one"),
+    [
+        pytest.param("as SP{}EC {sign}8.4 says", True, id="a section"),
+        pytest.param("SP{}EC 20.6, row 2", True, id="a section without its sign"),
+        pytest.param("see ENG{}INE.md", True, id="a file"),
+        pytest.param("PE{}ERS themes 4 to 6", True, id="a theme"),
+        pytest.param("(document\n# {sign}8.4)", True, id="a section that a line break parted from its document"),
+        pytest.param("RFC 6749 {sign}6", False, id="a section of an RFC"),
+        pytest.param("SP{}EC = 1", False, id="a name of the code"),
+        pytest.param("(Z-17), docs/context.md", False, id="a requirement and a page"),
+    ],
+)
+def test_a_citation_of_a_document_that_is_not_here_is_found(tmp_path: Path, words: str, is_one: bool) -> None:
+    file = tmp_path / "here.py"
+    file.write_text(words.format("", sign="\N{SECTION SIGN}"))  # this file cites none itself
+    assert bool(vocabulary.citations(file, tmp_path)) is is_one
+
+
+def test_a_citation_fails_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "docs" / "page.md"
+    page.parent.mkdir()
+    page.write_text("Kept, see (Z-17).\n")
+    assert vocabulary.main(tmp_path) == 0
+    page.write_text(f"Kept.\nSee {'design'.upper()}.md.\n")
+    assert vocabulary.main(tmp_path) == 1
+    assert "docs/page.md:2: See" in capsys.readouterr().out

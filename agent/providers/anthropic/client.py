@@ -129,7 +129,7 @@ class AnthropicProvider:
                 await response.aclose()
 
     async def _respond(self, request: Request, files: Bytes, deadline: float) -> httpx2.Response:
-        """The response whose body is the stream; one more try without what the server does not know (SPEC §6.10)."""
+        """The response whose body is the stream; one more try without what the server does not know."""
         if request.compact and "compaction" in self._spared:
             raise refused(self.name, "this service writes no summaries")
         try:

@@ -268,7 +268,7 @@ def _assistant(parts: Sequence[Part], family: str, ids: Ids | None) -> list[Bloc
             case RedactedThinking() if part.family == family:
                 blocks.append({"type": "redacted_thinking", "data": part.data})
             case Thinking() | RedactedThinking():
-                pass  # signed by somebody else: worthless here, and refused (SPEC §4.3)
+                pass  # signed by somebody else: worthless here, and refused
             case FilePart():
                 _add_text(blocks, named(part))
             case CompactionPart():

@@ -1,4 +1,4 @@
-"""Every other model, through litellm: slow to load and slow to call, but it knows them all (DESIGN §13.11)."""
+"""Every other model, through litellm: slow to load and slow to call, but it knows them all."""
 
 import copy
 import importlib

@@ -1,4 +1,4 @@
-"""Every endpoint that speaks Chat Completions, by a thin streaming client of our own over aiohttp (DESIGN §13.11).
+"""Every endpoint that speaks Chat Completions, by a thin streaming client of our own over aiohttp.
 
 A library's client takes 3 to 20 ms a call and hundreds at 2,000 messages; this one joins bytes it already has.
 """

@@ -25,7 +25,7 @@ from agent.providers.provider import (
     Usage,
 )
 
-# Server-sent events from raw bytes: complete lines only, so that no character is ever cut (SPEC §6.7).
+# Server-sent events from raw bytes: complete lines only, so that no character is ever cut.
 
 LARGEST_EVENT = 8 * 1024 * 1024  # bytes; more than any API sends in one event
 

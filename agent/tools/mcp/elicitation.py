@@ -19,7 +19,7 @@ LONGEST = 1_000  # characters of what the server says
 LONGEST_ADDRESS = 2_000
 MOST_BUTTONS, LONGEST_BUTTON = 6, 40  # more or longer choices are a list in the text
 MOST_TRIES = 5  # words that do not fit, for one field
-ASKS_FOR_S = 300.0  # as long as an approval (SPEC §12.4)
+ASKS_FOR_S = 300.0  # as long as an approval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

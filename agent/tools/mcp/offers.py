@@ -305,7 +305,7 @@ def _block(block: dict[str, Any]) -> str:
             return f"[{other or 'something'} that cannot be shown]"
 
 
-# Which MCP tools the model is shown of many: those that fit the task, and those used lately (SPEC §12.7). Pure.
+# Which MCP tools the model is shown of many: those that fit the task, and those used lately. Pure.
 
 K1, B = 1.5, 0.75
 SHORTEST = 4  # letters of a word that counts

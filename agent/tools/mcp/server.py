@@ -152,7 +152,7 @@ class Server:
                 if others is not None:
                     raise
                 reason = wire.why(ours or group)
-            except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: a stranger's program
+            except Exception as error:  # noqa: BLE001 - the channel seam: a stranger's program
                 reason = wire.why(error)
             self._gone(await self._with_its_words(reason))
             wait_s = await self._rest(wait_s)

@@ -1,7 +1,7 @@
 """Puts on the screen what must not stay there, so that it can be taken away whatever becomes of the request.
 
 Where the platform remembers keys it is noted by its key before it is sent, so no crash and no lost answer leaves it
-without a note (DESIGN §13.5). Elsewhere its name is all there is: nobody waits long for it, but a late answer is heard.
+without a note. Elsewhere its name is all there is: nobody waits long for it, but a late answer is heard.
 """
 
 import logging
@@ -84,7 +84,7 @@ def decode(text: str) -> Shown:
             raise ValueError(f"not the reference of something shown: {text!r}")
 
 
-# How what must not stay on the screen is found and taken away, and how often that is tried (DESIGN §13.5).
+# How what must not stay on the screen is found and taken away, and how often that is tried.
 
 CALL_DEADLINE_S = 10.0
 # Somebody may hold a request for longer than we wait and then carry it out: what is not to be found was perhaps only
@@ -126,7 +126,7 @@ async def located(channel: Channel, shown: Shown) -> SentRef | None:
     return await channel.history.find(shown.key) if channel.history is not None else None
 
 
-# The notes about what is on the screen and must not stay, so that a restart can take it away (DESIGN §13.5).
+# The notes about what is on the screen and must not stay, so that a restart can take it away.
 
 
 class Ephemera:

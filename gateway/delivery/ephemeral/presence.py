@@ -23,7 +23,7 @@ MOST_TRIES = 5  # to take a reaction back, once the platform has said when
 
 
 class Presence:
-    """`run` shows it until `end`, or until the limit: nothing keeps typing for ever (PEERS §3.18).
+    """`run` shows it until `end`, or until the limit: nothing keeps typing for ever.
 
     Its time begins when it is made; nothing is due before `TYPING_AFTER_S`, so it may be run that much later.
     """

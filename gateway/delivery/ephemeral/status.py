@@ -1,4 +1,4 @@
-"""The one line that tells what goes on and does not stay (SPEC §1.4). Never in the transcript, never fails a turn."""
+"""The one line that tells what goes on and does not stay. Never in the transcript, never fails a turn."""
 
 import logging
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Empties the outbox: one worker per conversation that has something to send, nothing for one that has not.
 
-The only way out for what must arrive (DESIGN §4.6). No polling: committed rows wake it, the start looks once.
+The only way out for what must arrive. No polling: committed rows wake it, the start looks once.
 """
 
 import logging

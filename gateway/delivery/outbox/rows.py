@@ -1,6 +1,6 @@
 """Which rows workers carry just now, whatever their place is called: nobody else takes one for cut off.
 
-A place that moved (DESIGN §13.20) has two workers for a while: the one of its old key, with a row in its hands, and
+A place that moved has two workers for a while: the one of its old key, with a row in its hands, and
 that of its new key, which finds the same row `sending`.
 """
 

@@ -1,4 +1,4 @@
-"""Carries one outbox row to its platform: every piece once, in order, nothing twice without saying so (DESIGN §13.6).
+"""Carries one outbox row to its platform: every piece once, in order, nothing twice without saying so.
 
 What could not be done comes back as data: the worker of the conversation decides when to come again.
 """
@@ -186,7 +186,7 @@ class Sender:
             return await self._send(row, channel, message)
         if channel.capabilities.idempotent_send == "none":
             return await self._repeat(row, channel, step, language)
-        # Also where the platform refuses a second one by itself: its memory is short (DESIGN §13.6).
+        # Also where the platform refuses a second one by itself: its memory is short.
         found: SentRef | None = None
         if channel.history is not None:
             attempt = Attempt(message=message, since=from_timestamp(row.created_at), others=step.others)
@@ -221,7 +221,7 @@ class Sender:
         except ChannelGone:
             raise
         except ChannelRejected as error:
-            # A deleted preview (SPEC 20.6): whether the platform dislikes the text itself, the new message will tell.
+            # A deleted preview: whether the platform dislikes the text itself, the new message will tell.
             log.info("a preview cannot become final: %s", error, extra={"conversation": str(channel.key)})
             await _take_away(preview, channel)
         else:

@@ -1,6 +1,6 @@
 """Reads Markdown into a `Document`: CommonMark, tables, strikethrough and task lists; HTML is ordinary text. Pure.
 
-Text without any markup stays one `Plain`, so that it arrives byte for byte (DESIGN §13.14).
+Text without any markup stays one `Plain`, so that it arrives byte for byte.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Cuts a document into messages that fit (DESIGN §13.14). Pure; knows no platform, only its measure.
+"""Cuts a document into messages that fit. Pure; knows no platform, only its measure.
 
 Each part is a document of its own: a fence is closed and opened again with its language, a list goes on with its
 numbers, a table repeats its header, a quote stays a quote. Nothing is lost but white space at a cut of marked-up text;

@@ -135,7 +135,7 @@ def read_when(text: str, *, now: datetime, zone: ZoneInfo) -> Wanted:
 
 
 def read_moment(text: str, *, now: datetime, zone: ZoneInfo) -> Once | On:
-    """One moment and nothing else: ISO 8601, `+1h30m`, "in 5 minutes", "tomorrow 09:30" (SPEC §20.3).
+    """One moment and nothing else: ISO 8601, `+1h30m`, "in 5 minutes", "tomorrow 09:30".
 
     Without an offset it is meant in `zone`. Raises Mistake.
     """

@@ -36,7 +36,7 @@ def missed(schedule: Schedule, at: datetime, count: int, phrase: Catalogue, *, m
 
 
 def task(schedule: Schedule, at: datetime, *, late: bool) -> str:
-    """What the agent is woken with (SPEC §20.3)."""
+    """What the agent is woken with."""
     words = cleaned(schedule.plan.text)
     text = f"[Heartbeat] {words}" if schedule.plan.action == "heartbeat" else f"[Scheduled task] {words}"
     if late:
@@ -63,7 +63,7 @@ def incoming(schedule: Schedule, text: str, role: AccessRole, now: datetime) -> 
 
 
 def cleaned(text: str) -> str:
-    """Without control characters but tab and line feed, at most 512 characters (SPEC §20.3)."""
+    """Without control characters but tab and line feed, at most 512 characters."""
     return "".join(char for char in text if char in "\n\t" or category(char) != "Cc")[:LONGEST_TEXT]
 
 

@@ -1,4 +1,4 @@
-"""Reads cron lines into calendars: 5 fields, or 6 with seconds first (SPEC §20.3). Pure.
+"""Reads cron lines into calendars: 5 fields, or 6 with seconds first. Pure.
 
 As in crontab(5): Sunday is 0 and 7, and a line that bounds both the day of the month and the weekday fits when either
 does. Beyond it: L for the last day, `mon#1` and `fri#L` for a place in the month.

@@ -65,7 +65,7 @@ def _moment(wall: datetime, zone: ZoneInfo) -> datetime:
     return moment_of(wall, zone).astimezone(UTC)
 
 
-# What becomes of moments that passed while nobody could act on them (DESIGN §7, §13.16). Pure.
+# What becomes of moments that passed while nobody could act on them. Pure.
 
 Policy = Literal["skip", "once", "all", "within"]
 MOST_MADE_UP = 20  # late runs of one schedule at once, under `all`

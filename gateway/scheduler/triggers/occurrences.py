@@ -3,7 +3,7 @@
 All count on a wall clock without a zone; what it shows becomes a moment here, by three rules that
 docs/scheduling.md explains to people. A time that a spring gap leaves out happens as much later as the gap is long.
 A time that an autumn fold has twice happens the first time. Whatever fits every hour is counted by real hours instead:
-it happens in both, and in a gap nothing is made up for. (APScheduler itself would fire twice in a fold, ENGINE.md.)
+it happens in both, and in a gap nothing is made up for. (APScheduler itself would fire twice in a fold.)
 """
 
 from collections.abc import Iterator, Sequence

@@ -327,7 +327,7 @@ async def test_a_new_session_catches_up(discord: Discord, services: House) -> No
 
 
 async def test_a_zombie_that_acknowledges_no_heartbeat_is_built_anew(discord: Discord, services: House) -> None:
-    """Events still come, so the library sees nothing wrong (PEERS theme 5)."""
+    """Events still come, so the library sees nothing wrong."""
     await discord.control("settings", {"heartbeat_interval": 0.2, "check_heartbeat": False})
     async with connected(discord, services, deaf_after_s=1.0):
         await discord.control("settings", {"ack_heartbeats": False})

@@ -73,7 +73,7 @@ async def test_what_was_said_and_sent_is_there_after_a_restart(tmp_path: Path) -
         await site.web.channel("operator:main").send(plain("nobody looked", key="k-1"))
     async with running_site(tmp_path) as site, visiting(site.server) as visitor:
         assert await texts(visitor) == ["before", "You said: before", "nobody looked"]
-        # The outbox may repeat what it does not know to have arrived: the key outlives the process (DESIGN §13.6).
+        # The outbox may repeat what it does not know to have arrived: the key outlives the process.
         await site.web.channel("operator:main").send(plain("nobody looked", key="k-1"))
         assert (await texts(visitor)).count("nobody looked") == 1
 

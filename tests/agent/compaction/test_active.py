@@ -1,4 +1,4 @@
-"""What is active is put back after every summary, byte for byte and behind what is pinned (SPEC §8.7, §8.11)."""
+"""What is active is put back after every summary, byte for byte and behind what is pinned."""
 
 import pytest
 

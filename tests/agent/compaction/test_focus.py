@@ -1,4 +1,4 @@
-"""Focus: brackets close over what was found, and stretches that tell nothing new are consolidated (SPEC §8.15)."""
+"""Focus: brackets close over what was found, and stretches that tell nothing new are consolidated."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime

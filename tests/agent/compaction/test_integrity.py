@@ -1,4 +1,4 @@
-"""Tool pairs stay whole after every rung, and no request goes out with an orphan (SPEC §9)."""
+"""Tool pairs stay whole after every rung, and no request goes out with an orphan."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Which rung the pressure calls for, and in what order (SPEC §8.1)."""
+"""Which rung the pressure calls for, and in what order."""
 
 from dataclasses import replace
 

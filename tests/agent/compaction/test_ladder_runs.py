@@ -1,4 +1,4 @@
-"""Random lives of a conversation through the whole ladder: after every run the promises of SPEC §8 and §9 hold.
+"""Random lives of a conversation through the whole ladder: after every run the promises of docs/context.md hold.
 
 The ordinary suite makes about 1,000 runs, `make ladder` 100,000.
 """

@@ -1,4 +1,4 @@
-"""Old results give way to a notice; nothing else moves (SPEC §8.2, §8.3)."""
+"""Old results give way to a notice; nothing else moves."""
 
 from collections.abc import Callable
 from dataclasses import replace

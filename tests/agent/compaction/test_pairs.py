@@ -1,4 +1,4 @@
-"""Tool uses and results stay in pairs (SPEC §9)."""
+"""Tool uses and results stay in pairs."""
 
 import pytest
 from hypothesis import given

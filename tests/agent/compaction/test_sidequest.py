@@ -1,4 +1,4 @@
-"""SideQuest: what a cheap model may evict, and what it may not (SPEC §8.16)."""
+"""SideQuest: what a cheap model may evict, and what it may not."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime

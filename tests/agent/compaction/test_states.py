@@ -1,4 +1,4 @@
-"""The small state machines: cooldown, breaker, pins, gauge, badge (SPEC §8.7, §8.14, §8.17, §18.1)."""
+"""The small state machines: cooldown, breaker, pins, gauge, badge."""
 
 import pytest
 

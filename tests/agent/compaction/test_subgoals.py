@@ -69,7 +69,7 @@ def test_an_outgrown_subgoal_lets_its_oldest_part_go() -> None:
 
 @pytest.mark.requirement("Z-44", "H-05", "H-08", "H-34")
 def test_after_a_drain_the_active_messages_stand_behind_the_pinned_ones() -> None:
-    """SPEC §8.11: the summary stands first, then P pinned, then A active; the tail moves by what the drain took."""
+    """The summary stands first, then P pinned, then A active; the tail moves by what the drain took."""
     subgoals = registry(("book", 0, 4), ("pay", 4, 10))
     subgoals.follow(Drain(start=0, end=7, summary=SUMMARY, pinned=(1,), active=(4, 5, 6)))
     assert [subgoals.subgoal_state(position) for position in range(8)] == [

@@ -1,4 +1,4 @@
-"""The task goal: when a model is asked for it, what its answer changes, and what holds without one (SPEC §8.9)."""
+"""The task goal: when a model is asked for it, what its answer changes, and what holds without one."""
 
 import pytest
 

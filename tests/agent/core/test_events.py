@@ -1,4 +1,4 @@
-"""The names under which others hear of things (SPEC §2.8): Brain's for the loop, Roku's in snake case beside them."""
+"""The names under which others hear of things: Brain's for the loop, Roku's in snake case beside them."""
 
 from importlib import import_module
 from pkgutil import iter_modules

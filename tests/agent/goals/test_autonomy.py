@@ -1,4 +1,4 @@
-"""A goal that is worked on by itself: real database, scripted model, scripted supervisor (SPEC §10.3 to §10.5)."""
+"""A goal that is worked on by itself: real database, scripted model, scripted supervisor."""
 
 from pathlib import Path
 

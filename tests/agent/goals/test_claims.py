@@ -1,4 +1,4 @@
-"""Whether an answer says that it is finished, and means it (SPEC §10.1)."""
+"""Whether an answer says that it is finished, and means it."""
 
 import pytest
 from hypothesis import given

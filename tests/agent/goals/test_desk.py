@@ -1,4 +1,4 @@
-"""Kept goals: one active in a conversation, limits, moves (SPEC §10.2)."""
+"""Kept goals: one active in a conversation, limits, moves."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What comes next for a goal that is worked on by itself (SPEC §10.3, §10.4)."""
+"""What comes next for a goal that is worked on by itself."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What a session is after (SPEC §10.1)."""
+"""What a session is after."""
 
 import pytest
 from hypothesis import given

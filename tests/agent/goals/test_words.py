@@ -1,4 +1,4 @@
-"""What models are told of goals, and how a supervisor's answer is read (SPEC §10.3, §10.4)."""
+"""What models are told of goals, and how a supervisor's answer is read."""
 
 from datetime import UTC, datetime
 

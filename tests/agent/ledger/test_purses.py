@@ -1,4 +1,4 @@
-"""What a goal may still take by itself (SPEC §10.2, DESIGN §13.10)."""
+"""What a goal may still take by itself."""
 
 from typing import Any
 

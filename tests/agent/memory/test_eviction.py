@@ -1,4 +1,4 @@
-"""The sweep of the memory: what goes, what stays whatever happens, and what it costs others (SPEC §8.12)."""
+"""The sweep of the memory: what goes, what stays whatever happens, and what it costs others."""
 
 import logging
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What people and the house may do with kept plans (SPEC §13.3)."""
+"""What people and the house may do with kept plans."""
 
 from dataclasses import replace
 from typing import Literal

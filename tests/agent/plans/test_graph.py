@@ -1,4 +1,4 @@
-"""The tasks of a plan and their moves (SPEC §13.3)."""
+"""The tasks of a plan and their moves."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""How a plan is carried out: how many at once, what a stop and a person's message do (SPEC §13.3)."""
+"""How a plan is carried out: how many at once, what a stop and a person's message do."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

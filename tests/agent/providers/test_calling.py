@@ -1,4 +1,4 @@
-"""Every call of a model: failover around circuits around retries around the meter (SPEC §7, PEERS §3.14)."""
+"""Every call of a model: failover around circuits around retries around the meter."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

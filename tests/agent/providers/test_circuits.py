@@ -1,4 +1,4 @@
-"""When a provider is passed over, and when it is asked again (SPEC §21.7)."""
+"""When a provider is passed over, and when it is asked again."""
 
 import pytest
 from hypothesis import given

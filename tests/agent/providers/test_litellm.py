@@ -16,7 +16,7 @@ from tests.contracts.provider_contract import KEY, asks, hear
 from tests.fakes.llm_server import serving_llm
 
 # Each with the distribution that brings it; anything else runs at every start of the interpreter, as a malicious
-# release of litellm once did (DEPENDENCIES §1).
+# release of litellm once did.
 KNOWN_PTH = {
     "_editable_impl_tieline.pth": "tieline, installed for development",
     "a1_coverage.pth": "coverage, of pytest-cov",

@@ -1,4 +1,4 @@
-"""Streams are put together without losing or changing a byte (SPEC §6.7)."""
+"""Streams are put together without losing or changing a byte."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Sessions and transcripts on both databases (SPEC §4.2, §19.1)."""
+"""Sessions and transcripts on both databases."""
 
 from datetime import UTC, datetime
 

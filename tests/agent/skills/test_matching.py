@@ -1,4 +1,4 @@
-"""Which skills a message brings up (SPEC §14.1), with those that are shipped and with many."""
+"""Which skills a message brings up, with those that are shipped and with many."""
 
 import pytest
 

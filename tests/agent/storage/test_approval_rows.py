@@ -1,4 +1,4 @@
-"""Approvals, rules and the record of calls, on both databases: whoever comes second changes nothing (SPEC §12.4)."""
+"""Approvals, rules and the record of calls, on both databases: whoever comes second changes nothing."""
 
 from dataclasses import replace
 

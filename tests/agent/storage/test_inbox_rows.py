@@ -222,7 +222,7 @@ async def test_a_row_that_cannot_be_read_is_dead_and_blocks_nobody(database: Dat
 
 
 async def test_looking_for_work_uses_the_index_of_new_rows(sqlite_database: Database) -> None:
-    """A hundred thousand old messages must not slow the next one down (DESIGN §11)."""
+    """A hundred thousand old messages must not slow the next one down."""
 
     asked: list[str] = []
 

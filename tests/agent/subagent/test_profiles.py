@@ -1,4 +1,4 @@
-"""Definitions of sub-agents: read as their files stand, refused with every mistake (SPEC §13.1)."""
+"""Definitions of sub-agents: read as their files stand, refused with every mistake."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which calls run side by side (SPEC §12.2)."""
+"""Which calls run side by side."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which tools a model is only told the names of (SPEC §6.5)."""
+"""Which tools a model is only told the names of."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What runs, what is asked for, what never runs: by risk, by the call itself, by what the operator set (SPEC §12.3)."""
+"""What runs, what is asked for, what never runs: by risk, by the call itself, by what the operator set."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a reply asks for (SPEC §2.5)."""
+"""What a reply asks for."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which run a stop is meant for, by the moments at which all of it was said and begun (SPEC §2.6)."""
+"""Which run a stop is meant for, by the moments at which all of it was said and begun."""
 
 from datetime import UTC, datetime
 

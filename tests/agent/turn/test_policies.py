@@ -1,4 +1,4 @@
-"""The small rules of a turn: what fits, when to halt, which hints (SPEC §2.7, §6.3, §6.4)."""
+"""The small rules of a turn: what fits, when to halt, which hints."""
 
 import pytest
 

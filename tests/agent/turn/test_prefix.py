@@ -1,4 +1,4 @@
-"""What stands before the conversation, and what its change is called (SPEC §6.6)."""
+"""What stands before the conversation, and what its change is called."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Settings of turns: the defaults of SPEC §20.4, and impossible ones refused with key and fix."""
+"""Settings of turns: the defaults, and impossible ones refused with key and fix."""
 
 import pytest
 from pydantic import BaseModel, ValidationError

@@ -1,4 +1,4 @@
-"""What each stage takes and gives (SPEC §2.3)."""
+"""What each stage takes and gives."""
 
 from pathlib import Path
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Token estimates and their calibration (SPEC §6.9)."""
+"""Token estimates and their calibration."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""What can happen to each account, as the doubles bring it about (DESIGN §4, §5; PEERS §3, themes 4 to 6)."""
+"""What can happen to each account, as the doubles bring it about."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Operator's commands while no gateway runs: they own the database for the length of one operation (DESIGN §13.2)."""
+"""Operator's commands while no gateway runs: they own the database for the length of one operation."""
 
 import sqlite3
 from pathlib import Path

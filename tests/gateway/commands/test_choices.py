@@ -1,4 +1,4 @@
-"""What was chosen for a place holds for what is part of it; locks, aliases, and who really answers (SPEC §19.2)."""
+"""What was chosen for a place holds for what is part of it; locks, aliases, and who really answers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

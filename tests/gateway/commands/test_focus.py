@@ -1,4 +1,4 @@
-"""/focus and /sidequest: what people see of the two ways to keep a window small (SPEC §8.15, §8.16)."""
+"""/focus and /sidequest: what people see of the two ways to keep a window small."""
 
 from collections.abc import Callable
 

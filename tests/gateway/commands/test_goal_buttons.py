@@ -1,4 +1,4 @@
-"""The button that goes on with a paused goal (SPEC §10.2)."""
+"""The button that goes on with a paused goal."""
 
 from datetime import UTC, datetime
 

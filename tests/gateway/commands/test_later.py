@@ -1,4 +1,4 @@
-"""Reminders and schedules in the chat: /remind /loop /heartbeat /schedules /timezone (DESIGN §7)."""
+"""Reminders and schedules in the chat: /remind /loop /heartbeat /schedules /timezone."""
 
 import re
 from collections.abc import Callable, Mapping

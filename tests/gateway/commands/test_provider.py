@@ -1,4 +1,4 @@
-"""/provider and /model: a choice of one chat, kept with who made it (SPEC §6.1, §19.2)."""
+"""/provider and /model: a choice of one chat, kept with who made it."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""/skills and /skill: what people see, who decides, and that the word reaches the next turn (SPEC §14.1)."""
+"""/skills and /skill: what people see, who decides, and that the word reaches the next turn."""
 
 import re
 from collections.abc import Callable

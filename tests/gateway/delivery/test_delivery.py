@@ -193,7 +193,7 @@ async def test_a_private_word_that_is_refused_is_no_news_for_the_others(
 
 @pytest.mark.requirement("Z-35")
 async def test_when_even_the_apology_fails_the_conversation_goes_on(world: World) -> None:
-    """SPEC 20.6, row 1.2: an error while telling of an error."""
+    """An error while telling of an error."""
     world.screen().fail("send", ChannelRejected("bad request"), times=2)
     async with world.process():
         await world.commit("bad", "good")

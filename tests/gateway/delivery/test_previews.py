@@ -258,7 +258,7 @@ async def test_a_frame_under_way_never_overwrites_the_final(world: World) -> Non
 
 
 async def test_a_preview_that_somebody_deleted_becomes_a_new_message(world: World) -> None:
-    """SPEC 20.6, row 1.3: a 404 on the edit."""
+    """A 404 on the edit."""
     async with world.process() as delivery:
         voice = delivery.outbox_for(key())
         voice.begin(audience())
@@ -417,7 +417,7 @@ async def test_a_preview_left_by_a_kill_before_the_commit_is_removed(world: Worl
 async def test_a_preview_that_nobody_could_name_any_more_is_found_by_its_key(
     sqlite_database: Database, clock: FakeClock, tmp_path: Path, arrived: bool
 ) -> None:
-    """Killed between its sending and the platform's answer (DESIGN §13.5)."""
+    """Killed between its sending and the platform's answer."""
     world = World(sqlite_database, clock, tmp_path, replace(SILENT, idempotent_send="lookup"))
     async with world.process() as delivery:
         voice = delivery.outbox_for(key())

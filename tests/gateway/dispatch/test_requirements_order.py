@@ -1,4 +1,4 @@
-"""What is queued comes before what is only waiting to be heard (SPEC §2.2)."""
+"""What is queued comes before what is only waiting to be heard."""
 
 from dataclasses import replace
 from functools import partial

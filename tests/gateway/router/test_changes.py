@@ -1,4 +1,4 @@
-"""Platform life: a group gets a new key, the bot is shown out and comes back (DESIGN §13.20)."""
+"""Platform life: a group gets a new key, the bot is shown out and comes back."""
 
 from collections.abc import Callable
 from dataclasses import replace

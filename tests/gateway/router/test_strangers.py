@@ -1,4 +1,4 @@
-"""Unknown people: a code and nothing else, one at a time, and no way to be a nuisance (DESIGN §6)."""
+"""Unknown people: a code and nothing else, one at a time, and no way to be a nuisance."""
 
 import re
 from collections.abc import Callable

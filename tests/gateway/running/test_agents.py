@@ -1,4 +1,4 @@
-"""Agents are woken with the choice of their chat; what cannot be read never keeps one asleep (SPEC §19.2)."""
+"""Agents are woken with the choice of their chat; what cannot be read never keeps one asleep."""
 
 import logging
 import threading

@@ -39,7 +39,7 @@ async def test_an_account_that_is_no_more_is_not_written_to(world_of: Callable[.
 
 
 async def test_a_members_turn_changes_no_schedule_of_another(world: World) -> None:
-    """What `/schedules edit` and `delete` refuse them, the agent does not do for them (DESIGN §6)."""
+    """What `/schedules edit` and `delete` refuse them, the agent does not do for them."""
     daily = {"name": "daily report", "cron": "0 3 * * *", "kind": "report", "config": {"text": "sum up the sales"}}
     world.script(
         *calling("set it", "schedule_periodic", **daily),

@@ -1,4 +1,4 @@
-"""Cron lines of 5 and 6 fields (SPEC §20.3), as crontab(5) has them and APScheduler has not."""
+"""Cron lines of 5 and 6 fields, as crontab(5) has them and APScheduler has not."""
 
 from datetime import UTC, datetime
 

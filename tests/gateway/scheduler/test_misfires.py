@@ -1,4 +1,4 @@
-"""What becomes of moments that passed while nobody could act on them (DESIGN §7, §13.16)."""
+"""What becomes of moments that passed while nobody could act on them."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Firing: once for each moment, whatever happens meanwhile, on both databases (ENGINE "Reminders")."""
+"""Firing: once for each moment, whatever happens meanwhile, on both databases."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -246,7 +246,7 @@ async def test_a_clock_set_back_or_forward_doubles_nothing(lite: Room) -> None:
 
 
 async def test_a_task_waits_for_no_second_of_its_kind(lite: Room) -> None:
-    """SPEC §20.3: max_instances 1."""
+    """One run of a schedule at a time."""
     await lite.set(Every(seconds=600, anchor=lite.clock.now()), "look", action="ask")
     await lite.passes(minutes=10)
     await lite.passes(minutes=10)
@@ -354,7 +354,7 @@ async def test_a_run_that_fails_after_its_one_shot_was_replaced_hurries_nothing(
 
 
 async def test_a_run_and_its_delivery_are_two_things(lite: Room) -> None:
-    """PEERS §3.9: it ran, and nobody saw it."""
+    """It ran, and nobody saw it."""
     await lite.set(NINE)
     await lite.passes(hours=21)
     await lite.write(lambda conn: outbox_rows.mark_dead(conn, 1, "refused"))

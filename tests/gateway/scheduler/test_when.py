@@ -296,7 +296,7 @@ def test_what_cannot_be_is_said(text: str, why: str) -> None:
     ],
 )
 def test_a_tool_s_moment(text: str, utc: str) -> None:
-    """The forms of SPEC §20.3; without an offset in the zone that is given."""
+    """The forms that people may write; without an offset in the zone that is given."""
     first = first_after(read_moment(text, now=NOW, zone=BERLIN), BERLIN, NOW)
     assert first is not None
     assert f"{first.at:%Y-%m-%d %H:%M}" == utc

@@ -1,4 +1,4 @@
-"""Old rows go, found by their ids: no index, no scan (DESIGN §13.22)."""
+"""Old rows go, found by their ids: no index, no scan."""
 
 import sqlite3
 
