@@ -1,4 +1,4 @@
-"""Work of agents that no turn waits for: it belongs to the process's task group and ends with its agent."""
+"""Background work of agents: it belongs to the process's task group and ends with its agent. No turn waits for it."""
 
 import logging
 from collections.abc import Callable, Coroutine

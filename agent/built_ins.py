@@ -1,4 +1,4 @@
-"""What the agent asks of whoever knows the built-in commands: they run before the model is asked."""
+"""The port to the built-in commands, which run before the model is asked."""
 
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Who an agent is: AGENT.md files, loaded and checked (B-06, B-09, B-10). Reads files, never writes them.
+"""Agent definitions: AGENT.md files, loaded and checked (B-06, B-09, B-10). Reads files, never writes them.
 
 A definition lives in `<root>/<name>/AGENT.md`: YAML front matter with the keys of `FrontMatter`, then the identity in
 Markdown. Several roots may be given; the first that has the name wins, so an operator's file stands before the

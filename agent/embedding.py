@@ -1,4 +1,4 @@
-"""Who makes the vectors of the memory now, as `[memory.semantic]` says: this machine, a provider, or nobody.
+"""The source of the memory's vectors, as `[memory.semantic]` says: this machine, a provider, or none.
 
 What a provider is asked for is entered in the ledger like any call.
 """

@@ -1,4 +1,4 @@
-"""An agent's work on a goal by itself: wake-ups taken from its own loop, checks in the background.
+"""An agent's work on a goal without a person: wake-ups from its own loop, checks in the background.
 
 Turns run in the loop like any other, one after another and behind what people say; nothing here runs one.
 """

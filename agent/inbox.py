@@ -1,4 +1,4 @@
-"""What reaches an agent: one prioritised stream of work, and the contract of its source."""
+"""The work that reaches an agent: one prioritised stream, and the contract of its source."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass

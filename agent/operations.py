@@ -1,4 +1,4 @@
-"""What commands may do to an agent: change its session, provider or persona, and look at it.
+"""Operations of commands on an agent: change its session, provider or persona, and look at it.
 
 Changes to the session are staged; the agent commits them with the command's own end, so they happen exactly once.
 """

@@ -1,4 +1,4 @@
-"""An agent's work on plans: wake-ups from its own loop; each leads to a turn, or its plan rests.
+"""An agent's work on plans: each wake-up from its own loop leads to a turn, or its plan rests.
 
 Behind what people say, and one turn after another: a plan never runs beside a turn.
 """

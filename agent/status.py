@@ -1,4 +1,4 @@
-"""How an agent stands and what it has used, for whoever asks (/status, /usage). Changes nothing of it."""
+"""Status and usage of an agent, for /status and /usage. Changes nothing of it."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The model that looks whether a goal is reached: an own call, no tools, no part in the work."""
+"""The supervisor: a model that checks whether a goal is reached. An own call, no tools, no part in the work."""
 
 import anyio
 

@@ -1,4 +1,4 @@
-"""Voice messages become words: through the transcriber that is configured, entered in the ledger like any call.
+"""Voice messages as words: through the configured transcriber, entered in the ledger like any call.
 
 What cannot be written down never loses the message: a line says that it could not be.
 """

@@ -1,4 +1,4 @@
-"""What commands may do to the window of an agent: look at it, have it summarised, keep dumps of it."""
+"""Operations of commands on an agent's window: look at it, have it summarised, keep dumps of it."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Builds the gateway: every room once, on the open database, each handed what it needs of the others.
+"""Builds the gateway: every part once, on the open database, each handed what it needs of the others.
 
 Loaded by name while platforms are signed in to: it imports three quarters of the program.
 """

@@ -29,8 +29,8 @@ from gateway.channels.errors import ChannelBusy, ChannelError, ChannelGone, Chan
 from gateway.channels.inbound import MessageReceived, Outcome, Receipt
 from gateway.channels.outbound import Outbound, SentRef
 
-# What Discord remembers of a channel: what people said while nobody listened, and our own message, by its nonce for
-# some minutes and by its looks after that.
+# History of a channel: what people said while nobody listened, and our own message, by its nonce for some minutes and
+# by its looks after that.
 
 log = logging.getLogger("tieline.discord")
 

@@ -1,4 +1,4 @@
-"""Is the connection alive, or only open? Verdicts from heartbeats and sequence numbers. Pure."""
+"""The connection to Discord's gateway, and verdicts on its health from heartbeats and sequence numbers."""
 
 import logging
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def pause_s(failures: int, asked_s: float = 0.0) -> float:
     return max(min(2.0 ** min(failures, 10), LONGEST_PAUSE_S), asked_s)
 
 
-# One gateway connection: discord.py's sharded client, its raw events handed on in order, its pulse read.
+# Gateway connection: discord.py's sharded client; raw events are handed on in order, heartbeats are read.
 
 log = logging.getLogger("tieline.discord")
 

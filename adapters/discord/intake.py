@@ -1,4 +1,4 @@
-"""Events of the gateway into the lanes of their places, and from there, parsed, to the gateway."""
+"""Intake of gateway events: queued by place, parsed, handed to the gateway."""
 
 import logging
 from collections.abc import Sequence

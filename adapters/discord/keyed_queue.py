@@ -1,4 +1,4 @@
-"""One place in order, many places at once: a queue of jobs for each channel that has any."""
+"""A queue of jobs for each place: in order within one, many places at once."""
 
 import logging
 from collections import deque

@@ -1,4 +1,4 @@
-"""Discord's messages as the gateway's inbound words. Pure: gateway events and history rows are the same JSON.
+"""Discord's messages as inbound values. Pure: gateway events and history rows are the same JSON.
 
 None for the bot's own words and for what is no message of a person (joins, pins, embeds that unfold).
 """
@@ -242,7 +242,7 @@ def _kind(mime_type: str) -> Literal["audio", "image", "video", "file"]:
             return "file"
 
 
-# Slash commands and pressed buttons of Discord as the gateway's inbound words. Pure.
+# Slash commands and pressed buttons as inbound values. Pure.
 
 COMMAND, COMPONENT, AUTOCOMPLETE = 2, 3, 4  # interaction types
 SUB_COMMAND, SUB_COMMAND_GROUP, ATTACHMENT_OPTION = 1, 2, 11

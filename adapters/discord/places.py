@@ -1,4 +1,4 @@
-"""Where a channel id is: read from discord.py's cache of servers, else asked from Discord."""
+"""The place of a channel id: read from discord.py's cache of servers, else asked from Discord."""
 
 from collections import OrderedDict
 from dataclasses import replace

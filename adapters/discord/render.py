@@ -34,7 +34,7 @@ from gateway.channels.document import (
 )
 from gateway.channels.outbound import Button
 
-# Keeps text from becoming markup on Discord: backslashes where its parser would take a character for a sign. Pure.
+# Escaping: backslashes where Discord's parser would take a character for markup. Pure.
 
 _URL = r"https?://[^\s<]+[^<.,:;\"'\]\s]"  # taken whole by the clients, and a backslash in it would break it
 
@@ -94,7 +94,7 @@ def literal(text: str) -> str:
     return escaped_line_starts(escaped(text))
 
 
-# A table for a platform without tables: aligned columns for a code block, or a list of fields. Pure.
+# Tables for a platform without tables: aligned columns for a code block, or a list of fields. Pure.
 
 JOINER = "\u200d"  # glues emoji into one
 

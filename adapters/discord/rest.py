@@ -22,7 +22,7 @@ from agent.core.bounded_body import beginning_of
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
 from gateway.channels.outbound import File
 
-# discord.py's HTTP client for one account: its own addresses, one attempt a request, no sleeping in line.
+# HTTP client of one account, from discord.py: its own addresses, one attempt a request, no sleeping in line.
 
 CONNECT_WITHIN_S = 10.0
 UPLOAD_WITHIN_S = 120.0
@@ -151,7 +151,7 @@ async def _limited(response: aiohttp.ClientResponse) -> Limited:
     return Limited(float(after) if after.isdecimal() else BANNED_S, everywhere=True)
 
 
-# What discord.py and aiohttp raise, as the gateway's errors. Pure: the class tells delivery what it may do next.
+# Errors of discord.py and aiohttp as the gateway's errors. Pure: the class tells delivery what it may do next.
 
 UNKNOWN_CHANNEL, UNKNOWN_MESSAGE, MISSING_ACCESS = 10003, 10008, 50001
 UNKNOWN_WEBHOOK, UNKNOWN_INTERACTION, INVALID_TOKEN = 10015, 10062, 50027

@@ -1,4 +1,4 @@
-"""Which bot account this is, as Slack's events name it. Pure."""
+"""The bot account as Slack's events name it, its addresses and its health. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any
 from gateway.channels.adapter import AdapterContext, Health, State
 from gateway.channels.keys import ConversationKey, parts_of, place_id
 
-# Where a Slack conversation lives: `<team>:<channel>[:<thread_ts>]`. Pure.
+# Address of a Slack conversation: `<team>:<channel>[:<thread_ts>]`. Pure.
 
 _TS = re.compile(r"\d{1,12}\.\d{1,6}")
 
@@ -101,7 +101,7 @@ def completed(account: Account, payload: Mapping[str, Any]) -> Account:
     )
 
 
-# How an account is doing, as its parts report it and `health` tells it.
+# Health of an account, as its parts report it and `health` tells it.
 
 
 class HealthMonitor:

@@ -16,7 +16,7 @@ from agent.core.bounded_body import BodyTooLarge, whole_body
 from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
 
-# What Slack's refusals mean for delivery. Pure.
+# Meaning of Slack's refusals for delivery. Pure.
 
 _LOGIN = frozenset(
     {

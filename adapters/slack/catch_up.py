@@ -19,7 +19,7 @@ from gateway.channels.adapter import AdapterContext, Place
 from gateway.channels.errors import ChannelBusy, ChannelError, GatewayUnavailable
 from gateway.channels.inbound import MessageReceived
 
-# What to read after a silence: which conversations, from where on. Pure.
+# Reading plan after a silence: the conversations, and where each begins. Pure.
 
 LOOK_BACK = timedelta(days=1)  # older than this nothing is even listed
 

@@ -1,4 +1,4 @@
-"""What `tieline doctor` finds out about a Slack account: tokens, scopes, the way in, the clock."""
+"""Findings of `tieline doctor` about a Slack account: tokens, scopes, the way in, the clock."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC

@@ -1,4 +1,4 @@
-"""Who people are and what channels are called: looked up once, remembered for an hour, never waited for long."""
+"""Names of people and channels: looked up once, remembered for an hour, never waited for long."""
 
 import logging
 from collections import OrderedDict

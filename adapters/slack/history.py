@@ -1,4 +1,4 @@
-"""What Slack remembers of a conversation: people's words since a message, and our own messages by their key."""
+"""Slack's history of a conversation: people's words since a message, and our own messages by their key."""
 
 import logging
 from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""From a platform payload to `admit`: parse, introduce, hand over; tells twins and repeats apart cheaply."""
+"""Intake of a platform payload: parse, introduce, hand to `admit`; repeats are recognised cheaply."""
 
 import logging
 from collections import OrderedDict
@@ -17,7 +17,7 @@ from gateway.channels.adapter import AdapterContext, Admit
 from gateway.channels.errors import ChannelError
 from gateway.channels.inbound import Attachment, ButtonClicked, Inbound, Mention, MessageReceived, Outcome
 
-# What Slack has just handed over, by socket or by HTTP: when it came, and behind what it waits. Pure.
+# A delivery from Slack, by socket or by HTTP: its time, and the line in which it waits. Pure.
 
 Payload = Mapping[str, Any]
 

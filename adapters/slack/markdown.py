@@ -33,7 +33,7 @@ from gateway.channels.document import (
     Text,
 )
 
-# The inside of a paragraph as Markdown, with as few escapes as keep its meaning. Pure.
+# Inlines of a paragraph as Markdown, with as few escapes as keep its meaning. Pure.
 
 _SPECIAL = re.compile(r"[\\`*_~&<\]!]")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*);")
@@ -310,7 +310,7 @@ def _cell(children: Sequence[Inline]) -> str:
     return re.sub(r"(?<!\\)\|", r"\\|", " ".join(inline(tuple(children)).split("\n")))
 
 
-# Document → Slack's own mrkdwn: what notifications show, and the message itself where a `markdown` block is refused.
+# Document → Slack's own mrkdwn: for notifications, and for the message where a `markdown` block is refused.
 
 FENCE = "```"
 

@@ -1,4 +1,4 @@
-"""Events of Slack's Events API → what happened, as inbound values. Pure; never asks Slack anything."""
+"""Events of Slack's Events API → inbound values. Pure; never asks Slack anything."""
 
 import re
 from collections.abc import Collection, Container, Mapping
@@ -20,7 +20,7 @@ from gateway.channels.inbound import (
 )
 from gateway.channels.keys import ConversationKey, UserId
 
-# Slack's wire text made readable: escapes undone, links, mentions and the bot's own name resolved. Pure.
+# Slack's wire text made readable: escapes undone; links, mentions and the bot's own name resolved. Pure.
 
 _TOKEN = re.compile(r"<([^<>\n]+)>")
 _ESCAPES = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))  # in this order: `&amp;lt;` is the text `&lt;`
@@ -291,7 +291,7 @@ def _kind(mime_type: str) -> Literal["audio", "image", "video", "file"]:
             return "file"
 
 
-# Slash commands and pressed buttons of Slack → what happened, as inbound values. Pure.
+# Slash commands and pressed buttons → inbound values. Pure.
 
 
 def parse_slash(

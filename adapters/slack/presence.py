@@ -13,7 +13,7 @@ from adapters.slack.api import AlreadyDone, SlackApi
 from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelError, ChannelFatal, ChannelRejected
 
-# Emoji characters → the names that Slack's reactions go by. Pure.
+# Emoji characters → the names of Slack's reactions. Pure.
 
 _NAMES = {
     "👀": "eyes", "👍": "thumbsup", "👎": "thumbsdown", "👌": "ok_hand", "🙏": "pray", "👏": "clap", "🎉": "tada",

@@ -19,7 +19,7 @@ from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, Cha
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Outbound, SentRef
 
-# How much of a growing answer can be streamed already. Pure.
+# The part of a growing answer that can be streamed already. Pure.
 
 # Markup that is not closed yet shows as an escape, or as a construct that touches the very end.
 _UNSETTLED = re.compile(r"\\|&lt;|&amp;|<(?=[^<>]*+>?$)|[|!]$")

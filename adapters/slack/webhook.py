@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from agent.core.bounded_body import BodyTooLarge, whole_body
 from gateway.channels.adapter import AdapterContext
 
-# Is a request from Slack? Signature v0 and the replay window (docs.slack.dev, "Verifying requests"). Pure.
+# Check of a request's origin: signature v0 and the replay window (docs.slack.dev, "Verifying requests"). Pure.
 
 REPLAY_WINDOW_S = 300
 

@@ -1,4 +1,4 @@
-"""What all channels of one bot share: the connection, the allowances, and what was learnt on the way."""
+"""State that all channels of one bot share: the connection, the allowances, and the features learnt on the way."""
 
 import logging
 from collections import OrderedDict
@@ -17,7 +17,7 @@ from gateway.channels.adapter import AdapterStore
 from gateway.channels.errors import ChannelBusy, GatewayUnavailable
 from gateway.channels.outbound import SentRef
 
-# What an account has learnt about its server, so that it does not pay a failed call a message. Pure.
+# Features of an account's server, learnt once, so that no message pays for a failed call. Pure.
 
 RETRY_AFTER_S = 3600.0  # what was never taken may be taken later
 UNKNOWN_FOR_S = 24 * 3600.0  # a server may be updated
@@ -48,7 +48,7 @@ class Feature:
         self._refused_until = now + for_s
 
 
-# The Bot API as this adapter uses it: methods by name, parameters and results as the JSON that they are.
+# The Bot API as this adapter uses it: methods by name, parameters and results as plain JSON.
 
 POLL_SLACK_S = 15.0  # how much longer than the long poll its answer may take
 

@@ -23,7 +23,7 @@ from gateway.channels.errors import ChannelFatal, GatewayUnavailable
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
 
-# The command menu of the bot, changed only where it differs. The list is pure, the rest a short shell.
+# Command menu of the bot, changed only where it differs. The list is pure, the rest a short shell.
 
 # Telegram shows the most special scope that fits a person and a chat. Privately everybody administers the chat.
 SCOPES = {"default": False, "all_private_chats": True, "all_chat_administrators": True}  # with admins' commands?

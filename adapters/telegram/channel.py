@@ -27,7 +27,7 @@ from gateway.channels.errors import ChannelBusy, ChannelRejected, ChannelUnsure
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import File, Outbound, SentRef
 
-# Signs of life in one chat, and answers to buttons.
+# Typing, reactions and answers to buttons in one chat.
 
 ANSWER_LIMIT = 200  # characters of an answer to a button
 

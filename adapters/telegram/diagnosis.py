@@ -1,4 +1,4 @@
-"""What `tieline doctor` asks Telegram about this bot."""
+"""Questions of `tieline doctor` to Telegram about this bot."""
 
 from datetime import datetime
 

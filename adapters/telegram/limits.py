@@ -1,4 +1,4 @@
-"""How fast this account may write: a pure policy of allowances, and a thin shell that waits.
+"""Write limits of an account: a pure policy of allowances, and a thin shell that waits.
 
 Telegram publishes about 30 messages a second over all chats, 1 a second in one chat (short bursts pass) and 20 a minute
 in one group; drafts and edits spend the same budget. So previews leave a share for finals, and never wait: a frame that

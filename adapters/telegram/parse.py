@@ -21,7 +21,7 @@ from gateway.channels.inbound import (
 )
 from gateway.channels.keys import ConversationKey, UserId, place_id
 
-# What a Telegram message says: its text without the bot's name, how it addresses the bot, what it quotes. Pure.
+# Text of a Telegram message: without the bot's name, with its address to the bot and its quotation. Pure.
 
 Json = Mapping[str, Any]
 
@@ -144,7 +144,7 @@ def _rich_text(value: object) -> str:
     return _rich_text(value.get("text")) or _rich_text(value.get("expression"))
 
 
-# The files of a Telegram message, from its raw JSON. Pure.
+# Files of a Telegram message, from its raw JSON. Pure.
 
 Kind = Literal["audio", "image", "video", "file"]
 

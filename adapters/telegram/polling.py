@@ -19,7 +19,7 @@ from agent.core.clock import Clock
 from gateway.channels.adapter import Admit, Health, State
 from gateway.channels.errors import GatewayUnavailable
 
-# Is the account able to hear? Judged by completed round trips, never by "the task still runs".
+# Health of polling, judged by completed round trips, never by "the task still runs".
 
 
 class HealthMonitor:
@@ -52,7 +52,7 @@ class HealthMonitor:
         return Health(state=self._state, detail=self._detail, last_event_at=self._last_at)
 
 
-# Hands updates over, one place in order, and says whether they may be acknowledged.
+# Intake: hands updates over, in order within a place, and says whether they may be acknowledged.
 
 log = logging.getLogger("tieline.telegram")
 

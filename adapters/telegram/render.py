@@ -35,7 +35,7 @@ from gateway.channels.document import (
 from gateway.channels.errors import ChannelRejected
 from gateway.channels.outbound import Button, Outbound
 
-# Telegram counts text in UTF-16 units: lengths, and the way back from such an offset to a Python index. Pure.
+# UTF-16 lengths, in which Telegram counts, and the way back from such an offset to a Python index. Pure.
 
 
 def utf16_len(text: str) -> int:
@@ -62,7 +62,7 @@ def cut(text: str, units: int) -> str:
     return text if utf16_len(text) <= units else text[: index_at(text, units)]
 
 
-# A table as aligned monospace text, for messages that know no tables. Pure.
+# Tables as aligned monospace text, for messages that know no tables. Pure.
 
 JOINER = "\u200d"  # glues emoji into one
 
@@ -355,7 +355,7 @@ class _Writer:
             self._mark("text_link", start, url=url)
 
 
-# Around the text: to whom it answers, which buttons it carries, in which topic it stands. Pure.
+# Envelope of a text: the answered message, the buttons, the topic. Pure.
 
 ACTION_BYTES = 64  # Bot API, callback_data
 _STYLES = {"primary": "primary", "danger": "danger"}

@@ -19,7 +19,7 @@ from adapters.telegram.parse import Json
 from agent.core.bounded_body import BodyTooLarge, whole_body
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
 
-# Errors of a call of the Bot API, and the same in the channel's words. Pure.
+# Errors of a call of the Bot API, and the same as errors of the channel. Pure.
 
 TROUBLE_S = 2.0  # a first guess when the server does not say how long
 

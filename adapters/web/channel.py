@@ -1,4 +1,4 @@
-"""The contract of a channel over a room: everything is on the page at once, and on disk when `send` returns."""
+"""The contract of a channel over a chat session: everything is on the page at once, and on disk when `send` returns."""
 
 import shutil
 from dataclasses import replace

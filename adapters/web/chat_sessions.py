@@ -20,7 +20,7 @@ from adapters.web.stream import Event
 from agent.core.clock import Clock
 from gateway.channels.errors import ChannelGone
 
-# The names that people give their conversations, one small file a person; and what a search looks into.
+# Names that people give their conversations, one small file a person; and the text that a search reads.
 
 FILE = "names.json"
 

@@ -1,4 +1,4 @@
-"""What the page shows of a conversation: one message, as it is kept and as the browser gets it. Pure data."""
+"""One message of a conversation, as it is kept and as the browser gets it, and the file of all."""
 
 import logging
 import os
@@ -110,7 +110,7 @@ def file_of_json(text: str | bytes) -> ShownFile:
     return _FILE.validate_json(text)
 
 
-# A conversation's messages on disk, so that the page still shows them after a restart. One file of JSON lines.
+# Messages of a conversation on disk, so that the page shows them after a restart. One file of JSON lines.
 
 log = logging.getLogger("tieline.web")
 

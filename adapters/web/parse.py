@@ -1,4 +1,4 @@
-"""What the page posts, and what it means as inbound values. Pure."""
+"""Posts of the page as inbound values. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the page asks for over HTTP. The gateway has signed the person in and checked where the request comes from."""
+"""HTTP routes of the page. The gateway has signed the person in and checked where the request comes from."""
 
 import json
 import logging
@@ -29,7 +29,7 @@ from gateway.channels.errors import ChannelGone, GatewayUnavailable
 from gateway.channels.inbound import Inbound, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
 
-# What people do on the page: admitted first, shown at once, kept when the gateway has taken it.
+# Actions on the page: admitted first, shown at once, kept when the gateway has taken them.
 
 log = logging.getLogger("tieline.web")
 

@@ -1,4 +1,4 @@
-"""Debug dumps: what went to a model and came back, as numbered files in a directory of the session.
+"""Debug dumps: requests and replies of models, as numbered files in a directory of the session.
 
 They hold secrets and people's words: mode 0600, off by default. Never changes what is done.
 """

@@ -1,4 +1,4 @@
-"""Runs the ladder for one conversation: takes the stages the policy calls for, one after the other.
+"""The compaction engine of one conversation: runs the stages that the policy calls for, one after the other.
 
 It owns what compaction remembers and reads no database: what must be written waits in `state.window.unwritten`.
 """

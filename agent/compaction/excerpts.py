@@ -1,4 +1,4 @@
-"""Writes messages out as text: for a model that summarises them, or as the digest that needs no model. Pure."""
+"""Messages as text: for a model that summarises them, for the digest that needs no model, and without secrets. Pure."""
 
 import json
 import re
@@ -144,7 +144,7 @@ def harmless(text: str) -> str:
     return text.replace("</", "<\\/")
 
 
-# Which of a person's messages must outlive every compaction word for word: the first request, standing rules. Pure.
+# Standing words: the messages of a person that outlive every compaction word for word. Pure.
 
 LONGEST_RULE = 600  # characters
 LONGEST_REQUEST = 8_000  # a longer first request is a document rather than a wish: it is left to the summaries
@@ -180,7 +180,7 @@ def deserves_pin(text: str, *, is_first: bool, pinned_rules: int) -> bool:
     return pinned_rules < MOST_RULES and states_rule(text)
 
 
-# Takes what looks like a secret out of text that a summary or a file of the gateway would keep. Pure.
+# Redaction: removes what looks like a secret from text that a summary or a file of the gateway keeps. Pure.
 
 REDACTED = "[redacted]"
 

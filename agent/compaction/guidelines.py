@@ -1,4 +1,4 @@
-"""Failure-driven guidelines: what was looked up right after a compaction teaches the next ones what to keep. Pure.
+"""Guidelines learnt from failures: what was looked up right after a compaction is kept by the next ones. Pure.
 
 A compaction took too much where the model soon calls `recall_transcript`, or makes a call again whose result had given
 way. What was missed is named to whoever writes the next summary, and newest results of that kind are spared. Each

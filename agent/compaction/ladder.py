@@ -1,4 +1,4 @@
-"""Which stage of the ladder a request calls for: thresholds, order, what a turn may still do. Pure."""
+"""Compaction policy: thresholds, the next stage, cooldown, circuit breaker, gauge. Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -131,7 +131,7 @@ def _calls(step: Step, tokens: int, done: Collection[Step], limits: Limits, stan
             return tokens > limits.room
 
 
-# When a conversation may be compacted hard again. Pure: each function gives the next state.
+# Cooldown of the hard stage. Pure: each function gives the next state.
 
 Phase = Literal["ready", "compacted", "cooling", "exhausted"]
 
@@ -170,7 +170,7 @@ def exhausted(state: Cooldown, *, warned: bool = False) -> Cooldown:
     return Cooldown(phase="exhausted", warned=state.warned or warned)
 
 
-# Stops asking a model for summaries that keep failing, and tries again later (R-43). Pure.
+# Circuit breaker of summaries: stops asking a model after repeated failures, and tries again later (R-43). Pure.
 
 MAX_CONSECUTIVE_AUTOCOMPACT_FAILURES = 3
 HALF_OPEN_AFTER_TURNS = 10
@@ -198,7 +198,7 @@ class Breaker:
         return self if self.opened_at is None else replace(self, opened_at=turn - HALF_OPEN_AFTER_TURNS)
 
 
-# How full a window is, in a colour, and what the newest compaction saved, in a badge (Z-76, Z-77). Pure.
+# Gauge and badge: the fill of a window as a colour, and the savings of the newest compaction (Z-76, Z-77). Pure.
 
 Colour = Literal["green", "yellow", "red"]
 

@@ -1,4 +1,4 @@
-"""The stages that ask a model for a summary, and the digest that takes its place when it fails."""
+"""Stages that ask a model for a summary: at once or ahead of time. A digest takes its place when it fails."""
 
 import logging
 import math
@@ -36,7 +36,7 @@ from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message, SummaryPart
 
-# The summaries a model writes: what it is asked, how its answer is read, what is tried when that fails.
+# Summaries by a model: the question, the reading of the answer, and the retries after a failure.
 
 TIMEOUT_S = 300.0
 MAX_TOKENS = 8_000  # of a summary: longer ones would not be summaries
@@ -460,7 +460,7 @@ def parts_of(messages: Sequence[Message], most_chars: int) -> list[list[Message]
     return parts
 
 
-# Summaries made ahead of time, in the background: no call waits for them; they are applied between two calls.
+# Summaries made ahead of time, in the background. No call waits for them; they are applied between two calls.
 
 Job = Callable[[], Coroutine[Any, Any, None]]
 

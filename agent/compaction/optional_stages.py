@@ -1,4 +1,4 @@
-"""What runs beside the ladder: Focus with its auto-consolidation, and SideQuest. Both are off unless asked for.
+"""Optional stages: Focus with its auto-consolidation, and SideQuest. Both are off unless asked for.
 
 Models are asked between turns only; what they say counts before the next call.
 """
@@ -26,7 +26,7 @@ from agent.core.errors import AgentError
 from agent.core.messages import Message
 from agent.core.untrusted_text import json_in
 
-# Auto-consolidation: stretches that tell nothing new give way to the facts in them (Z-60).
+# Auto-consolidation: replaces stretches that tell nothing new by the facts in them (Z-60).
 
 CONSOLIDATION_TIMEOUT_S = 20.0
 MOST_FACTS = 10
@@ -91,7 +91,7 @@ def _whole_pairs(entries: Sequence[Entry], begin: int, end: int) -> range:
     return range(begin, end)
 
 
-# SideQuest: now and then a cheap model names the results that are not needed any more.
+# SideQuest: a cheap model names the results that are not needed any more.
 
 EVICTED = "[evicted by sidequest]"
 SIDEQUEST_TIMEOUT_S = 5.0

@@ -1,4 +1,4 @@
-"""Keeps tool uses and tool results in pairs; providers refuse a request with an orphan. Pure."""
+"""Pairs of tool uses and tool results; providers refuse a request with an orphan. Pure."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -82,7 +82,7 @@ def _missing(id: str, because: str) -> ToolResult:
     return ToolResult(tool_use_id=id, content=because, is_error=True)
 
 
-# Keeps the tool pairs of a window whole after every stage (Z-78): an orphan costs a refused request.
+# Repair of tool pairs after every stage (Z-78): an orphan costs a refused request.
 
 log = logging.getLogger("tieline.compaction")
 

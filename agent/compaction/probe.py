@@ -1,4 +1,4 @@
-"""The quality probe of a summary: what its text is asked, whether it knows the answer, what is put back into it. Pure.
+"""The quality probe of a summary: asks its text questions, and puts back what it does not know. Pure.
 
 Two kinds of questions: those that the model sets in the same call that writes the summary, before it writes it, and
 those of the calls that were made: a value that a tool gave and a later call took is likely to be needed again. An

@@ -1,4 +1,4 @@
-"""How compaction asks a model: one question, one answer in text, no tools. The one port for every side call."""
+"""The port for side calls: one question to a model, one answer in text, no tools."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

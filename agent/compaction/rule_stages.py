@@ -1,4 +1,4 @@
-"""The stages that go by rule and ask no model, taken one at a time; each says what it freed."""
+"""Stages that go by rule and ask no model, taken one at a time; each returns what it freed."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -43,7 +43,7 @@ from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import SummaryPart
 
-# The stages that ask no model: each looks at the window, makes its change and says what it freed.
+# Changes by rule. Each function looks at the window, changes it and returns what it freed.
 
 MOST_DIGEST = 24_000  # characters of a mechanical digest
 PROTECTED_SHARE = 0.35  # of a small window, where the setting would protect everything

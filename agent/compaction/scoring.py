@@ -1,4 +1,4 @@
-"""What a piece of context tells beyond the others: marginal information gain.
+"""Scores of pieces of context: marginal information gain, relatedness, forgetting, and the pruning strategies.
 
 Pure, and quadratic in the number of pieces: whoever has more than a few asks in a worker thread (Z-64).
 """
@@ -67,7 +67,7 @@ def marginal_gains(
     ]
 
 
-# How much two texts have to do with each other: shared words, weighted by how often they occur. Pure.
+# Relatedness of two texts: shared words, weighted by how often they occur. Pure.
 
 _WORD = re.compile(r"\w{3,}")  # shorter ones tell nothing
 
@@ -106,7 +106,7 @@ def similarity(one: Frequencies, other: Frequencies) -> float:
     return sum(min(weight, large[word]) for word, weight in small.items() if word in large) / union
 
 
-# What pruning may take: results of tools outside the protected tail. Pure.
+# Candidates of pruning: results of tools outside the protected tail. Pure.
 
 EVICTED = "[Result left out to save room; recall_transcript can find it.]"
 
@@ -185,7 +185,7 @@ def evicted(blocks: Sequence[Block], scores: Sequence[float | None], need: int) 
     return Clearing(results=tuple(taken))
 
 
-# Which results a hard compaction gives up first: those remembered worst (Z-30). Pure.
+# Forgetting: the order in which a hard compaction gives up results, the worst remembered first (Z-30). Pure.
 
 SHORTEST = 4  # characters of a value that can be told from chance
 
@@ -219,7 +219,7 @@ def _values(uses: Iterable[ToolUse]) -> frozenset[str]:
     )
 
 
-# The pruning strategies by name: each gives every block a score, the lowest goes first. Pure.
+# Pruning strategies by name. Each gives every block a score; the lowest goes first. Pure.
 
 RECENCY = 0.05  # the most that being newer adds to a tier: it never lifts a block into the next one
 

@@ -1,4 +1,4 @@
-"""Which part of a window gives way to a summary: where it ends, what in it stays, what stands there then. Pure."""
+"""Selection of what leaves a window: the oldest part, what in it stays, its replacement, and microcompaction. Pure."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -76,7 +76,7 @@ def summary_message(
     return Message(role="user", parts=(summary, record), user_visible=False, agent_visible=True)
 
 
-# L0: old results of tools give way to a short notice before each call; nothing else moves. Pure.
+# Microcompaction: old results of tools become a short notice before each call; nothing else moves. Pure.
 
 CLEARED = "[Old tool result content cleared]"
 SUPERSEDED = "[Superseded: the same was read again later]"

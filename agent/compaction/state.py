@@ -1,4 +1,4 @@
-"""What a conversation's compaction remembers between its passes. In memory; the window itself comes from the store."""
+"""State of a conversation's compaction between its passes, in memory; the window itself comes from the store."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ from agent.core.messages import Message, Part, SummaryPart, ToolResult, ToolUse
 from agent.sessions.store import STEP
 from agent.sessions.window_store import LoadedWindow, WindowChanges
 
-# Focus: the model brackets a piece of work, and in its end only what it found stays. No I/O.
+# Focus: the model brackets a piece of work; when it closes the bracket, its findings alone stay. No I/O.
 
 LABEL = "[knowledge]"
 LONGEST_ENTRY = 4_000  # characters
@@ -360,7 +360,7 @@ class CompactionState:
         return reclaimed
 
 
-# What the store must be told of a window: which rows it hides, places and clears; and how a window is read from it.
+# Storing a window: the rows to hide, place and clear; and reading a window back.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

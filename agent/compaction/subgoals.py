@@ -1,4 +1,4 @@
-"""Which messages belong to which subgoal, kept right through everything a stage may do.
+"""Registry of subgoals: which messages belong to which one, kept right through everything a stage may do.
 
 In memory, one registry for each session's window. It never looks at a message: positions are repaired by arithmetic.
 """
@@ -12,7 +12,7 @@ from typing import Literal, Protocol, assert_never
 from agent.compaction.window import AppliedSummaries, Change, Clearing, Drain, Replacement
 from agent.core.messages import Message, TextPart
 
-# How much a place in the window matters to what goes on now. No I/O.
+# Tiers: how much a message matters to the present subgoal. No I/O.
 
 
 class Tier(Enum):
@@ -235,7 +235,7 @@ def _after_drain(drain: Drain) -> Callable[[int], int | None]:
     return move
 
 
-# What the model is asked about the present subgoal, and how its answer is read. Pure.
+# The question to a model about the present subgoal, and the reading of its answer. Pure.
 
 TAIL = 6  # messages the question is built from (Z-47)
 LONGEST_EXCERPT = 300

@@ -10,7 +10,7 @@ from typing import Any, assert_never, overload
 
 from agent.core.messages import Message, ToolResult, ToolUse
 
-# What a stage may do to a window: four kinds of change, as values. No I/O.
+# Changes of a window, as values: the four kinds that a stage may make. No I/O.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Bodies that come over a network, read to their end within a limit: one read gives what has come by then, not all."""
+"""Network bodies, read to their end within a limit: a single read gives only what has come by then."""
 
 from collections.abc import AsyncIterable
 

@@ -46,7 +46,7 @@ class CancelToken:
         await self._fired.wait()
 
 
-# Task groups for callers that want the error itself, not a group around it.
+# Task groups that raise the error itself instead of a group around it.
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def first_error() -> Iterator[None]:
         raise error from None
 
 
-# How long something may work, where the time that people are waited for does not count (B-40).
+# Time limit of a run. Time spent waiting for people does not count (B-40).
 
 
 class TimeLimit:

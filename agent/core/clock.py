@@ -1,4 +1,4 @@
-"""Time as an argument: the only module that asks the machine what time it is."""
+"""The clock: the only module that asks the machine for the time."""
 
 from datetime import UTC, datetime
 from time import monotonic

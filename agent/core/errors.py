@@ -1,4 +1,4 @@
-"""What can go wrong in an agent; the class says what the caller may do next (Z-32).
+"""Errors of an agent; the class says what the caller may do next (Z-32).
 
 AgentError
 ├── Transient            retry later

@@ -1,4 +1,4 @@
-"""What happened: frozen facts with ids and numbers, and the bus that carries them.
+"""Events: frozen facts with ids and numbers, and the bus that carries them.
 
 `name` is the public one: Brain's names for the loop, Roku's in snake case beside them.
 """
@@ -173,7 +173,7 @@ class EventBus:
         self._sequences.pop(conversation, None)
 
 
-# What became of the window: facts for the bus.
+# Events of compaction.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,7 +348,7 @@ class AutoCompactCircuitBreakerTripped(Event):
     failures: int
 
 
-# What the models cost and who answers: facts for the bus.
+# Events of model calls: their cost, and the provider that answered.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -474,7 +474,7 @@ class ProviderReturned(Event):
     model: str
 
 
-# What happened at the gate: facts about approvals and hooks.
+# Events of approvals and hooks.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -517,7 +517,7 @@ class PermissionDenied(Event):
     by: str
 
 
-# Goals that move: facts for the bus.
+# Events of goals.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -538,7 +538,7 @@ class GoalMoved(Event):
     turns: int
 
 
-# What happens to plans, for metrics and traces: ids and numbers only.
+# Events of plans, for metrics and traces: ids and numbers only.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -562,7 +562,7 @@ class WorkflowOffered(Event):
     confidence: float
 
 
-# What sub-agents do: facts for dashboards and dumps. `run` is the one they work for.
+# Events of sub-agents, for dashboards and dumps. `run` is the run that they work for.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -586,7 +586,7 @@ class SubagentEnded(Event):
     is_error: bool
 
 
-# What is learnt and followed: facts for the bus.
+# Events of skills and of what is learnt about them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
-"""Named places at which the running program can be made to kill itself: what a crash there leaves is proved by tests.
+"""Failpoints: named places at which a test makes the running program kill itself, to prove what a crash leaves.
 
 `TIELINE_CRASH_AT` names a file that holds `<point>` or `<point>:<n>`: at the n-th pass of that point (the first unless
 told) the file is removed and the process gets SIGKILL, once. While there is no such file nothing happens; without the
-variable, as always outside tests, `passing` is an empty function. A new point is a word in `Point` and a call.
+variable, as always outside tests, `failpoint` is an empty function. A new point is a word in `Point` and a call.
 """
 
 import os
@@ -90,7 +90,7 @@ def _die() -> None:
 
 
 def bound(environment: Mapping[str, str]) -> Callable[[Point], None]:
-    """What `passing` is in such an environment."""
+    """The function that `failpoint` is in such an environment."""
     file = environment.get(ENVIRONMENT)
     return Armed(Path(file), _die) if file else _nothing
 

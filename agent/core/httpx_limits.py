@@ -1,4 +1,4 @@
-"""A limit for what a library reads of HTTP answers with httpx2. Imported by what is loaded with that library alone."""
+"""A limit on HTTP answers that a library reads with httpx2. Imported together with that library alone."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 

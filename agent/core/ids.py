@@ -1,4 +1,4 @@
-"""The names things go by inside an agent. An agent never looks into them."""
+"""Ids within an agent, which never looks into them, and their source."""
 
 from collections.abc import Callable
 from typing import NewType
@@ -11,7 +11,7 @@ CallId = NewType("CallId", str)  # a tool call, as the model named it
 PersonId = NewType("PersonId", str)  # `<platform>:<user id>`
 
 
-# Where new ids come from: an argument, so that a replay gets the same ones (B-02).
+# Source of new ids: an argument, so that a replay gets the same ones (B-02).
 
 NewId = Callable[[], str]
 

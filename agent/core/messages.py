@@ -1,4 +1,4 @@
-"""What a conversation is made of: messages and their parts. No I/O, no rendering for people."""
+"""Messages and their parts. No I/O, no rendering for people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -227,7 +227,7 @@ def in_english(key: str, **values: object) -> str:
     return english(key, "en", **values)
 
 
-# Money as people read it, everywhere the same. Never a guess: what is not known is not said.
+# Money as people read it, the same everywhere. An unknown amount is not guessed.
 
 
 def money(usd: float | None, *, unpriced: bool = False) -> str:
@@ -241,7 +241,7 @@ def money(usd: float | None, *, unpriced: bool = False) -> str:
     return f"≥ {shown} USD" if unpriced else f"{shown} USD"
 
 
-# How somebody types this program's commands where they are: `tieline` alone works only where it is on the PATH.
+# The program's commands as the reader can type them: `tieline` alone works only where it is on the PATH.
 
 NAME = "tieline"
 DEFAULT_HOME = "~/.tieline"

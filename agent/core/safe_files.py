@@ -17,7 +17,7 @@ from pathlib import Path
 
 from agent.core.errors import OutOfScope, ToolError
 
-# Removes what lies in an open folder, whatever a command has made of it: no link is followed, no depth is too deep.
+# Removal of a folder's content, whatever a command has made of it: follows no link, and no depth is too deep.
 
 DEEPEST = 64  # folders
 ROUNDS = 1_000  # looks into a folder that is emptied; each takes `DEEPEST` levels off what is deeper than that
@@ -383,7 +383,7 @@ def _link(names: Names, shown: Shown) -> OutOfScope:
     return OutOfScope(f"{shown(names)} is a symbolic link, and links are not followed; name the file itself")
 
 
-# Small text files that are there whole or not at all, whatever ends the process meanwhile.
+# Small text files, written atomically: a kill leaves the old text or the new one.
 
 
 def put_whole(path: Path, text: str) -> None:

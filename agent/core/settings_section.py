@@ -1,4 +1,4 @@
-"""How pydantic reads a section of the configuration: no key that nobody knows, no number that is none.
+"""Reading of a section by pydantic: unknown keys and numbers that are none are refused.
 
 A plain mapping, so that the modules which declare sections need not import pydantic.
 """

@@ -1,4 +1,4 @@
-"""The contract of a tool: what the model sees of it, what a call of it would do, and one call.
+"""The contract of a tool: its description for the model, the look at a call before it runs, and the call.
 
 Who writes a tool gives a `ToolSpec` and a `run`; scope, hooks, gate, approval, time limit, audit, framing and redaction
 are the dispatcher's (`agent.turn.tool_calls`).
@@ -14,8 +14,7 @@ from agent.core.ids import CallId, ConversationId, PersonId, RunId, SessionId
 from agent.core.outbox import Answer, Question
 from agent.core.phrases import in_english
 
-# What is asked of a sub-agent and what it gives back: the port that everything goes through that has one
-# run: the `Agent` tool, a person's command, the tasks of a plan.
+# Port of the sub-agents: their task and their answer. Used by the `Agent` tool, by a person's command and by plans.
 
 AGENT = "Agent"  # what the tool is called
 STEPS = 10  # calls of the model in one sub-agent task
@@ -60,7 +59,7 @@ class Subagents(Protocol):
         """
 
 
-# The list of tasks that a model keeps while it works: those of one session.
+# Port of the task list that a model keeps in its session.
 
 TaskStatus = Literal["pending", "in_progress", "completed", "failed"]
 STATUSES: tuple[TaskStatus, ...] = ("pending", "in_progress", "completed", "failed")

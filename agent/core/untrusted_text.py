@@ -1,4 +1,4 @@
-"""Text from outside, made such that UTF-8, a database and a platform can take it. Pure.
+"""Text from outside, made such that UTF-8, a database, a platform and a prompt can take it. Pure, but for threads.
 
 Platforms and models deliver half an emoji now and then (a lone surrogate: UTF-8 has no bytes for it), programs a NUL
 (PostgreSQL takes none). One message must not stop a chat for that: the borders where such text comes in call this.
@@ -69,7 +69,7 @@ def without_half(text: str) -> tuple[str, str]:
     return (text[:-1], text[-1]) if "\ud800" <= text[-1:] <= "\udbff" else (text, "")
 
 
-# Marks what strangers wrote, and makes look-alikes of the gateway's own tags harmless. Pure.
+# Frames around what strangers wrote; look-alikes of the gateway's own tags are made harmless. Pure.
 
 TAGS = (
     "reminder", "sender", "quoted", "notes", "scheduled", "system", "memory", "files", "current_goal", "untrusted",
@@ -110,7 +110,7 @@ def defused(text: str) -> str:
     return _OURS.sub("&lt;", unicodedata.normalize("NFKC", seen))
 
 
-# Work on texts that strangers may have made long: in a worker thread, so that everybody else's turn goes on.
+# Long texts of strangers: work on them goes to a worker thread, so that other turns go on.
 
 LONG_TEXT = 8_000  # characters; work on fewer takes less than the way to a thread and back, or not much more
 LONGEST_SECRET = 4_000
@@ -137,7 +137,7 @@ def beginning_of(text: str, most: int, redact: Callable[[str], str]) -> str:
     return redact(text[:read])[:-LONGEST_SECRET][:most]
 
 
-# Finds the JSON in a model's answer, which often stands among words or in a code fence. Pure.
+# JSON in a model's answer, found among words or in a code fence. Pure.
 
 
 def json_in(answer: str, *brackets: str) -> str | None:

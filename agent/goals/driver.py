@@ -1,4 +1,4 @@
-"""What comes next for a goal that is worked on by itself: after a turn, a check, or at a wake-up.
+"""The next step of a goal that is worked on without a person: after a turn, a check, or at a wake-up.
 
 Pure: goals in, goals and the next step out. Every way out of a turn or a check leads to a step, so none just stops.
 """
@@ -15,7 +15,7 @@ from agent.core.untrusted_text import json_in
 from agent.goals.goal import LIVE, AutoState, Goal, Reason, Used, rested, spent_limit, turn_limit
 from agent.goals.settings import GoalSettings
 
-# Whether work stands still: the same answer again, or one that says it cannot go on (Z-126). Pure.
+# Stuck work: the same answer again, or one that says it cannot go on (Z-126). Pure.
 
 _HELPLESS = re.compile(
     r"\b(?:i can(?:'|’)?t\b|i cannot\b|i am unable\b|i(?:'|’)m unable\b|i(?:'|’)m stuck|i am stuck|waiting for\b"
@@ -278,7 +278,7 @@ def _ticking(goal: Goal, state: AutoState, after_s: float) -> Moved:
     return Moved(goal=goal, next=Tick(after_s))
 
 
-# What the supervisor is asked and how its answer is read. Pure.
+# The question to the supervisor, and the reading of its answer. Pure.
 
 MOST_MESSAGES = 20
 LONGEST_MESSAGE = 200
@@ -354,7 +354,7 @@ def _harmless(text: str) -> str:
     return _CLOSING.sub("&lt;", text)
 
 
-# The words a model gets about a goal: the message that starts a turn by itself, and the goal in the prompt. Pure.
+# Words for a model about a goal: the message that starts a turn by itself, and the goal in the prompt. Pure.
 
 # Words by which a goal could pass itself off as somebody else's orders.
 _INJECTION = re.compile(

@@ -1,5 +1,4 @@
-"""A goal that is kept: its text, its limits, what it used, and how far work on it by itself has come. Values and the
-moves they may make; nothing here reads or writes."""
+"""A kept goal: its text, limits, use and progress; the moves it may make; the goal of a session. Values, no I/O."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -151,7 +150,7 @@ def rested(goal: Goal, status: Status, state: AutoState, why: Reason | None) -> 
     return replace(goal, status=status, why=why, auto=auto)
 
 
-# Whether an answer says of its work that it is finished (Z-89, Z-90).
+# Claims of completion: whether an answer says that its work is finished (Z-89, Z-90).
 
 SIGHT = 300  # characters of a sentence that are looked at on either side of a phrase
 LONGEST_CLAIM = 64_000  # characters of an answer; of a longer one nobody says that it claims anything
@@ -232,7 +231,7 @@ def _is_meant(said: str, phrase: re.Match[str]) -> bool:
     return _NOT_AFTER.search(_PART_END.split(sentence)[0]) is None
 
 
-# What a session is after, as far as its words tell: idle, active, completed. Pure; it never holds anything up.
+# Goal of a session, as its words tell it: idle, active, completed. Pure; it never holds anything up.
 
 State = Literal["idle", "active", "completed"]
 

@@ -1,4 +1,4 @@
-"""What people may do with goals from beside the agent's loop: set, pause, resume, complete, clear, look.
+"""Operations on goals from beside the agent's loop: set, pause, resume, complete, clear, look.
 
 It never runs a turn: to start work by itself it leaves a start pending, which the conversation's own loop takes up.
 """
@@ -25,7 +25,7 @@ from agent.storage import conversation_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 
-# What the gateway knows of those that goals work for: the owner's role of today, and whether anybody can be told.
+# Owners of goals: their role of today, and whether they can be told.
 
 
 class Owned(Protocol):
@@ -53,7 +53,7 @@ def always_reachable(conversation: ConversationId) -> bool:
     return True
 
 
-# What people are told of a goal: the line that follows it while it is worked on, and how it came out.
+# Messages about a goal: the line that follows the work, and the result.
 
 # The buttons below a goal's line ("stop") and below what is said when it rests ("go_on"); who hands them in knows how
 # a press comes back.

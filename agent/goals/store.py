@@ -1,4 +1,4 @@
-"""Rows of goals: what sessions are after, and the goals that are kept. Nothing here decides.
+"""Rows of goals: those of sessions, those that are kept, and their wake-ups. Nothing here decides.
 
 Plain functions over a `Connection`. Whoever changes a goal has locked its conversation's row and read it in the same
 transaction; `save` refuses what was read earlier.
@@ -63,7 +63,7 @@ class GoalChanged(Transient):
     """Somebody else changed the goal in between; read it again."""
 
 
-# -- of sessions
+# -- goals of sessions
 
 
 def of_session(conn: Connection, session: SessionId) -> SessionGoal:
@@ -79,7 +79,7 @@ def put_of_session(conn: Connection, session: SessionId, goal: SessionGoal, at: 
         conn.execute(_PUT, {"session_id": session, "state": goal.state, "text": goal.text, "updated_at": at})
 
 
-# -- kept ones
+# -- kept goals
 
 
 def add(
@@ -211,7 +211,7 @@ def _goal(row: Any) -> Goal:
     )
 
 
-# Wake-ups of goals: rows of the conversation's inbox, so that neither sleep nor death loses one.
+# Wake-ups of goals: rows of the conversation's inbox, so that no sleep and no crash loses one.
 
 SHOWN = 80  # characters of a goal where it is only named
 

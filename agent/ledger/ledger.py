@@ -1,4 +1,4 @@
-"""The ledger: every attempt at a call of a model is set aside for before it is made and entered after, whoever asks.
+"""The ledger: holds the cost of every model call before it is made, enters it afterwards, and keeps the budgets.
 
 It never waits for the disk on the way of a call: rows are written with the turn's own commit, or a little later by
 `run`; until then a journal beside the database keeps them (docs/decisions/0009).
@@ -42,7 +42,7 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from agent.storage.timestamps import to_timestamp
 
-# The limits of `[spending]` at work: what a call may take, who is told that a budget ends, and who raises one.
+# Budgets of `[spending]`: what a call may take, whom to tell that one ends, and who may raise it.
 
 Places = Callable[[ConversationId], Sequence[str]]
 
@@ -213,7 +213,7 @@ class Budgets:
         )
 
 
-# A file that outlives a killed process: each call is written there before it is made and when it has ended.
+# Journal: a file that outlives a killed process. Each call is noted there before it is made and when it has ended.
 
 OPENED, ENDED, VOID = b"+", b"=", b"-"
 SHRINK_AT = 256 * 1024  # bytes; what is in the database by then is left out of a new file

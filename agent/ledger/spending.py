@@ -1,4 +1,4 @@
-"""How much may be spent: `[spending]`, and which of its limits a call comes under. Pure."""
+"""Spending rules, accounts and entries: how much may be spent, and which limits a call comes under. No I/O."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -196,7 +196,7 @@ class Rules:
                     yield Applied(limit=limit, account=Account(scope, payer, periods[per]))
 
 
-# What was spent and what is set aside, account by account, in memory. No I/O: the ledger loads it and feeds it.
+# Accounts: what was spent and what is held, in memory. No I/O: the ledger loads and feeds them.
 
 
 @dataclass(slots=True)
@@ -409,7 +409,7 @@ class Accounts:
         return found
 
 
-# A call of a model as the ledger keeps it, and sums of such calls. Values only.
+# Entries of the ledger, and their sums. Values only.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -461,7 +461,7 @@ class UsageTotals:
         return self.prompt + self.cache_creation + self.cache_read + self.output
 
 
-# What a goal may still take by itself: limits over its whole life, whatever day it is. No I/O.
+# Spending caps: limits of one goal over its whole life. No I/O.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

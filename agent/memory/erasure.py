@@ -1,4 +1,4 @@
-"""Forgets for good: files, notes, database, vectors in memory. Who may ask for it is decided by the caller."""
+"""Erasure for good: files, notes, database, vectors in memory. The caller decides whether it is allowed."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Erases what somebody wants forgotten, wherever the database has it: the one rewrite of a transcript.
+"""Erasure in the database, wherever it holds what somebody wants forgotten: the one rewrite of a transcript.
 
 In many short transactions, so that others are let in between. What a message has left elsewhere goes before it, and
 what the memory has kept goes last: cut off anywhere, the whole can be done again. Backups and dumps are not reached:
@@ -62,7 +62,7 @@ from agent.storage.tables import (
     user_model,
 )
 
-# Finds what is to be forgotten, and changes nothing: in a reader, so that nobody who writes waits for it.
+# Search for what is to be forgotten. Changes nothing, and runs in a reader, so that no writer waits for it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +259,7 @@ def texts_of(part: Part) -> tuple[str, ...]:
             return ()
 
 
-# Erases what work has left behind of the words: boxes, checkpoints, calls, questions, titles, goals, remarks, misses.
+# Erasure of what work has left of the words: boxes, checkpoints, calls, questions, titles, goals, remarks, misses.
 
 COMMAND = "/memory forget"  # what is left of the command that named the words
 Erase = Callable[..., None]  # of a connection, the target, what is meant, and the ids of rows to look at

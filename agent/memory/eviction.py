@@ -1,4 +1,4 @@
-"""The sweep of the memory: what a place has kept beyond the limit goes, the worst remembered first.
+"""The sweep of the memory: removes what a place has kept beyond the limit, the worst remembered first.
 
 Facts stay: people asked for them, or the agent found them worth it. So does what the graph was read from. Transcripts
 are never touched: only recall finds no more what was evicted.

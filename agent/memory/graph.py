@@ -1,4 +1,4 @@
-"""The graph of who and what belongs together, in the database. Plain functions over a `Connection`.
+"""The graph of entities and their relations, in the database, and its reading from what was said.
 
 Every entity belongs to one audience; relations never join two of them.
 """
@@ -172,7 +172,7 @@ def _entity(conn: Connection, audience: Audience, name: str) -> int:
     return id
 
 
-# Reads from what was said who and what belongs together: asks a model in the background, believes little of it.
+# Reading of relations from what was said: a model is asked in the background, and little of its answer is believed.
 
 Ask = Callable[[str, str], Awaitable[str]]  # the rules, the text; the answer. Raises an AgentError or TimeoutError
 

@@ -1,4 +1,4 @@
-"""The index of what is kept: which things hold a question's words, and what was said next to them.
+"""The word index of the memory: finds things by a question's words, and what was said next to them.
 
 SQLite has the words in a full-text index, PostgreSQL in one over arrays; what holds them is ranked here, so that both
 give the same. Each thing has a slot in it; a session's messages have slots next to each other.

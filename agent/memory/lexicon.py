@@ -1,4 +1,4 @@
-"""The words by which things are kept and looked up: stems without stop words, and pairs of signs where no blanks are.
+"""Index words: stems without stop words, and pairs of characters in scripts without blanks.
 
 The same words go into the index of either database, so that both find the same (docs/memory.md). Snowball makes the
 stems. A word costs some 30 µs the first time; a `Lexicon` remembers what it has made.
@@ -276,7 +276,7 @@ def is_stop(word: str, language: str) -> bool:
     return word in STOP_WORDS.get(language, ())
 
 
-# Which words of a text tell what it is about, and its pieces. Pure.
+# Telling words of a text, and its pieces. Pure.
 
 MOST_WORDS = 24  # of a query
 _ENDINGS = ("ing", "ed", "es", "en", "em", "s", "n", "e")  # the longest first
@@ -370,7 +370,7 @@ def text_pieces(text: str, longest: int) -> tuple[str, ...]:
     return tuple(piece for piece in (*found, text[at:]) if piece)
 
 
-# What of a message is worth keeping: its words in pieces, its code apart, nothing of greetings. Pure.
+# Parts of a message that are worth keeping: its words in pieces, its code apart, no greetings. Pure.
 
 
 def kept_of(

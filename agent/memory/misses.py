@@ -1,4 +1,4 @@
-"""What was looked for in the memory and not found, for operators alone. Never waited for."""
+"""Misses of the memory: what was looked for and not found, for operators alone. Never waited for."""
 
 import logging
 from collections.abc import Sequence

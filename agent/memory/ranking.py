@@ -1,4 +1,4 @@
-"""Which of the things that hold a question's words are about it. Pure.
+"""Ranking of what the memory finds: by its words, those around it, by age and by meaning. Pure.
 
 A chat message is seldom understood alone: each is scored by its own words and, less, by those of the three before
 and after it in its session (docs/memory.md). A thing is known by its slot: neighbours have slots next to each other.
@@ -150,7 +150,7 @@ def surely(items: Sequence[Item], terms: Sequence[Term], names: Names | None) ->
     return tuple(items) if max((item.sure for item in items), default=0.0) >= ENOUGH else ()
 
 
-# What several ways have found made into one order: by score, by age, by what is said already. Pure.
+# One order of what several ways have found: by score, by age, by what is said already. Pure.
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
@@ -200,7 +200,7 @@ def diverse(
     return chosen
 
 
-# What was found by words and what was found by meaning, made into one answer: each thing once, the best first. Pure.
+# Findings by words and findings by meaning in one list: each thing once, the best first. Pure.
 
 
 def merged(
@@ -231,7 +231,7 @@ def _alike(one: Item, other: Item) -> float:
     return len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0
 
 
-# By which way a question is looked up. Pure.
+# Routing of a question to the way of lookup that fits it. Pure.
 
 _WORD = re.compile(r"\w+")
 
@@ -270,7 +270,7 @@ def route(query: str) -> Strategy:
     return "semantic" if asks or len(words) >= MANY else "hybrid"
 
 
-# How well something is still remembered: the forgetting curve of Ebbinghaus. Pure.
+# Retention of a memory: the forgetting curve of Ebbinghaus. Pure.
 
 STRENGTH_S = 86_400.0  # how long an access is good for
 

@@ -1,6 +1,6 @@
-"""The block of a request that shows what was kept: in this order, always: known facts, semantic recall, code, graph.
+"""The recall block of a request: known facts, semantic recall, code, graph, always in this order (Z-11).
 
-Z-11. What comes after the facts and has less to say keeps a share of the room.
+What comes after the facts and has less to say keeps a share of the room.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from agent.memory.records import Edge, Item, Recollected, Scope
 from agent.memory.settings import RecallSettings
 from agent.providers.usage import CostAttribution
 
-# How what was kept is written for a model: in lines with number, date and source, and in passages of a chat. Pure.
+# Text form of recalled things: lines with number, date and source, and passages of a chat. Pure.
 
 LONGEST_LINE = 700  # characters
 LINE_END = 15  # characters of the day before a line, and its end, at most

@@ -1,4 +1,4 @@
-"""What the memory keeps and what it gives back."""
+"""Values of the memory: what it keeps and gives back, for which audience, and notices of what was forgotten."""
 
 import hashlib
 from collections import Counter
@@ -94,7 +94,7 @@ class Recollected:
         return bool(self.items or self.code or self.edges)
 
 
-# Who may see what is kept: what was told in a direct chat stays with that person, what in a group with the group.
+# Audiences: words of a direct chat stay with that person, words of a group with the group.
 
 ChatType = Literal["direct", "group", "channel"]
 Audience = NewType("Audience", str)
@@ -161,7 +161,7 @@ def word_of(audience: Audience) -> str:
     return "x" + hashlib.blake2b(audience.encode(), digest_size=10).hexdigest()
 
 
-# That something was forgotten, for whoever goes on with what was read before: windows, recalled facts, sub-agents.
+# Notices of what was forgotten, for holders of what was read before: windows, recalled facts, sub-agents.
 
 
 class Forgotten:

@@ -1,4 +1,4 @@
-"""What of a place's memory somebody may take away: in a group their own, admins all; by a command or by the agent."""
+"""Rights to erase within a place's memory: in a group their own, admins all; by a command or by the agent."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""What is kept, in the database. Plain functions over a `Connection`; each write is safe to repeat."""
+"""Rows of the memory. Plain functions over a `Connection`; each write is safe to repeat."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from agent.storage.tables import (
 )
 from agent.storage.tables import message as message_table
 
-# What is to be erased, and how much it was. Pure.
+# Requests of erasure, and the amount that was erased. Pure.
 
 T = TypeVar("T")
 
@@ -241,7 +241,7 @@ def fact_key(audience: Audience, wording: str) -> str:
     return f"f:{told.hexdigest()}"
 
 
-# A place got a new name: what was kept there follows. Plain functions over a `Connection`.
+# Renaming of a place: what was kept there follows. Plain functions over a `Connection`.
 
 
 def follow(conn: Connection, old: ConversationId, new: ConversationId) -> None:

@@ -1,4 +1,4 @@
-"""What an operator may set about the memory; the gateway's configuration embeds these sections.
+"""Settings of the memory; the gateway's configuration embeds these sections.
 
 Impossible settings are refused when they are built, so that a turn never meets them.
 """

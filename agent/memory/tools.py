@@ -153,7 +153,7 @@ MEMORY_TOOLS = frozenset(tool.spec.name for tool in (Remember, Recall, SessionSe
 FLUSH_TOOLS = frozenset({Remember.spec.name, WriteNotes.spec.name})
 
 
-# The memory as one run's tools meet it: bound to the run's scope, so that no call can name another audience.
+# The memory of one run's tools: bound to the run's scope, so that no call can name another audience.
 
 MOST_FOUND = 8
 MOST_CHARS = 6_000

@@ -1,4 +1,4 @@
-"""How often what was kept was found again: what the sweep of the memory goes by. Noted at once, written later."""
+"""Counts of how often kept things were found again, by which the sweep decides. Noted at once, written later."""
 
 import logging
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What was kept, as vectors, and the search among them. Every vector belongs to one audience and one model.
+"""Vectors of the memory and the search among them. Every vector belongs to one audience and one model.
 
 Up to some hundred thousand of them comparing with each takes milliseconds: there is no index. Where
 PostgreSQL has pgvector it compares them itself, and none are held here.

@@ -1,4 +1,4 @@
-"""Whether a goal may become a plan, and with which words. Pure.
+"""Admission of a goal as a plan, the workflow gate, and the estimate of what it takes. Pure.
 
 Asked before any model is: what is refused here costs nothing and is told nowhere.
 """
@@ -76,7 +76,7 @@ def _is_iban(text: str) -> bool:
     return int("".join(str(int(letter, 36)) for letter in plain[4:] + plain[:4])) % 97 == 1
 
 
-# Whether a message sounds like work in many steps: words and lists, no model. Pure.
+# Workflow gate: whether a message sounds like work in many steps. Words and lists, no model. Pure.
 
 CANDIDATE = 2  # of score
 CERTAIN = 4  # a score at which the confidence is whole
@@ -131,7 +131,7 @@ def _different(pattern: re.Pattern[str], words: str) -> int:
     return len({" ".join(found[0].casefold().split()) for found in pattern.finditer(words)})
 
 
-# What carrying out a plan may take, told before a person confirms it. Pure; a guess, and called one.
+# Estimate of a plan's cost and time, told before a person confirms it. Pure; a guess, and called one.
 
 # Our guess: a worker asks the model a few times, and each time the request has grown by a result.
 CALLS_PER_TASK = 4

@@ -1,4 +1,4 @@
-"""What people are told of a plan: the proposal, the one message that follows the work, and how it came out. Pure."""
+"""Messages about a plan: the proposal, the message that follows the work, and the result. Pure."""
 
 from collections.abc import Callable
 from typing import Literal

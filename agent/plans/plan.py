@@ -1,4 +1,4 @@
-"""A plan that is kept: its goal, its tasks, how far it has come. Values; nothing here reads or writes."""
+"""A kept plan: its goal, its tasks, its progress. Values; nothing here reads or writes."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from agent.core.ids import ConversationId
 from agent.goals.goal import Owner, Reason
 from agent.plans.settings import Strategy
 
-# The tasks of a plan and the moves they may make: a graph without circles, in, and the graph after, out.
+# Tasks of a plan and the moves they may make: an acyclic graph in, the next graph out.
 
 State = Literal["pending", "queued", "running", "completed", "failed", "aborted", "skipped", "interrupted"]
 Outlook = Literal["going", "done", "failed", "asks"]

@@ -1,4 +1,4 @@
-"""What the model that makes a plan is asked, and how its answer is read. Only `made` asks."""
+"""Prompts of plans: the question to the planner, the words for workers, the joining of results."""
 
 import json
 import re
@@ -113,8 +113,7 @@ def _task(number: int, one: Mapping[str, Any], numbers: Mapping[str, int]) -> Ta
     )
 
 
-# The words that a worker gets for its task, and how results are put together in the end. Pure but for
-# `put_together`, which asks a model.
+# Words for the worker of a task, and the joining of results. Pure, but for `put_together`, which asks a model.
 
 RESULT_CHARS = 48_000  # of all results that are put together; each task has its share
 LONGEST_WHY = 500

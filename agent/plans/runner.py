@@ -1,4 +1,4 @@
-"""Carries a plan out: runs its tasks, several at once, each by a sub-agent, until nothing more can run.
+"""The runner of a plan: has sub-agents do its tasks, several at once, until nothing more can run.
 
 The database is the truth: a task is written as running before it runs, and its end before what follows from it. What
 it needs of the conversation it is handed; it speaks to nobody.

@@ -1,4 +1,4 @@
-"""What people may do with plans from beside the agent's loop: ask for one, confirm, cancel, go on, look.
+"""Operations on plans from beside the agent's loop: ask for one, confirm, cancel, go on, look.
 
 It never asks a model and runs no task: it leaves a wake-up, which the conversation's own loop takes up.
 """
@@ -292,8 +292,7 @@ def _looked_at(conn: Connection, id: int) -> tuple[Plan, bool]:
     return plan, inbox_rows.people_wait(conn, plan.conversation)
 
 
-# Plans that nobody would go on with: left by an earlier process, by a message or wake-up given up, by a silent
-# person.
+# Abandoned plans: left by an earlier process, by a message or wake-up given up, or by a silent person.
 
 log = logging.getLogger("tieline.plans")
 

@@ -1,4 +1,4 @@
-"""Rows of plans. Nothing here decides. Plain functions over a `Connection`.
+"""Rows of plans and their wake-ups. Nothing here decides. Plain functions over a `Connection`.
 
 Whoever changes a plan has locked its conversation's row and read it in the same transaction.
 """
@@ -169,7 +169,7 @@ def _plan(row: Any) -> Plan:
     )
 
 
-# Wake-ups of plans: rows of the conversation's inbox, so that neither sleep nor death loses one.
+# Wake-ups of plans: rows of the conversation's inbox, so that no sleep and no crash loses one.
 
 _OTHERS = select(
     exists().where(

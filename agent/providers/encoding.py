@@ -1,4 +1,4 @@
-"""JSON as the bytes of a request: compact, UTF-8, never invalid whatever a model or a person wrote."""
+"""Bytes of requests: compact JSON, never invalid; tools, prefixes and files are encoded once."""
 
 import base64
 import hashlib
@@ -37,7 +37,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} does not belong into a request")
 
 
-# The visible tools as bytes, made once for each frozen schema and then always the same (R-03).
+# Visible tools as bytes, made once for each frozen schema (R-03).
 
 KEPT = 64  # schemas; conversations share most of them
 
@@ -58,7 +58,7 @@ class SchemaBytes:
         return kept[1]
 
 
-# Tool-call names and ids that every API accepts; ids are unique within one request. Pure.
+# Names and ids of tool calls that every API accepts; ids are unique within one request. Pure.
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,40}")  # Anthropic's alphabet, OpenAI's length
 _SHORT = re.compile(r"[A-Za-z0-9]{9}")  # Mistral's
@@ -142,7 +142,7 @@ def _free(id: str, taken: set[str]) -> str:
     return candidate
 
 
-# The beginning of a history as one piece of bytes, kept for as long as its conversation is awake.
+# Encoded prefix: the beginning of a history as bytes, kept as long as its conversation is awake.
 
 MOST_PIECES = 64  # copying half a megabyte takes longer than all the rest of a request
 
@@ -204,7 +204,7 @@ class EncodedPrefixCache:
         return kept
 
 
-# Where the newest words of a person stand in a request. Pure.
+# Position of a person's newest words in a request. Pure.
 
 
 def reminder_target(messages: Sequence[Message]) -> int:
@@ -232,7 +232,7 @@ def loop_start(messages: Sequence[Message]) -> int:
     return position
 
 
-# The bytes of files that go into a request: the newest, of a type the model takes, in the data directory only.
+# Bytes of files in a request: the newest, of a type that the model takes, from the data directory only.
 
 NEWEST = 4  # files sent along; older ones are named by a line, so that a picture is not paid for in every later turn
 LOOK_BACK = 100  # messages among which they are looked for

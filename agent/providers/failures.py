@@ -1,4 +1,4 @@
-"""From what a provider answered to the error that tells the caller what to do next. Pure."""
+"""Errors of providers: from an answer to the error that tells the caller what to do next. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping

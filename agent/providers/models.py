@@ -1,5 +1,5 @@
-"""What is known of models beyond the configuration: the window their server tells, the sizes that they took or not, and
-its dialect. In memory for who asks at each call; in the database for a restart and for other processes.
+"""Knowledge of models beyond the configuration: windows told by servers, sizes accepted or refused, dialects,
+prices. In memory for each call; in the database for a restart and for other processes.
 """
 
 import importlib
@@ -40,7 +40,7 @@ log = logging.getLogger("tieline.providers")
 
 
 class LearnedWindow(Protocol):
-    """`agent.providers.window_discovery.Told`, which comes with an HTTP client."""
+    """`agent.providers.window_discovery.ServerWindow`, which comes with an HTTP client."""
 
     @property
     def tokens(self) -> int: ...
@@ -49,7 +49,7 @@ class LearnedWindow(Protocol):
 
 
 class Answer(Protocol):
-    """`agent.providers.window_discovery.Answer`."""
+    """`agent.providers.window_discovery.ServerAnswer`."""
 
     @property
     def reached(self) -> bool: ...
@@ -76,7 +76,7 @@ class WindowOrigin:
     refused: int = 0
 
 
-# Changes of what is known. Pure.
+# Changes of what is known about a model. Pure.
 
 
 def after_answer(facts: ModelFacts, tokens: int, at: int, *, estimated: int = 0) -> ModelFacts:
@@ -305,7 +305,7 @@ class KnownModels:
         return max(0.0, min(first, FIRST_AGAIN_S if self._changed else LAST_AGAIN_S))
 
 
-# What a model costs, holds and reads, from the table in litellm's wheel; litellm itself is never imported here.
+# Table of models: price, window and inputs, from the table in litellm's wheel; litellm itself is never imported here.
 
 DEFAULT_WINDOW = 128_000  # tokens, where nobody says
 TABLE = "model_prices_and_context_window_backup.json"

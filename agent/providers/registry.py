@@ -31,7 +31,7 @@ from agent.providers.models import DEFAULT_WINDOW, LEAST_WINDOW, Card, KnownMode
 from agent.providers.provider import Chunk, Provider, Request
 from agent.providers.settings import ProviderSettings
 
-# Providers that are there at once and load their library when it is first needed, in a thread.
+# Lazy providers: present at once; each loads its library in a thread when it is first needed.
 
 MODULES = {
     "anthropic": "agent.providers.anthropic.client:AnthropicProvider",

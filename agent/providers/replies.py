@@ -1,4 +1,4 @@
-"""Puts a provider's stream together: text, thinking, tool calls, usage. No I/O and no waiting."""
+"""Assembly of a provider's stream: text, thinking, tool calls, usage. No I/O and no waiting."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping

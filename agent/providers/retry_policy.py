@@ -1,4 +1,4 @@
-"""When a provider that keeps failing is passed over, and when it is asked again. Pure: time is given.
+"""Circuit breaker and retries of providers. Pure: time is given.
 
 closed ──failures──▶ open ──time──▶ half open (one probe) ──success──▶ closed, ──failure──▶ open
 """
@@ -9,7 +9,7 @@ from typing import Literal
 
 from agent.core.errors import AgentError, ProviderBusy
 
-# When a failed call is made again, and after how long. Pure: the jitter comes as an argument.
+# Retries: when a failed call is made again, and after how long. Pure: the jitter comes as an argument.
 
 MOST = 10  # retries of either kind that a configuration may ask for
 

@@ -310,7 +310,7 @@ def _verdict(tries: _Tries, chosen: Key) -> AgentError:
     return NoProviders("; ".join(str(error) for error in errors), chosen=tries.given_up.get(chosen))
 
 
-# Which provider and model one conversation uses now: read at the start of each model call (Z-02, Z-20).
+# The choice of one conversation: its provider and model, read at the start of each model call (Z-02, Z-20).
 
 Chooser = Literal["default", "user", "admin"]
 Scope = Literal["channel", "group", "account"]  # for what it was chosen: this chat, the place it is part of, all chats

@@ -1,4 +1,4 @@
-"""What the configuration says about a provider, and what the environment says where there is none."""
+"""Settings of providers, from the configuration or, without one, from the environment."""
 
 import re
 from collections.abc import Mapping

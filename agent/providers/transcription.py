@@ -1,4 +1,4 @@
-"""What writes speech down: its settings, its contract, and the one that is loaded when it is first needed."""
+"""Transcription of speech: settings, contract, and the transcriber that is loaded when it is first needed."""
 
 import importlib
 from collections.abc import Callable

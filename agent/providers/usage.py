@@ -1,4 +1,4 @@
-"""The one place that every call of a model passes on its way out: on whose account it goes, what it took.
+"""Usage and price of a call, its attribution, and the meter that every call passes.
 
 `agent.providers.routing` asks the meter before each real attempt (retries and other providers are attempts of their
 own) and settles after it, whatever happened; the ledger implements it.
@@ -12,7 +12,7 @@ from agent.core.ids import ConversationId, PersonId, RunId, SessionId
 from agent.providers.provider import Prices, Provider, Request, Usage
 from agent.providers.replies import Reply
 
-# What a call cost, by the four tiers of price. Pure.
+# Price of a call, by the four tiers of tokens. Pure.
 
 PER = 1_000_000
 
@@ -145,7 +145,7 @@ def read_of(usage: Usage) -> int:
     return usage.prompt + usage.cache_creation + usage.cache_read
 
 
-# Who hears how a call of a model goes while it is under way. What is heard changes nothing of the call.
+# Observer of a call under way. It changes nothing of the call.
 
 
 class Watcher(Protocol):

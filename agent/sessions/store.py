@@ -1,4 +1,4 @@
-"""Sessions and their transcripts: append-only rows whose visibility is all that ever changes.
+"""Sessions and their transcripts: append-only rows; visibility alone changes.
 
 Plain functions over a `Connection`; each write is safe to repeat.
 """
@@ -22,7 +22,7 @@ from agent.storage.tables import message as message_table
 from agent.storage.tables import session as session_table
 from agent.storage.timestamps import from_timestamp, to_timestamp
 
-# What a session keeps, as values: its row and its messages.
+# Rows of a session and its messages, as values.
 
 SessionStatus = Literal["active", "ended", "terminated"]
 
@@ -72,7 +72,7 @@ class History:
     damaged: int = 0
 
 
-# Rows of the transcript read back: the message that one holds, mended where it is damaged, and its words (B-23).
+# Reading of the transcript: the message of a row, repaired where it is damaged, and its words (B-23).
 
 ROLES = frozenset({"user", "assistant", "system"})
 

@@ -1,4 +1,4 @@
-"""What left a window, in pieces that a search can find (the transcript itself is never rewritten).
+"""Index of what left a window, in pieces, and its search. The transcript itself is never rewritten.
 
 Plain functions over a `Connection`. SQLite searches its full-text index, PostgreSQL the rows of the session.
 """
@@ -143,7 +143,7 @@ def _arguments(use: ToolUse) -> str:
     return written if len(written) <= LONGEST_ARGUMENTS else written[: LONGEST_ARGUMENTS - 1] + "…"
 
 
-# What left a conversation's window, found and read back for its model; never of another session.
+# Search by the model for what left its window, within its own session.
 
 MOST_FOUND = 5  # passages of one search
 MOST_TOKENS = 1_500  # of one search

@@ -1,4 +1,4 @@
-"""The window of a session as the store keeps it: what a model sees, in what order, and what compaction changed of it.
+"""The stored window of a session: what a model sees, in what order, and what compaction changed of it.
 
 Plain functions over a `Connection`. Rows are hidden and placed, never rewritten.
 """

@@ -1,4 +1,4 @@
-"""Which of the skills that fit to hint: Thompson sampling over Beta distributions. Pure: chance is an argument."""
+"""Choice among the skills that fit: Thompson sampling over Beta distributions. Pure: chance is an argument."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -93,7 +93,7 @@ def priors_by_rank(names: Sequence[str]) -> dict[str, int]:
     return {name: 3 - place * 4 // len(names) for place, name in enumerate(names)}
 
 
-# What a finished turn says about the skill that was hinted in it (W-54). Pure.
+# Outcome of a finished turn for the skill that was hinted in it (W-54). Pure.
 
 # What became of the hinted skill: the model or a person called it up; its text stood before the model, which may have
 # followed it; or the model answered without it, or with another one.

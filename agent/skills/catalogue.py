@@ -1,4 +1,4 @@
-"""Which skills there are and which of them may be used, for all conversations of a process. Reads no file.
+"""The catalogue of skills that exist and may be used, for all conversations of a process. Reads no file.
 
 A `Snapshot` never changes: an agent takes the newest between turns and keeps it through one (Z-21).
 """
@@ -89,7 +89,7 @@ class Catalogue:
         return self.snapshot.revoked(name)
 
 
-# What a model is shown of skills: the list of all in the prompt's stable part, those that fit in its volatile one.
+# Skills in the prompt: the list of all in its stable part, those that fit in its volatile part.
 
 LOAD = "load_skill"
 LEAST_ROOM = 8_192  # tokens left in the window; below it skills are only named

@@ -1,4 +1,4 @@
-"""Writes a skill of what went well, for a person to look at: it is used only once somebody approved it."""
+"""Drafts of skills, written from what went well; a person must approve one before it is used."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Reads the folders that skills are in: `<root>/<name>/SKILL.md`. Blocking: call it in a thread. It never writes.
+"""Folders of skills, `<root>/<name>/SKILL.md`, read and watched. Blocking: call it in a thread. It never writes.
 
 What leads out of its root is not followed; what cannot be read is left out, with a warning.
 """
@@ -139,7 +139,7 @@ def _left_out(file: Path, why: str) -> None:
     log.warning("%s is left out: %s", file, why)
 
 
-# Keeps the catalogue as the folders are: reads them at the start and when they change, and judges what is in them.
+# Watch over the folders: reads them at the start and when they change, and judges what is in them.
 
 LOOK_EVERY_S = 1.0
 SETTLE_S = 0.5  # an editor may still be writing

@@ -1,4 +1,4 @@
-"""Hints one of the skills that fit and learns from what came of it. It knows skills by name alone.
+"""Hints: names one of the skills that fit, and learns from the result. Knows skills by name alone.
 
 Counts are held in memory and added to the database in the background: a turn waits for neither.
 """

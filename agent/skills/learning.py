@@ -1,4 +1,4 @@
-"""What the gateway learns about its skills: which one helps, what deserves to become one. One for the process.
+"""Learning about skills: which one helps, which requests deserve one. One object for the process.
 
 Nothing here can end a turn, and no turn waits for it: what is to be written waits for `run`, within bounds.
 """

@@ -1,4 +1,4 @@
-"""Which skills fit what somebody has just written: by triggers, names, words, and meaning where vectors exist. Pure.
+"""Matching of skills with a message: by triggers, names, words, and meaning where vectors exist. Pure.
 
 A score is 0 to 1. A trigger or a name that stands in a sentence that asks for something is sure; words are weighed as
 BM25 does, rare ones more, against the most that the sentence could reach; nearness in meaning counts as it is, where it
@@ -17,7 +17,7 @@ from agent.memory.lexicon import ENGLISH, REQUESTS, Lexicon, is_stop, language_o
 from agent.skills.settings import SkillSettings
 from agent.skills.skill import Skill
 
-# A person's own sentences in a message, and which of their clauses ask for something. Pure.
+# Sentences of the person in a message, and the clauses among them that ask for something. Pure.
 
 GERMAN = "german"
 _COLONS = (":", "：")

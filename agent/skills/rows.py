@@ -1,4 +1,6 @@
-"""How often each skill helped, in the database. Plain functions over a `Connection`; counts are added, never set."""
+"""Rows of skills: how often each helped, drafts, trust. Plain functions over a `Connection`; counts are added, never
+set.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -84,7 +86,7 @@ def _kept(row: Any) -> Kept:
     return Kept(arm=arm, simulated=row.simulated, at=row.updated_at)
 
 
-# What was drafted, in the database (W-60). Plain functions over a `Connection`.
+# Drafts of skills in the database (W-60). Plain functions over a `Connection`.
 
 SCORER = "auto_drafter"
 DRAFT_SCORE = 0.7  # the drafter's guess, measured by nothing (W-59)
@@ -165,7 +167,7 @@ def remove_draft(conn: Connection, names: Sequence[str]) -> None:
     conn.execute(delete(evolved_prompts).where(evolved_prompts.c.name.in_(names)))
 
 
-# The rows of `skill_trust`. Plain functions over a connection.
+# Rows of `skill_trust`. Plain functions over a `Connection`.
 
 _COLUMNS = ("verdict", "digest", "grants", "decided_by", "at")
 _PUT_TRUST = or_update(insert(skill_trust), key=("name",), columns=_COLUMNS)

@@ -1,11 +1,11 @@
-"""What an operator may set about skills; the gateway's configuration embeds the section."""
+"""Settings of skills; the gateway's configuration embeds the sections."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from agent.core.settings_section import SECTION_CONFIG
 
-# `[skills.learning]`: what an operator may set about hints, drafts and corrections.
+# Section `[skills.learning]`: hints, drafts and corrections.
 
 MOST_CORRECTIONS = 10
 

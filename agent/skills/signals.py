@@ -1,4 +1,6 @@
-"""Counts turns that succeed with requests of one kind. In memory, bounded, and it always runs (W-61)."""
+"""Signals for learning: turns that succeed with requests of one kind, praise and correction. In memory, bounded
+(W-61).
+"""
 
 import hashlib
 import re
@@ -114,7 +116,7 @@ class Buckets:
         return len(self._buckets)
 
 
-# What a request is about, as a few words that requests of one kind have in common (W-56). Pure.
+# Signature of a request: a few words that requests of one kind have in common (W-56). Pure.
 
 WORDS = 3
 SHORTEST_WORD = 2
@@ -167,7 +169,7 @@ def name_of(signature: str) -> str:
     return f"{name[: LONGEST_NAME - _MARK - 1] or 'skill'}-{mark}"
 
 
-# Hears in a person's words whether the answer before was what they wanted. Pure; words alone count.
+# Praise and correction: whether a person's words say that the last answer was wanted. Pure; words alone count.
 
 Kind = Literal["rejection", "alternative", "repetition", "standing"]
 

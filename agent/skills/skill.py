@@ -1,4 +1,4 @@
-"""One skill: a SKILL.md as it was read. Holds words and numbers only; it reads and judges nothing."""
+"""One skill and the parser of its SKILL.md. Holds words and numbers only; it judges nothing."""
 
 import hashlib
 import json
@@ -65,7 +65,7 @@ class Skill:
         return frozenset((*(f"tool:{name}" for name in self.tools or ()), *(f"env:{name}" for name, _ in self.env)))
 
 
-# From the text of a SKILL.md to a skill; whatever is wrong with it, something usable comes out. Pure.
+# Parser of SKILL.md. Any text gives something usable. Pure.
 
 LONGEST_NAME = 80
 LONGEST_DESCRIPTION = 1_024  # what others write skills by allows so much; the list in the prompt shows its beginning

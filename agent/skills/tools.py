@@ -1,4 +1,4 @@
-"""The tool with which a model calls up a skill; it gives only what may be used, and only where there are any."""
+"""The tool with which a model calls up a skill; it gives allowed skills only, and exists only where there are any."""
 
 from collections.abc import Mapping
 from typing import Any

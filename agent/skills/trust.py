@@ -1,4 +1,4 @@
-"""Whether a skill may be used: by where it comes from, what it names, and what people have decided (G-26).
+"""Trust in a skill: by its origin, what it names, and people's decisions (G-26).
 
 Pure. A drafted skill waits until a person has approved these very words; an operator's own waits when it looks harmful,
 or when a change lets it touch more than before.
@@ -14,7 +14,7 @@ from agent.core.untrusted_text import harmless
 from agent.skills.catalogue import Entry, Reason
 from agent.skills.skill import Skill
 
-# What in a skill looks as if it were written to harm: found by its words, for a person to judge. Pure.
+# Signs of harm in a skill, found by its words, for a person to judge. Pure.
 
 Finding = Literal["hidden", "orders", "secrets", "downloads", "destroys", "tags", "environment"]
 

@@ -1,4 +1,4 @@
-"""Rows of calls that wait for a person's word, of what calls ask people, and of rules that hold for good.
+"""Rows of approvals: calls that wait for a person, questions of calls to people, and rules that hold for good.
 
 pending → approved → executed, or answered, rejected, expired, cancelled. Every step is a compare-and-set:
 whoever comes second changes nothing. Nothing here decides who may decide.

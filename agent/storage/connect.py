@@ -24,7 +24,7 @@ from agent.storage.database import OwnedDatabase
 from agent.storage.errors import DatabaseUnusable, SchemaTooNew
 from agent.storage.sqlite import OwnerLock, SqliteDatabase, damage_in, emptied, sqlite_engine
 
-# What the tables must look like, and in what state a database is. Imports no migration tool.
+# Schema: the tables that must exist, and the state of a database. Imports no migration tool.
 
 _REVISION_TABLE = text(
     "create table alembic_version (version_num varchar(32) not null,"

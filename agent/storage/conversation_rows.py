@@ -1,4 +1,4 @@
-"""Who owns a conversation: its row, its epoch and the lease of whoever works on it (B-60…B-64).
+"""Ownership of a conversation: its row, its epoch and the lease of the process that works on it (B-60…B-64).
 
 A lease is freed by the run that took it, by its time running out, or by force. The epoch grows with every claim and
 never falls, so a former owner that wakes up late writes nothing (`agent.storage.database`).

@@ -43,7 +43,7 @@ class OwnedDatabase(Database, Protocol):
         """Stay the owner, until cancelled. Raises DatabaseHeld when another process has become it."""
 
 
-# Disk and server trouble: what failed is done again, and who watches over the gateway is told (B-48).
+# Retries after disk and server trouble; the watcher of the gateway is told (B-48).
 
 RETRIES = 3
 FIRST_WAIT_S = 0.1
@@ -153,7 +153,7 @@ def _before_sleep(state: RetryCallState) -> None:
         _report(error, state.attempt_number + 1)
 
 
-# The fence: nobody writes for a conversation that another owner has taken.
+# Fence: refuses writes for a conversation that another owner has taken.
 
 # The lock keeps a new owner from claiming between this check and our commit; SQLite has one writer and needs none.
 _EPOCH = CompiledStatement(

@@ -1,4 +1,4 @@
-"""What can go wrong with the database; the class says what the caller may do next.
+"""Errors of the database; the class says what the caller may do next.
 
 StorageError
 ├── DatabaseUnusable       at start: somebody must change something; the message names the fix

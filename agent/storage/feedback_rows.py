@@ -1,4 +1,4 @@
-"""What people say of answers: one row for each answer and person, the newest word counts.
+"""Rows of feedback on answers: one for each answer and person; the newest word counts.
 
 Plain functions over a `Connection`.
 """

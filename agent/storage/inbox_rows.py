@@ -274,7 +274,7 @@ def read_row(row: Row[Any]) -> InboxRow:
     )
 
 
-# Messages that wait: until their run begins, people may edit, take back or clear them, and an album's parts join.
+# Waiting messages: until their run begins, people may edit, take back or clear them, and an album's parts join.
 
 _REF = inbox.c.platform_ref == bindparam("ref")
 

@@ -1,4 +1,4 @@
-"""A look at the database that an address names, for the doctor: opens it read-only, makes and changes nothing."""
+"""Inspection of a database for the doctor: opens it read-only, makes and changes nothing."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What was found out about models, a row for each model at each address of an API."""
+"""Rows of knowledge about models, one for each model at each address of an API."""
 
 import json
 import logging

@@ -155,7 +155,7 @@ def counts(conn: Connection) -> tuple[int, int]:
     return under_way, dead
 
 
-# What is shown on a platform and must not stay: noted once it has a name, for a restart to clean up.
+# Ephemeral messages: noted once they have a name, so that a restart can remove them.
 
 EphemeralKind = Literal["preview", "status", "whisper", "question"]
 

@@ -1,4 +1,4 @@
-"""The bytes of what the database keeps as JSON: the only place that knows them.
+"""JSON in the database: the only place that knows its bytes.
 
 Every field is written, also one that holds its default, so that a default may change without changing what was stored.
 """

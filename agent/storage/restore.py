@@ -1,4 +1,4 @@
-"""Puts a copy in the place of a SQLite database that nobody uses; what stood there before is kept beside it."""
+"""Restore: puts a copy in the place of an unused SQLite database; the old one is kept beside it."""
 
 import os
 import sqlite3

@@ -27,7 +27,7 @@ from agent.storage.database import Dialect
 from agent.storage.errors import DatabaseDamaged, DatabaseHeld, DatabaseUnusable
 from agent.storage.tables import memory_erasure
 
-# A thread that does synchronous work for asynchronous callers, in the order in which they came.
+# Serial executor: a thread that does synchronous work for asynchronous callers, in the order in which it came.
 
 T = TypeVar("T")
 
@@ -152,7 +152,7 @@ class SerialExecutor:
                 await anyio.to_thread.run_sync(thread.join)
 
 
-# Sole ownership of a database file while a process lives. The kernel frees it on any death.
+# Owner lock of a database file while a process lives. The kernel frees it on any death.
 
 
 class OwnerLock:
@@ -384,7 +384,7 @@ class _Batch:
         self._conn.rollback()
 
 
-# Takes out of SQLite's file what was deleted: full-text indexes, free pages and the log keep old bytes until then.
+# Vacuum: full-text indexes, free pages and the log keep deleted bytes until then.
 
 LARGE = 256_000_000  # bytes of a file that takes seconds to rebuild, in which nobody writes
 NOT_BEFORE_US = 24 * 3600 * 1_000_000  # since the last time, for a large one

@@ -1,8 +1,7 @@
-"""The tables that a turn passes through: its conversation, what came in and goes out, its calls and what they cost.
+"""Tables of the agent: conversations, inbox and outbox, calls and costs, transcripts, work, memory, learning.
 
-All tables are on the one metadata made here. Each of the other `*_tables` modules adds its own and hands the metadata
-on to the next; the gateway's come last. Moments are UTC microseconds since the epoch: compact, ordered, the same on
-both databases.
+All tables are on the one metadata made here; `gateway.storage.tables` adds the gateway's own. Moments are UTC
+microseconds since the epoch: compact, ordered, the same on both databases.
 """
 
 from collections.abc import Callable
@@ -29,7 +28,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateIndex, ExecutableDDLElement
 from sqlalchemy.sql.compiler import DDLCompiler
 
-# An index over some rows only, in the words that SQLite and PostgreSQL share, so that neither dialect is imported.
+# Partial index in the words that SQLite and PostgreSQL share, so that neither dialect is imported for it.
 
 
 def partial_index(name: str, *columns: Column[Any], where: str, unique: bool = False) -> Index:
@@ -280,7 +279,7 @@ model_fact = Table(
 )
 
 
-# The tables of transcripts: sessions, their messages, what a model sees instead of some, pieces to be searched.
+# Tables of transcripts: sessions, their messages, what a model sees instead of some, pieces to be searched.
 
 # SQLite's own full-text index over `passage`, kept up by triggers. PostgreSQL searches the rows of a session itself.
 FULL_TEXT = (
@@ -386,7 +385,7 @@ for _statement in FULL_TEXT:
 event.listen(passage, "before_drop", _on_sqlite("DROP TABLE IF EXISTS passage_fts"))
 
 
-# The tables of what is to be done over more than one turn: goals, tasks and plans, and how far each has come.
+# Tables of work over several turns: goals, tasks and plans, and how far each has come.
 
 # What a session is after, as its words tell; no row: nothing.
 session_goal = Table(
@@ -474,7 +473,7 @@ partial_index("ix_plan_screen", plan.c.id, where="screen = 'open'")
 Index("ix_plan_conv", plan.c.conv, plan.c.id)
 
 
-# The tables of the memory: what was kept, its index, vectors and graph, how people write, what was missed or erased.
+# Tables of the memory: what was kept, its index, vectors and graph, styles of writing, misses and erasures.
 
 
 # Kept up by triggers. Each word is indexed behind the audience it belongs to: a search never walks through what others
@@ -678,7 +677,7 @@ skill_trust = Table(
 )
 
 
-# The tables of what is learnt: how often each skill helped, drafts of skills, and what people say of answers.
+# Tables of learning: how often each skill helped, drafts of skills, feedback on answers.
 
 # How often turns in which a skill was hinted went well. `scope` is "global": all conversations learn together.
 skill_arm = Table(

@@ -1,4 +1,4 @@
-"""Moments as the database keeps them: whole microseconds of UTC since 1970."""
+"""Moments in the database: whole microseconds of UTC since 1970."""
 
 from datetime import UTC, datetime, timedelta
 

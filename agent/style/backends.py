@@ -1,4 +1,4 @@
-"""Which user models are installed. Light: the configuration asks before anything slow is loaded.
+"""Installed user models. Light: the configuration asks before anything slow is loaded.
 
 A package names a class or a function under the entry-point group; called without arguments it gives an
 `agent.style.user_model.UserModel`.

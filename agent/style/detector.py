@@ -1,4 +1,4 @@
-"""How somebody writes, in four numbers made of their last ten messages. Pure; keeps counts, no words."""
+"""A person's style of writing, in four numbers made of their last ten messages. Pure; keeps counts, no words."""
 
 import re
 from collections.abc import Sequence
@@ -124,7 +124,7 @@ def _clamp(value: float) -> float:
     return min(1.0, max(0.0, value))
 
 
-# What a model is told of a person's style: one line, and only where something stands out. Pure.
+# The line about a person's style for the model, if something stands out. Pure.
 
 ENOUGH = 5  # messages, before anything is said
 

@@ -1,4 +1,4 @@
-"""What the gateway knows of a person beyond their words: the contract, and the one that keeps it here.
+"""User models, which know a person beyond their words: the contract, and the model that is kept here.
 
 A person is known by platform and sender id (`telegram:77`), and apart in each audience: how somebody writes in a direct
 chat is not told in a group.

@@ -123,7 +123,7 @@ class Profiles:
         raise AgentMissing(f"there is no sub-agent {name!r}; {hint}")
 
 
-# Which tools a sub-agent has: those of its parent, as far as the task and its definition name them (G-23).
+# Tools of a sub-agent: those of its parent, as far as the task and its definition name them (G-23).
 
 # Beside its own kind and questions to people: what would change the parent's loop instead of its own.
 FORBIDDEN = frozenset({AGENT, ASK_USER, ENTER, EXIT, SEARCH}) | FOCUS_TOOLS

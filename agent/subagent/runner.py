@@ -29,7 +29,7 @@ from agent.turn.run import Interrupts, Run, Speech, total_cost
 from agent.turn.settings import MOST_TOOL_ITERATIONS
 from agent.turn.states import States, announce
 
-# Which sub-agents work now, in all conversations of the process: for people to see. Nothing here is stored.
+# Registry of the sub-agents that work now, in all conversations of the process, for people to see. In memory.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What sub-agents are told, and what is told of them. Pure."""
+"""Words for sub-agents and about them. Pure."""
 
 from agent.core.tools import Finding, SubagentTask
 from agent.core.untrusted_text import framed, harmless

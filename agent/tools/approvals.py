@@ -1,4 +1,4 @@
-"""Who waits for a person's word, and who gives it: one service for all conversations of a process.
+"""Approvals: the policy of the gate, and one service for all conversations that waits for people's decisions.
 
 A word allows one call or forbids it, or answers what a call asks.
 
@@ -26,7 +26,7 @@ from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from agent.tools.settings import ApprovalSettings
 
-# What may run, what a person must allow, what never runs. Pure.
+# Policy of the gate: what runs, what a person must allow, what never runs. Pure.
 
 LONGEST_SHOWN = 6_000  # characters of a call; of a longer one the beginning and the end
 

@@ -1,4 +1,4 @@
-"""Checks what a model wrote against a tool's JSON schema, and says each mistake so that the model can mend it.
+"""Checks of a model's arguments against a tool's JSON schema; each mistake is told so that the model can mend it.
 
 Knows what tool schemas are made of: type, enum, const, properties, required, additionalProperties, items, lengths,
 bounds, pattern, anyOf/oneOf/allOf and local $ref. Other keywords are hints and are not enforced.
@@ -260,7 +260,7 @@ def _join(at: str, name: str) -> str:
     return f"{at}.{name}" if at else name
 
 
-# Tool arguments as pydantic models: the JSON schema a provider gets of one, and the model's own parsing of a call.
+# Arguments as pydantic models: the JSON schema for the provider, and the parsing of a call.
 
 A = TypeVar("A", bound="Arguments")
 

@@ -1,4 +1,4 @@
-"""A tool that does arithmetic exactly where it can; it reads an expression, it never runs code."""
+"""Tools for arithmetic, exact where possible, and for the time. An expression is read, no code is run."""
 
 import ast
 import math
@@ -220,7 +220,7 @@ def _written(value: Number) -> str:
     return f"≈ {float(exact):.15g} (exactly {exact})" if len(str(exact)) <= 60 else f"≈ {float(exact):.15g}"
 
 
-# A tool that tells the date and time in any time zone.
+# Tool `current_time`: date and time in any time zone.
 
 
 class CurrentTime:

@@ -1,4 +1,4 @@
-"""Which tools a model is only told the names of, since definitions are paid for in every call. Pure.
+"""Deferred tools: the model is told their names only, since definitions are paid for in every call. Pure.
 
 It loads one with `tool_search`; what was loaded once stays loaded for the session.
 """

@@ -209,7 +209,7 @@ def _in_their_time(elicit: Elicit | None, limit: TimeLimit) -> Elicit | None:
     return ask
 
 
-# Which calls of one reply may run side by side: consecutive concurrency-safe ones. Pure.
+# Batches: consecutive concurrency-safe calls of one reply run side by side. Pure.
 
 C = TypeVar("C")
 

@@ -92,7 +92,7 @@ class Outputs:
         partial.replace(path)
 
 
-# A tool that reads on in a result that was too long to show.
+# Tool that reads on in a result that was too long to show.
 
 MOST_CHARS = 20_000
 MOST_HITS = 40

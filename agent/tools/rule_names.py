@@ -1,4 +1,4 @@
-"""Which rules of `[approvals]` stand for no tool: a mistyped name would keep nothing from running. Pure."""
+"""Check of `[approvals]`: rules that name no tool, since a mistyped name would stop nothing. Pure."""
 
 from collections.abc import Collection, Iterator
 from difflib import get_close_matches

@@ -1,4 +1,4 @@
-"""Plan mode: a stretch in which the model only looks, ended by a plan that a person has read."""
+"""Tools on the session: plan mode, focus, and the search of what left the window."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -72,7 +72,7 @@ class ExitPlanMode:
         return "The plan is approved and plan mode is over: carry it out step by step."
 
 
-# Tools with which the model brackets a piece of work and keeps only what it found.
+# Focus tools: the model brackets a piece of work and keeps its findings alone.
 
 LONGEST_SCOPE, LONGEST_SUMMARY = 200, 4_000
 
@@ -147,7 +147,7 @@ def _focus(context: ToolContext) -> Bracketing:
     return context.focus
 
 
-# A tool with which the model finds what left its window: searched by words, read back by the message's number.
+# Tool that finds what left the window: searched by words, read back by the message's number.
 
 
 class RecallTranscript:

@@ -1,4 +1,4 @@
-"""What an operator may set about tools; light, because the configuration embeds it."""
+"""Settings of tools; light, because the configuration embeds it."""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -98,7 +98,7 @@ class ApprovalSettings:
             raise ValueError("; ".join(mistakes))
 
 
-# What an operator may set about the tools that reach for files, programs and the web (`[tools.files]` and its like).
+# Sections `[tools.files]`, `[tools.shell]`, `[tools.web]`: tools that reach for files, programs and the web.
 
 SearchProvider = Literal["", "searxng", "brave", "tavily"]
 

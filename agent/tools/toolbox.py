@@ -122,7 +122,7 @@ class Toolbox:
         return f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
 
 
-# The tools that reach for files, programs, the web and other chats, built of what they need of the gateway.
+# The working tools (files, programs, web, other chats), built from what they need of the gateway.
 
 # What there may be; `shell` and `web_search` only where the operator's machine and settings have them.
 WORKING = frozenset(

@@ -1,4 +1,4 @@
-"""EXECUTE: ask the model, run what it calls for, ask again, until it is done.
+"""The agent loop: ask the model, run its tool calls, ask again, until it is done.
 
 Never raises for a model's or a tool's sake: every end is an `Executed`. Fenced and StorageTrouble pass.
 """
@@ -41,7 +41,7 @@ from agent.turn.run import BETWEEN, Executed, Notice, Prepared, Run, Step
 from agent.turn.states import States, announce
 from agent.turn.tool_calls import finish_calls, open_calls, run_calls
 
-# Asks the model once in an iteration, and again where that heals what came back.
+# One iteration: asks the model, and once more where that repairs the answer.
 
 LEAST_TALK = 500  # tokens beside instructions and tools, without which no conversation is possible
 CONTEXT_RETRIES = 2  # in one run; one in each iteration
@@ -228,7 +228,7 @@ def _cut_in_a_call(reply: Reply) -> bool:
     return reply.stop_reason == "max_tokens" and bool(calls) and calls[-1].id in reply.malformed
 
 
-# The end of a step: one reply of the model and what it led to (R-35). Stores nothing itself.
+# End of a step: one reply of the model and its results (R-35). Stores nothing itself.
 
 
 def step_done(run: Run, states: States, calls: Sequence[ToolUse] = (), failures: int = 0) -> None:

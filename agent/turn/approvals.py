@@ -1,4 +1,4 @@
-"""Asks a person to allow one call, and waits, across restarts if need be. Runs nothing itself."""
+"""Approvals in a turn: asks people to allow a call or to answer its question, and waits, also across restarts."""
 
 import json
 from collections.abc import Callable
@@ -233,7 +233,7 @@ def _denied(why: str) -> Outcome:
     return Outcome(content=why, is_error=True, verdict="denied")
 
 
-# What a call asks people in the middle of its work: written down, so that the answer may come after a restart (G-18).
+# Elicitation: a call's question to people, stored, so that the answer may come after a restart (G-18).
 
 WORDED = frozenset({"yes", "no"})  # choices that have a word of their own in each language
 CUT_OFF = (

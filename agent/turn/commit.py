@@ -1,4 +1,4 @@
-"""PERSIST: transcript, usage, session, replies and "inbox row done" in one fenced transaction."""
+"""Commit of a turn: transcript, usage, session, replies and "inbox row done" in one fenced transaction."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -34,7 +34,7 @@ from agent.turn.memory import keep_words
 from agent.turn.run import Executed, Notice, Persisted, Run, StagedChanges, Verdict, total_cost
 from agent.turn.states import States, announce
 
-# Writes what a run has come to, in one fenced transaction each time. Safe to repeat.
+# Writes of a run's progress, each in one fenced transaction. Safe to repeat.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

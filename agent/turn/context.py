@@ -1,4 +1,4 @@
-"""CONTEXT: the history a model may see, the notes, and how large all that is. Bounded in time."""
+"""Context of a turn: the history a model may see, the notes, their size, and recovery of a refused history."""
 
 import logging
 import re
@@ -31,7 +31,7 @@ from agent.turn.run import Executed, Notice, Prepared, Run
 from agent.turn.skills import choose_skills, find_meanings
 from agent.turn.states import MemoryState, States, announce
 
-# MEMORY.md as a turn meets it: read anew when the file has changed, whoever changed it (B-16, B-22).
+# MEMORY.md in a turn: read anew when the file has changed, whoever changed it (B-16, B-22).
 
 CUT = "\n[The notes go on; only their beginning is shown.]"
 _TERMINATED = re.compile(r"\s*AGENT_STATUS:\s*terminated\s*$", re.MULTILINE)
@@ -177,7 +177,7 @@ def _idle_minutes(states: States) -> float:
     return (states.runtime.clock.now() - at).total_seconds() / 60 if at is not None else 0.0
 
 
-# What was forgotten elsewhere in the middle of a run leaves its next request (docs/memory.md).
+# Words forgotten elsewhere during a run leave its next request (docs/memory.md).
 
 
 async def renewed(prepared: Prepared, run: Run, states: States) -> Prepared:
@@ -208,7 +208,7 @@ async def read_anew(run: Run, states: States) -> None:
     sync_window(run, states)
 
 
-# When the provider finds the request itself wrong (400), the history is the suspect: it is read anew, then left out.
+# Recovery after a refused request (400): the history is the suspect, is read anew, then left out.
 
 MOST_CALLS = 3  # read anew and without what was recalled; without what no model has accepted yet; without any history
 

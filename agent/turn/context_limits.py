@@ -1,4 +1,4 @@
-"""Whether a request fits the model's window, and where one may begin (W-24). Pure."""
+"""Limits of the context: whether a request fits the model's window, and where one may begin (W-24). Pure."""
 
 from agent.core.messages import Message, ToolResult
 from agent.turn.settings import DEFAULT_WINDOW, ContextSettings

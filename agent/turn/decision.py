@@ -1,4 +1,4 @@
-"""What a reply of the model asks for: an end, a question, or tool calls. Pure."""
+"""The decision in a model's reply: an end, a question, tool calls, or silence. Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -133,7 +133,7 @@ def _said(call: ToolUse, argument: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-# When a run that may end in silence has nothing to tell. Pure.
+# Silent answers: whether a run that may end in silence has nothing to tell. Pure.
 
 NOTHING = "NOTHING TO REPORT"  # what the model is asked to answer then
 

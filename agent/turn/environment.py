@@ -1,4 +1,4 @@
-"""Where a conversation is, as its model is told: the place's name, the workspace, its branch and its instructions.
+"""A conversation's surroundings for its model: the place's name, the workspace, its branch and its instructions.
 
 What a file of the workspace or the name of a group says is data; it never joins the words of the gateway unframed.
 """

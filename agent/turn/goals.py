@@ -1,4 +1,4 @@
-"""What a finished turn means for goals: the session's own, and the kept one that it worked on or counts for.
+"""The end of a turn for goals: the session's own, and the kept one that it worked on or counts for.
 
 All of it is written in the turn's commit, so it happens once; what follows is done afterwards.
 """

@@ -1,4 +1,4 @@
-"""When a run has gone far enough: turn caps, steps, failures, tokens, money. Pure."""
+"""Guards of a run: caps on turns, steps, failures, tokens and money. Pure."""
 
 from dataclasses import dataclass, field
 

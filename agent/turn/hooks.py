@@ -1,4 +1,4 @@
-"""Where a turn stops for the operator's hooks, and what they are told."""
+"""The operator's hooks in a turn: the moments, and what each hook is told."""
 
 import re
 from collections.abc import Mapping

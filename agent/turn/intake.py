@@ -1,4 +1,4 @@
-"""INTAKE: is it sound, which session, which run; afterwards the person's words are on disk."""
+"""Intake of a message: checks it, opens or resumes the run, stores the person's words, copies attachments."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -289,7 +289,7 @@ def _count_rounds(run: Run, states: States, opening: Opening) -> None:
     run.speech = Speech(states.runtime.outbox, tuple(said), was_committed=after is not None)
 
 
-# Files that people send are put into the conversation's workspace, where its tools can read them.
+# Attachments: copied into the conversation's workspace, where its tools can read them.
 
 log = logging.getLogger("tieline.turn")
 

@@ -1,4 +1,4 @@
-"""Puts the model's words before a question into the outbox: a person reads why before they are asked (G-01, G-18).
+"""Interim text: the model's words before a question go into the outbox, so that people read why first (G-01, G-18).
 
 A preview would not do: it may be dropped, it vanishes on some platforms, and a question overtakes it on others. The
 final answer holds only the text that comes afterwards. The row's key tells after a crash which text was committed.

@@ -1,4 +1,4 @@
-"""How the window of a conversation stands, for whoever asks (/context, /focus, /sidequest). Changes nothing."""
+"""Views of a conversation's window, for /context, /focus and /sidequest. Changes nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

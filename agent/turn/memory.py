@@ -1,4 +1,4 @@
-"""What of earlier conversations a run is shown: found once when it begins, put before the newest words, never stored.
+"""The memory in a turn: recall when it begins, words kept at its commit, background work after it.
 
 In this order, always: known facts, semantic recall, code context, graph facts (Z-11). Failing, it costs the
 recall and nothing else.
@@ -118,7 +118,7 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
-# What a run leaves in the memory: the words that were said, kept by the run's own commit (Z-15).
+# Words that a run leaves in the memory, kept by the run's own commit (Z-15).
 
 
 def keep_words(conn: Connection, run: Run, ids: Sequence[int | None], lexicon: Lexicon, *, at: int) -> None:
@@ -156,7 +156,7 @@ def _of(message: Message, id: int, run: Run) -> tuple[Kept, ...]:
     return kept_of(text, person=person, speaker=speaker, session=run.session, message_id=id, inbox_id=run.work.inbox_id)
 
 
-# What was said before there was a memory is kept as well: once, in the background, from the newest message down.
+# Backlog: older messages are kept, too, once, in the background, from the newest down.
 
 BATCH = 100  # messages of one transaction
 PAUSE_S = 0.5  # between two of them: turns come first
@@ -268,7 +268,7 @@ def _below(conn: Connection) -> int | None:
     return below
 
 
-# After a turn, in the background: what was just kept gets its vectors, and the graph is read on.
+# Work after a turn, in the background: vectors of what was just kept, and the next reading of the graph.
 
 GRAPH_TOKENS = 1_500  # of the answer
 GRAPH_WITHIN_S = 90.0

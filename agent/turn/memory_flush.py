@@ -1,4 +1,4 @@
-"""Before a model compacts for the first time in a cycle: a silent look back, to write lasting notes (B-55 to B-59).
+"""The look back before the first compaction of a cycle: in silence, to write lasting notes (B-55 to B-59).
 
 It sees the conversation as the next request would begin, may use the tools of the memory and no other, and whatever it
 says is shown to nobody and stored nowhere. Its calls go the way of every call: scope, hooks, gate, audit.

@@ -1,4 +1,4 @@
-"""One call of the model for a turn: shows what comes, says who stands in for whom, and ends at once on a stop."""
+"""Calls of models by a turn: its own, side calls, dumps, and the watch over the cache. A stop ends one at once."""
 
 import json
 import logging
@@ -268,7 +268,7 @@ async def _answers_short(provider: Provider, run: Run, states: States) -> bool:
     return answered
 
 
-# Calls of a model that are no turn: summaries, subgoals, the shortening of results. The one place they are made.
+# Side calls: calls of a model outside a turn's own, for summaries, subgoals and shortened results. Made here alone.
 
 SUMMARY_TIMEOUT_S = 300.0
 MOST_SUMMARY = 8_000  # tokens of what a service writes itself
@@ -397,7 +397,7 @@ def _trimmed(messages: Sequence[Message]) -> tuple[Message, ...]:
     return (*others, replace(last, parts=(*last.parts[:-1], text)))
 
 
-# Puts requests and replies of turns into the debug dump, while one is on.
+# Debug dump of a turn's requests and replies, while one is on.
 
 
 def dump_request(request: Request, states: States) -> None:
@@ -432,7 +432,7 @@ def _plain(message: Message) -> dict[str, object]:
     return {"role": message.role, "id": message.id, "parts": [asdict(part) for part in message.parts]}
 
 
-# Tells when a provider's cache was read much less than before, and what of ours had changed.
+# Cache watch: tells when a provider read much less of its cache than before, and which part of ours had changed.
 
 
 def note_cache(answered: Answered, run: Run, states: States) -> None:

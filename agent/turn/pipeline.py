@@ -1,4 +1,4 @@
-"""One turn: intake → context → execute → persist, and what frames it: events, the stop, the clock."""
+"""One turn: intake → context → agent loop → commit, within events, stop and time limit."""
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable

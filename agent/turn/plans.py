@@ -1,4 +1,4 @@
-"""A turn whose answer is a stretch of a plan: making it, carrying it out, putting its results together.
+"""Turns of plans: offers one, makes it, carries it out, puts its results together.
 
 It gives way to people: some seconds after one has written it lets go of what it is at, and goes on behind them.
 """
@@ -36,7 +36,7 @@ from agent.turn.requests import recall_uses
 from agent.turn.run import SHUTDOWN, Executed, Notice, Run
 from agent.turn.states import States, waiting_for_approval
 
-# Makes a plan within a run: asks the planner, and proposes what it made to the person.
+# Planning within a run: asks the planner, and proposes its plan to the person.
 
 
 class NotMade(Exception):
@@ -324,7 +324,7 @@ def show(plan: Plan, states: States) -> None:
     runtime.outbox.live(view(plan, runtime.phrases), runtime.plan_buttons("stop", plan))
 
 
-# The workflow gate: a message that sounds like work in many steps is offered as a plan first.
+# Workflow gate: offers a plan for a message that sounds like work in many steps.
 
 
 async def offer_plan(run: Run, states: States) -> Executed | None:

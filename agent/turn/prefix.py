@@ -1,4 +1,4 @@
-"""What stands before the conversation in every request, as a fingerprint, and why it changed. Pure.
+"""Fingerprint of the prefix that every request begins with, and the reason of its last change. Pure.
 
 A provider's cache holds a prefix: one byte that differs early in it is paid for again by all that follows.
 """

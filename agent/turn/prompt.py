@@ -1,4 +1,4 @@
-"""Builds what the model is told around the conversation: system prompt, reminder, framing. Pure.
+"""Text around the conversation: system prompt, reminder, framing, files, goal. Pure.
 
 `stable` stays byte-equal from turn to turn; what changes comes after it; date and sender stand with the newest message.
 """
@@ -22,7 +22,7 @@ from agent.turn.environment import NOWHERE_SPECIAL, Environment
 from agent.turn.run import Run
 from agent.turn.states import States
 
-# Where files that people send lie in the conversation's workspace, and the line that tells the model so. Pure.
+# Files of people in the conversation's workspace, and the line that names them to the model. Pure.
 
 FOLDER = "received"
 
@@ -182,7 +182,7 @@ def _header(work: Work) -> str:
     return "\n".join(lines)
 
 
-# What of a goal a model may read: its text, where the configuration wants that; never how it stands (Z-88, Z-96).
+# Goal text for a model, if the configuration wants it; never the goal's progress (Z-88, Z-96).
 
 
 def goal_text(run: Run, states: States) -> str:

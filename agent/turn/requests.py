@@ -1,4 +1,4 @@
-"""Builds one request: prompt, the conversation's window, tools, hints. No I/O."""
+"""Requests: prompt, the conversation's window, tools, hints. No I/O."""
 
 import logging
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from agent.turn.run import Notice, Run
 from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import Shown, States
 
-# Hints a request carries for caches and dashboards; none changes what is answered. Pure.
+# Hints of a request for caches and dashboards. None changes the answer. Pure.
 
 LEAST_CACHED = 1024
 REUSE_S = 3600.0  # a chat is expected to go on within the hour

@@ -1,4 +1,4 @@
-"""One run's own state, from intake to persist, and what its stages hand to each other."""
+"""State of one run, from intake to commit, and the values that its stages hand to each other."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +27,8 @@ from agent.turn.guards import Progress
 from agent.turn.prefix import Prefix
 from agent.turn.settings import Settings
 
-# The texts of a run's rounds, one under the other, as the person sees them. Previews may vanish, `text` arrives.
+# Speech: the texts of a run's rounds, one below the other, as the person sees them. Previews may vanish, `text`
+# arrives.
 
 BETWEEN = "\n\n"
 
@@ -293,7 +294,7 @@ class Persisted:
     memory_updated: bool = False
 
 
-# Notes what the calls of a run took, as the meter told it; the ledger keeps them one by one.
+# Usage of a run's calls, as the meter reports it; the ledger keeps them one by one.
 
 
 def note_spent(spent: Spent, run: Run) -> None:

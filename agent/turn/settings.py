@@ -1,4 +1,4 @@
-"""What an operator may set about turns; the gateway's configuration embeds these sections as they are.
+"""Settings of turns; the gateway's configuration embeds these sections as they are.
 
 Impossible settings are refused when they are built, so that a turn never meets them.
 """

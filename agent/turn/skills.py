@@ -1,4 +1,4 @@
-"""Skills as a turn meets them: taken between turns, chosen by its words, called up by people or the model (Z-10)."""
+"""Skills in a turn: taken between turns, chosen by its words, called up by people or the model (Z-10), learnt from."""
 
 import logging
 from collections.abc import Sequence
@@ -163,7 +163,7 @@ def _have_at_hand(run: Run, skills: Sequence[Skill]) -> None:
     run.execution = replace(run.execution, at_hand=tuple(named))
 
 
-# Steps of a turn that learn: a skill that fits is hinted, the same one is credited, requests are counted.
+# Learning steps of a turn: hints a skill that fits, credits the same one, counts requests.
 
 
 async def pick_skill(run: Run, states: States) -> None:

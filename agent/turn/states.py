@@ -1,7 +1,6 @@
-"""The named states an agent is made of (Z-04); one owner, its agent, and no loose fields beside them.
+"""The named states of an agent (Z-04). Their one owner is the agent; it has no loose fields beside them.
 
-A state arrives with its feature: what is missing here belongs to a later part. Those that have rules of their own, the
-run that goes on and the tools, have modules of their own: `lifecycle` and `tool_state`.
+The tools and the run under way have rules of their own, which stand with their states.
 """
 
 from collections import deque
@@ -53,7 +52,7 @@ from agent.turn.settings import Settings
 from agent.turn.tokens import Estimator
 from agent.voice_messages import VoiceTranscription
 
-# The tools of one conversation: what its model sees of them, what decides that, and what its session has loaded.
+# Tool state of one conversation: the visible tools, what decides that, and what its session has loaded.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +69,7 @@ class Shown:
 
 
 class SubagentPort(Protocol):
-    """Who runs sub-agent tasks for a conversation; `agent.subagent.runner.Crew` keeps this promise."""
+    """The runner of a conversation's sub-agent tasks; `agent.subagent.runner.SubagentRunner` keeps this promise."""
 
     def of(self, run: Run, *, most: int | None = None) -> Subagents:
         """Those that work for that run, on its account and within its limits; with `most` so many at once."""
@@ -112,7 +111,7 @@ class ToolState:
         self.loaded, self.loaded_for = self.loaded_in(session) | names, session
 
 
-# The run that goes on in a conversation now, and which run a stop is meant for.
+# Lifecycle state: the run under way in a conversation, and the run that a stop is meant for.
 
 REMEMBERED = 32  # runs that a stop which comes late may have been said of
 
@@ -415,7 +414,7 @@ def announce(states: States, event: Event) -> None:
     states.runtime.outbox.show(event)
 
 
-# A run that waits for people: it costs neither its own time nor a place among the turns that work.
+# Waiting for people: such a run spends none of its time and no slot of working turns.
 
 
 @asynccontextmanager

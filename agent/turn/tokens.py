@@ -1,4 +1,4 @@
-"""How many tokens a text is about, and how far off that was lately. No I/O."""
+"""Estimates of tokens, and their calibration by what providers report. No I/O."""
 
 import json
 from collections import deque

@@ -1,4 +1,4 @@
-"""Runs the tool calls of one reply: recorded before and after, in groups, results in call order."""
+"""The tool calls of one reply: recorded before and after, run in groups, results in call order."""
 
 import hashlib
 import json
@@ -47,7 +47,7 @@ from agent.turn.settings import Settings
 from agent.turn.skills import load_skill
 from agent.turn.states import States, announce, waiting_for_approval
 
-# Shortens a tool's long output by a model before it enters the conversation; the raw one is kept (Z-98).
+# Shortening: a model shortens long output before it enters the conversation; the raw output is kept (Z-98).
 
 NOTICE = '\n[shortened from {tokens} tokens; read_output has all of it: output "{name}"]'
 
@@ -89,7 +89,7 @@ async def shortened(result: ToolResult, tool: str, run: Run, states: States, *, 
     return replace(result, content=text, taco=taco)
 
 
-# What a tool call may know of the run it belongs to, and how long it may take (Z-110).
+# Context of a tool call: what it may know of its run, and how long it may take (Z-110).
 
 ATTACHED = "from-tools"  # the folder of the workspace for files that tools gave
 
@@ -188,7 +188,7 @@ def _tell(run: Run, states: States, event: Event) -> None:
     announce(states, event)
 
 
-# One call from the model's wish to its result: looked at, hooked, gated, run, framed, recorded.
+# One call from request to result: checked, hooked, approved, run, framed, recorded.
 
 LONGEST_SUMMARY = 200
 LONGEST_RECORDED = 2_000  # characters of arguments and of a result in the audit

@@ -1,4 +1,4 @@
-"""Who was let in while running: read once at start, kept in memory, so that no message asks the database."""
+"""Grants given while running: read once at start, kept in memory, so that no message asks the database."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""May this message be answered? A pure decision over message, settings and grants."""
+"""Access policy: whether a message may be answered, flood limits, pairing codes, the log of refusals."""
 
 import hashlib
 import re
@@ -189,7 +189,7 @@ def _decide_group(
     return Allowed(max(role, Role.MEMBER)) if open_here else Ignored("group not allowed")
 
 
-# How much one sender may send: token buckets as values, bounded in memory.
+# Flood limit of one sender: token buckets as values, bounded in memory.
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ def bot_loop_guard() -> Flood:
     return Flood(per_s=30 / 600, burst=30, most=4096)
 
 
-# Pairing codes: how they look and how long they live. The store keeps only their hash.
+# Pairing codes: their form and lifetime. The store keeps only their hash.
 
 LIFETIME = timedelta(minutes=10)
 LENGTH = 8
@@ -268,7 +268,7 @@ def digest(code: str) -> str:
     return hashlib.sha256(f"tieline pairing {normalised(code)}".encode()).hexdigest()
 
 
-# The last messages that were not answered, and why: what `/why` tells. In memory and bounded.
+# Decisions: the last messages without an answer, and the reason, for `/why`. In memory and bounded.
 
 PER_CONVERSATION, CONVERSATIONS = 5, 2048
 

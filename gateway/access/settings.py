@@ -1,4 +1,4 @@
-"""Who may talk to the bot, as the operator wrote it. Closed unless opened."""
+"""Settings of access: who may talk to the bot. Closed unless opened."""
 
 import re
 from dataclasses import dataclass

@@ -240,7 +240,7 @@ def __getattr__(name: str) -> type:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-# Bytes that come in: a file is whole, or it is not there; a server that asks to wait is waited for.
+# Downloads: a file is whole or absent; a server that asks to wait is waited for.
 
 
 @asynccontextmanager

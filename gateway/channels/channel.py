@@ -1,4 +1,4 @@
-"""The contract of a place where people talk. What not every platform has is a small Protocol of its own.
+"""The contract of a place where people talk. A feature that some platforms lack is a small Protocol of its own.
 
 `None` in one of a channel's feature attributes is how it says that it has no such thing; delivery picks by that.
 """

@@ -1,4 +1,4 @@
-"""A text as blocks and inlines: what one Markdown parse gives and every renderer takes. Pure data."""
+"""A document of blocks and inlines: the result of a Markdown parse, and the input of every renderer. Pure data."""
 
 from dataclasses import dataclass
 from typing import Literal, assert_never

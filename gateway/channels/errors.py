@@ -1,4 +1,4 @@
-"""What can go wrong on a platform; the class says what delivery may do next.
+"""Errors of a platform; the class says what delivery may do next.
 
 ChannelError
 ├── ChannelBusy(after_s)   not sent: retry after that many seconds

@@ -1,4 +1,4 @@
-"""What a platform can tell the gateway, as inbound values. Adapters parse into these and nothing else."""
+"""Inbound values: what a platform can tell the gateway. Adapters parse into these and nothing else."""
 
 import warnings
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the gateway hands to a channel: one message that fits, already split."""
+"""Outbound value: one message that fits, already split, as the gateway hands it to a channel."""
 
 from dataclasses import dataclass
 from pathlib import Path

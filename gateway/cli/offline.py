@@ -60,7 +60,7 @@ def shown(rows: list[Mapping[str, Any]], columns: Mapping[str, str], empty: str)
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-# The operator's operations on a database that no gateway holds. Imports the storage; loaded only when needed.
+# Operations on a database that no gateway holds. Imports the storage; loaded only when needed.
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""What several sub-commands share: where the configuration is, and how mistakes are said."""
+"""Options that several sub-commands share: the place of the configuration, and the telling of mistakes."""
 
 import os
 import sys

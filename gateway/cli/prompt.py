@@ -1,4 +1,4 @@
-"""The line at which somebody types in a terminal: it steps aside for what is shown, and comes back with what was typed.
+"""The input line of a terminal: it steps aside for output, and comes back with what was typed.
 
 Where no person types (a script, a pipe) there is no prompt, only lines to read.
 """

@@ -1,4 +1,4 @@
-"""What `tieline doctor --fix` mends: rights of files, leftovers of a killed process, the tables of the database."""
+"""Repairs of `tieline doctor --fix`: rights of files, leftovers of a killed process, the tables of the database."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from importlib import import_module

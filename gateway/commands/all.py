@@ -1,4 +1,4 @@
-"""Every command there is, in the order in which /help shows them."""
+"""All commands, in the order in which /help shows them."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""A person's word on what the agent wants to do: /approve /deny /approvals (also /policy), and buttons of questions."""
+"""Decisions on what the agent wants to do: /approve /deny /approvals (also /policy), and buttons of questions."""
 
 from difflib import get_close_matches
 

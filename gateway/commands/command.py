@@ -1,4 +1,4 @@
-"""What a slash command is: its name, who may use it, and what it does. Families of them live in the files beside."""
+"""A slash command: its name, its rights, its function, and what it may use of the gateway. Families live beside."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ from gateway.dispatch.queue_modes import QueueMode
 from gateway.phrases.catalogue import Catalogue
 from gateway.scheduler.service import ScheduleService
 
-# What commands may use of the gateway.
+# Dependencies of commands: what they may use of the gateway.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""For whoever looks after the bot: /trace /cache-stats /log /notify-test."""
+"""Commands for those who look after the bot: /trace /cache-stats /log /notify-test."""
 
 from sqlalchemy import Connection
 

@@ -1,4 +1,4 @@
-"""/feedback: what a person thinks of the last answer, for the operator and for what is learnt about skills."""
+"""/feedback: a person's word on the last answer, for the operator and for learning about skills."""
 
 from agent.storage import feedback_rows
 from agent.storage.feedback_rows import LONGEST_TEXT, Feedback

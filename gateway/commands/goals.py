@@ -14,7 +14,7 @@ from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply, refused
 from gateway.commands.remind import origin_of
 
-# What a goal may still take, in words, and the button that goes on with it. Pure.
+# Limits of a goal in words, and the button that goes on with it. Pure.
 
 
 def go_on_button(goal: Goal, phrase: Phrases, language: str) -> Buttons:
@@ -63,7 +63,7 @@ def told_limits(limits: Limits, phrase: Phrases, language: str) -> str:
     return " · ".join(shown)
 
 
-# A goal in a line or two, as commands show it: what it is for, how its own work stands. It changes nothing.
+# Summary of a goal in a line or two, for commands: its purpose and its progress. Changes nothing.
 
 _MARKS = {"active": "▸", "paused": "⏸", "completed": "✓", "cleared": "–"}
 _AUTO_MARKS = {"achieved": "✓", "orphaned": "⚠", "stuck": "⚠", "failed": "⚠", "aborted": "⏸"}
@@ -117,7 +117,7 @@ def _checked(call: Call, auto: Auto) -> str:
     return phrase("agents_verdict", language, turn=auto.verified_at, reason=auto.verdict or "–")
 
 
-# Takes the words after /goal apart: text, a number, options in any order. Pure.
+# Parser of the words after /goal: text, a number, options in any order. Pure.
 
 LONGEST_NUMBER = 10  # characters; what is longer fits no database
 

@@ -1,4 +1,4 @@
-"""Where a text becomes a command: found by name, checked against the role, run, its answer made sayable."""
+"""The command handler: finds the command of a text, checks the role, runs it, and makes its answer sayable."""
 
 from collections.abc import Awaitable, Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Which MCP servers there are, how they are, and what they offer; admins add some: /mcp."""
+"""/mcp: the MCP servers, their state and their offers; admins add some."""
 
 import shlex
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""What the bot has kept: /memory (list, search, add, forget, notes, export, off, on) and /graph.
+"""The memory of a place: /memory (list, search, add, forget, notes, export, off, on) and /graph.
 
 Everything is of the place where the command is given: a person's own in a direct chat, the group's in a group.
 """

@@ -1,4 +1,4 @@
-"""Which model answers, and as whom: /provider /model /persona."""
+"""Model and persona: /provider /model /persona."""
 
 import logging
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Who may talk, who one is, and why there was no answer: /allow /whoami /why."""
+"""People and access: /allow /whoami /why."""
 
 from sqlalchemy import Connection
 

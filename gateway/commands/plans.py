@@ -18,8 +18,7 @@ from gateway.commands.command import PRESS, Call, Command, Reply
 from gateway.commands.remind import origin_of
 from gateway.phrases.catalogue import Catalogue
 
-# Buttons below what is told of plans: they stand for commands, so a press is taken like a typed one, after a restart
-# too.
+# Buttons below plans. They stand for commands, so a press is taken like a typed one, also after a restart.
 
 
 def plan_buttons(phrase: Catalogue) -> Buttoned:

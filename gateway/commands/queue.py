@@ -1,4 +1,4 @@
-"""What waits and what runs: /queue /clear-queue /drop-last-queued /stop."""
+"""Queue and running turn: /queue /clear-queue /drop-last-queued /stop."""
 
 from enum import Enum
 from functools import partial
@@ -17,7 +17,7 @@ from gateway.commands.goals import pause_work
 from gateway.commands.plans import halt_plan, halted_reply
 from gateway.storage import settings_rows
 
-# The message that a stop is meant for when its turn is not under way: said before the stop, and next to begin.
+# Target of a stop while no turn runs: the message said before the stop that would begin next.
 
 BEGINS_WITHIN_S, GIVES_UP_AFTER_S, LOOK_EVERY_S = 1.0, 2.0, 0.01
 

@@ -1,4 +1,4 @@
-"""Setting what is to happen later: /remind /loop /heartbeat."""
+"""Reminders and repeated work: /remind /loop /heartbeat, and the person's /timezone."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -201,7 +201,7 @@ HEARTBEAT_COMMAND = Command(
 )
 
 
-# Where a person lives: /timezone. Their reminders by the wall clock follow.
+# Zone of a person: /timezone. Their reminders by the wall clock follow.
 
 
 async def timezone(call: Call) -> Reply:

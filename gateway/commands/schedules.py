@@ -1,4 +1,4 @@
-"""What is set: /schedules lists it and changes it, with buttons; /schedules quiet sets the chat's quiet hours."""
+"""Schedules: /schedules lists and changes them, with buttons; /schedules quiet sets the chat's quiet hours."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The conversation itself: /new /clear /retry /undo /sessions /export."""
+"""The session: /new /clear /retry /undo /sessions /export, and its /tasks."""
 
 import secrets
 from pathlib import Path
@@ -188,7 +188,7 @@ SESSIONS = Command(name="sessions", run=sessions, group="chat", usage="[id | las
 EXPORT = Command(name="export", run=export, group="more", admin_in_groups=True)
 
 
-# What the agent has set itself to do in this session: /tasks.
+# Task list of the session: /tasks.
 
 MOST_SHOWN = 50
 _MARKS = {"pending": "○", "in_progress": "▸", "completed": "✓", "failed": "✗"}

@@ -1,4 +1,4 @@
-"""What the bot knows how to do in a set way: /skills lists it, /skill runs, shows, approves, takes back.
+"""Skills: /skills lists them, /skill runs, shows, approves, takes back one.
 
 A skill holds for every chat: admins of the whole bot say whether it may be used, and only they see what waits.
 """
@@ -240,7 +240,7 @@ SKILL = Command(
 )
 
 
-# Why a skill was hinted: what `/why skill` tells.
+# Reasons of a hint: `/why skill`.
 
 
 async def why_skill(call: Call) -> Reply:

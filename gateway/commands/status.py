@@ -1,4 +1,4 @@
-"""How things stand here: /status /usage /verbose /exit."""
+"""Status of a chat: /status /usage /verbose /exit."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""How the bot sees somebody write: /style shows it, forgets it, and switches it off for that person everywhere."""
+"""Style of a person: /style shows it, forgets it, and switches it off for that person everywhere."""
 
 import logging
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Who works for this chat: /agents shows it, /agent has a sub-agent do a task."""
+"""Sub-agents of a chat: /agents shows them, /agent has one do a task."""
 
 from agent.core.ids import ConversationId
 from agent.core.messages import ToolUse

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: one line a mistake, with the key and the fix."""
+"""Mistakes of a configuration: one line each, with the key and the fix."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass

@@ -1,4 +1,4 @@
-"""How the configuration is read: file, environment, secrets, then all checks, so that every mistake is told at once.
+"""Reading of the configuration: file, environment, secrets, then all checks, so that every mistake is told at once.
 
 No platform library is imported here.
 """
@@ -63,7 +63,7 @@ def _read(value: str) -> Any:
         return value
 
 
-# Values that live elsewhere: `env:NAME` and `file:PATH` anywhere in the configuration. Never echoes what it read.
+# References to values elsewhere: `env:NAME` and `file:PATH` anywhere in the configuration. Never echoes what it read.
 
 
 def resolved(

@@ -1,4 +1,4 @@
-"""The sections of the configuration that belong to the process as a whole; the rooms define their own."""
+"""Sections of the configuration that belong to the process as a whole; the packages define their own."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -192,7 +192,7 @@ class RetentionSettings:
         return found
 
 
-# The `[web]` section: where the web server listens and whom it believes.
+# Section `[web]`: where the web server listens and whom it believes.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Which provider holds for a place: its own choice, else that of its group, its account, the gateway."""
+"""The provider of a place: its own choice, else that of its group, its account, the gateway."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -65,7 +65,7 @@ def _choice(preference: Preference, scope: Scope) -> Choice:
     return Choice(provider=preference.provider, model=preference.model, source=preference.source, scope=scope)
 
 
-# Which places have the same people in them, for what may be remembered from one to the other. Pure.
+# Places with the same people, which share what may be remembered. Pure.
 
 
 def places_of(key: ConversationKey, parent: str | None, place_parts: int | None) -> Places:

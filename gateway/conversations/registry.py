@@ -1,4 +1,4 @@
-"""Which agents are awake: one a conversation, bounded in number, put to sleep when idle (G-06, G-33)."""
+"""The registry of awake agents: one a conversation, bounded in number, put to sleep when idle (G-06, G-33)."""
 
 import logging
 from collections import OrderedDict
@@ -13,7 +13,7 @@ from agent.core.ids import ConversationId
 from agent.inbox import Source
 from gateway.channels.keys import ConversationKey
 
-# What a conversation's agent is, seen from the gateway; `agent.agent.Agent` is one.
+# Contract of a conversation's agent, seen from the gateway; `agent.agent.Agent` implements it.
 
 
 class Agent(Protocol):

@@ -1,4 +1,4 @@
-"""A conversation's voice: the port through which its agent speaks. Everything here is best effort and never waits."""
+"""The port through which a conversation's agent speaks. Everything here is best effort and never waits."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping

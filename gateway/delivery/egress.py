@@ -1,4 +1,4 @@
-"""The last look at what leaves the gateway: secrets, mass mentions and tracking links stay here. Pure.
+"""The egress guard: secrets, mass mentions and tracking links do not leave the gateway.
 
 Secrets are found in what people would read, across bold, links and invisible characters; of a growing answer, what may
 be the beginning of one waits for the rest. It reads no files that are sent, and no pictures.
@@ -152,7 +152,7 @@ def untracked(address: str) -> str:
     return address if len(kept) == len(given) else parts._replace(query=urlencode(kept)).geturl()
 
 
-# A channel through which nothing leaves that the guard would hold: the only kind that delivery speaks to.
+# Guarded channel: the only kind that delivery speaks to. Nothing that the guard holds leaves through it.
 
 NoteLogin = Callable[[ConversationKey, bool], None]  # the platform took the account's login there, or refused it
 

@@ -1,4 +1,4 @@
-"""How often a conversation may be touched: pure policy over frozen values; moments are monotonic seconds."""
+"""Pacing of a conversation: pure policy over frozen values; moments are monotonic seconds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -80,7 +80,7 @@ def retry_after(after_s: float, failures: int) -> float:
     return max(after_s, min(0.5 * 2.0 ** min(failures - 1, 20), LONGEST_WAIT_S))
 
 
-# What one conversation may still send: shared by its previews and its status, with a share kept for final messages.
+# Send budget of one conversation, shared by previews and status, with a share for final messages.
 
 BUSY_PAUSE_S = 0.5  # before a busy process looks again whether it has time for what may be left out
 BUSY_LONGEST_S = 5.0  # a machine that is always slow still shows that something goes on

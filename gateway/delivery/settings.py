@@ -1,4 +1,4 @@
-"""What the operator may choose about delivery."""
+"""Settings of delivery."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The contract of whoever sees to it that each conversation's work is done, and what it asks of other rooms."""
+"""The contract of the dispatcher, which has each conversation's work done, and its needs of other packages."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -109,7 +109,7 @@ class Timing:
     most_turns: int = 200  # turns under way at once, over all conversations
 
 
-# Rings when there may be work, and remembers that it rang until somebody has looked.
+# Wake event: rings when there may be work, and stays rung until somebody has looked.
 
 
 class WakeEvent:

@@ -1,4 +1,4 @@
-"""Empties one conversation's inbox: takes its lease, lends its agent the work, frees the lease, whatever happens."""
+"""Drains one conversation's inbox: takes its lease, lends its agent the work, frees the lease, whatever happens."""
 
 import logging
 from collections import Counter

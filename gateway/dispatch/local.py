@@ -21,7 +21,7 @@ from gateway.dispatch.dispatcher import Agents, DispatchDeps, Timing
 from gateway.dispatch.drain import Activity, Drain, Ending
 from gateway.dispatch.source import Leases, Trouble, pause_s
 
-# What an earlier process left, and what nobody woke us for: found by looking into the database, safe to repeat.
+# Leftovers of an earlier process, and work without a wake-up: found by looking into the database, safe to repeat.
 
 PARTS_COME_WITHIN = timedelta(seconds=10)  # accounts open after the dispatcher, and then fetch what they missed
 

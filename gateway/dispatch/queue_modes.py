@@ -1,4 +1,4 @@
-"""What a message meets that comes while its conversation is busy (B-65…B-67). Pure."""
+"""Queue modes: what becomes of a message while its conversation is busy (B-65…B-67). Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ def verdict(mode: QueueMode, *, is_running: bool, preemptible: bool = False, wai
             return Verdict.ADMIT
 
 
-# Which rows of an inbox make the next run: one, or several texts of one person in quick succession (G-13). Pure.
+# Rows of the next run: one, or several texts of one person in quick succession (G-13). Pure.
 
 LONGEST = 16_000  # characters of a merged text; half of what one message may have
 

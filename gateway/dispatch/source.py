@@ -24,7 +24,7 @@ from agent.storage.timestamps import to_timestamp
 from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing, WakeEvent
 from gateway.dispatch.queue_modes import choose
 
-# Takes and frees the lease of a conversation (B-60): the lock that makes a second run at a time impossible.
+# Leases of conversations (B-60): the lock that makes a second run at a time impossible.
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 4.0  # between two tries: it doubles
 Trouble = StorageError, SQLAlchemyError, OSError, TimeoutError  # all that the database raises by itself

@@ -1,4 +1,4 @@
-"""Who must hear of what an operator changes while the gateway runs."""
+"""Callbacks to those who must hear of an operator's changes while the gateway runs."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The operator's hand on the queues: what waits, what is on its way, what was given up; again, or never."""
+"""The operator's commands on the queues: waiting, under way, given up; tried again, or dropped."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass

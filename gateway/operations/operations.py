@@ -1,4 +1,4 @@
-"""What an operator may do from a second shell: through the running gateway, or on the database when none runs.
+"""Operations from a second shell: through the running gateway, or on the database when none runs.
 
 Each operation takes plain JSON and gives plain JSON; `gateway.web.control` serves them, `gateway.cli` calls them.
 """

@@ -1,4 +1,4 @@
-"""What a reference that a person was told stands for: `tieline find`. Looks through the database; changes nothing."""
+"""Lookup of a reference that a person was told: `tieline find`. Looks through the database; changes nothing."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass

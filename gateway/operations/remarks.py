@@ -1,4 +1,4 @@
-"""What people said of answers with /feedback, for `tieline feedback`."""
+"""Remarks of people on answers (/feedback), for `tieline feedback`."""
 
 from collections.abc import Mapping
 from datetime import timedelta

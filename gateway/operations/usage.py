@@ -1,4 +1,4 @@
-"""What was spent, for the operator: sums by whom and for what, and every call for a spreadsheet."""
+"""Spending for the operator: sums by person, place and purpose, and every call for a spreadsheet."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime

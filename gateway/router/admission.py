@@ -1,4 +1,4 @@
-"""A message that may be answered: known already, refused, a command for at once, or into its conversation's inbox."""
+"""Admission of a message: a repeat, refused, a command for at once, or into its conversation's inbox."""
 
 import hashlib
 import logging
@@ -331,7 +331,7 @@ class Admission:
         return self._flood[1]
 
 
-# Unknown people in direct chats: they get a pairing code and nothing else.
+# Pairing: unknown people in direct chats get a code and nothing else.
 
 LONGEST_NAME = 64
 

@@ -66,7 +66,7 @@ def _words(said: Incoming) -> str:
     return "\n".join(lines[: len(lines) - len("\n".join(said.notes).split("\n"))] if said.notes else lines)
 
 
-# The albums that wait in the inbox until all their parts are there (`gateway.router.albums`).
+# Albums that wait in the inbox until all their parts are there.
 
 WAKE_MARGIN_S = 0.05  # the wall clock, by which rows are due, is not the one that sleeps
 

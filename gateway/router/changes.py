@@ -1,4 +1,4 @@
-"""What happens to places: a message changed or taken back before its turn, a group with a new key, a bot shown out."""
+"""Changes of places: a message changed or taken back before its turn, a group with a new key, a bot removed."""
 
 import logging
 from collections.abc import Mapping

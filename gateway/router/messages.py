@@ -1,4 +1,4 @@
-"""From what a platform told to what an agent reads, and back to the person. Pure."""
+"""Conversion of platform messages to what an agent reads, and the keys of the inbox. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -115,7 +115,7 @@ def language_of(inbound: Received) -> str:
     return (inbound.sender.language or "en").partition("-")[0].lower()
 
 
-# What makes two deliveries the same thing: the keys of the inbox.
+# Keys of the inbox: two deliveries with one key are the same thing.
 
 
 def dedup_key(inbound: Received) -> str:

@@ -1,4 +1,4 @@
-"""What the router speaks to, and what the configuration says about admission."""
+"""Ports of the router, and its settings of admission."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from gateway.phrases.catalogue import Catalogue
 from gateway.router.attachments import Attachments
 from gateway.router.messages import incoming_from
 
-# A message that has come and whose sender may be answered.
+# Arrival: a message whose sender may be answered.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Arrival:
         return inbox_rows.is_known(conn, dedup=self.dedup, event_dedup=self.event)
 
 
-# What the gateway says on its own account: short rows in the outbox, each once, whatever is repeated.
+# Remarks of the gateway itself: short rows in the outbox, each once, whatever is repeated.
 
 
 class Notices:

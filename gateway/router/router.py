@@ -1,4 +1,4 @@
-"""Where everything that platforms tell goes: to nobody, to a stranger's code, a command, a question, or an inbox.
+"""The router of everything that platforms tell: to a pairing code, a command, a question, an inbox, or nobody.
 
 What `admit` accepts is on disk when it returns. It never waits for a model, and never for a turn.
 """
@@ -53,7 +53,7 @@ from gateway.router.messages import (
 )
 from gateway.router.ports import RouterDeps
 
-# What the gateway fails to take in by a defect of its own: tried a few times, then put aside for the operator.
+# Poison messages: tried a few times, then put aside for the operator.
 
 TRIES = 3
 REMEMBERED = 1000

@@ -262,7 +262,7 @@ class Accounts:
             self._gateway.failed(channel_type, reason)
 
 
-# Keeps the gateway's background loops going: one that breaks is told, waits, and runs again. None ends the process.
+# Background loops of the gateway: a broken one is reported, waits, and runs again. None ends the process.
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 WELL_AFTER_S = 300.0  # who has run for so long runs

@@ -228,7 +228,7 @@ class AgentFactory:
             return None
 
 
-# The tools that reach for files, programs and the web, as this machine and its configuration allow them.
+# Working tools (files, programs, web), as this machine and its configuration allow them.
 
 
 async def working_tools_of(live: Live, database: Database, clock: Clock, delivery: Delivery) -> tuple[Tool, ...]:
@@ -251,7 +251,7 @@ async def working_tools_of(live: Live, database: Database, clock: Clock, deliver
     )
 
 
-# Opens what is learnt about skills, on the database and the configuration of the process.
+# Learning about skills, opened on the database and the configuration of the process.
 
 
 async def open_learning(

@@ -1,4 +1,4 @@
-"""What the owners are told in their own chats: deaf accounts, refused logins, silent models, dead letters."""
+"""Alerts to the owners in their own chats: deaf accounts, refused logins, silent models, dead letters."""
 
 import logging
 from collections import OrderedDict
@@ -296,7 +296,7 @@ class Alerts:
         return _Chat(ConversationKey(account, person)) if account is not None else None
 
 
-# Which models answer: troubles for the operator's pages, reasons for `/readyz`, and a word to the owners.
+# Health of models: troubles for the operator's pages, reasons for `/readyz`, and a word to the owners.
 
 REFUSED_FIX = "correct the key, the model or the address set in [[llm.providers]]; `tieline doctor` tries it"
 QUOTA_FIX = "add credit or raise the limit of the account at the provider; it is asked again by itself"

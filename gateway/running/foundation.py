@@ -1,4 +1,4 @@
-"""Opens what the gateway stands on and hears with, before the rest of it is even imported: database and accounts.
+"""Opens database and accounts, before the rest of the gateway is even imported.
 
 Slow to import itself: loaded by name after the bind. Platforms are signed in to while the rest is built; what they
 hand over meanwhile waits, and is acknowledged only once it is stored.

@@ -1,4 +1,4 @@
-"""What people set for single conversations, kept in memory so that no message asks the database."""
+"""Settings of single conversations, kept in memory so that no message asks the database."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

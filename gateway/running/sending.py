@@ -1,4 +1,4 @@
-"""What tools send: rows of the outbox like everything else that must arrive, each once (`agent.tools.sending`)."""
+"""Sending by tools: rows of the outbox like everything else that must arrive, each once (`agent.tools.sending`)."""
 
 import hashlib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Money, as the gateway sees it: what holds a conversation, who is told that a budget ends, and who may allow more."""
+"""Money in the gateway: the accounts of a conversation, the warning that a budget ends, and the right to allow more."""
 
 from collections import OrderedDict
 from typing import cast

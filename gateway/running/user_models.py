@@ -1,4 +1,4 @@
-"""Who keeps what is known of people beyond their words: the built-in user model, or one of an installed package."""
+"""The user model in use: the built-in one, or one of an installed package."""
 
 import logging
 from collections.abc import Callable

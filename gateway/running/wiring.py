@@ -213,7 +213,7 @@ def forgotten(background: BetweenTurns, conversations: Conversations, conversati
         background.start(partial(conversations.forget, conversation))
 
 
-# What somebody may do now who set something up earlier: who lost a role must not keep it in what goes on.
+# Present rights of a person who set something up earlier: a lost role is lost there, too.
 
 
 def is_blocked(book: AccessBook, access: AccessSettings, person: PersonId | None) -> bool:
@@ -234,7 +234,7 @@ def role_today(
     return ROLE_NAMES[min(now, ROLES[then])]
 
 
-# What the gateway lends to goals: buttons that stand for commands, so a press is taken like a typed one, and roles.
+# Ports of goals: roles, and buttons that stand for commands, so that a press is taken like a typed one.
 
 
 def goal_buttons(phrase: Catalogue) -> Buttoned:

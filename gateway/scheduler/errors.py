@@ -1,4 +1,4 @@
-"""What is wrong with something a person or a model asked for: a key of the catalogue and its values."""
+"""Mistakes in what a person or a model asked for: a key of the catalogue and its values."""
 
 from collections.abc import Callable
 

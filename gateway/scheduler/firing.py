@@ -305,7 +305,7 @@ def _wake(
     done.work.add(schedule.conversation)
 
 
-# The seam around the work on one schedule: one that cannot be worked with holds up no other.
+# Error seam around one schedule: a defect in it holds up no other.
 
 
 def guarded(conn: Connection, schedule: int, now: datetime, work: Callable[[], None]) -> None:
@@ -320,7 +320,7 @@ def guarded(conn: Connection, schedule: int, now: datetime, work: Callable[[], N
         store.turn_off(conn, schedule, "failed", type(error).__name__, at=to_timestamp(now))
 
 
-# Finds out how started runs went, and what follows for their schedules; inside a transaction of the caller.
+# Results of started runs, and what follows for their schedules; inside a transaction of the caller.
 
 MOST = 200  # runs looked at in one transaction
 

@@ -52,7 +52,7 @@ def forget_zone(conn: Connection, person: str) -> bool:
     return conn.execute(_FORGET, {"who": person}).rowcount > 0
 
 
-# Somebody lives in another zone now: what they asked for by their own wall clock follows them.
+# Change of a person's zone: what they asked for by their own wall clock follows them.
 
 
 def move(conn: Connection, person: str, zone: str, now: datetime) -> tuple[Schedule, ...]:

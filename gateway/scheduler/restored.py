@@ -1,4 +1,4 @@
-"""What becomes of schedules when a copy of the database takes its place; inside the transaction that restores it.
+"""Schedules after a restore of the database, inside the transaction that restores it.
 
 Moments that passed since the copy have most likely fired, and runs that were under way have ended: the ledger of the
 copy knows of neither, so nothing of it is done a second time.

@@ -1,4 +1,4 @@
-"""What people and agents may do with schedules: set, look, change, remove. All is checked before it is stored."""
+"""Operations on schedules for people and agents: set, look, change, remove. All is checked before it is stored."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from gateway.scheduler.triggers.misfires import Misfire
 from gateway.scheduler.triggers.occurrences import Occurrence, first_after
 from gateway.scheduler.triggers.zones import zone_named
 
-# Who may change what is set, and how often it may recur, by a command or the agent's tools. Pure.
+# Rights and shortest periods, for commands and the agent's tools. Pure.
 
 
 def may_change(schedule: Schedule, who: Creator) -> bool:
@@ -40,7 +40,7 @@ def _is_free(who: Creator) -> bool:
     return who.chat_type == "direct" or who.role != "member"
 
 
-# What must hold before a schedule is stored: its words, its moments, how many there are, whose it is. Pure.
+# Checks before a schedule is stored: its words, its moments, their number, its owner. Pure.
 
 LOOKED_AT = 12  # moments whose distances are compared with the shortest period
 

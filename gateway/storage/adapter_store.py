@@ -1,4 +1,6 @@
-"""What adapters keep between starts (`gateway.channels.adapter.AdapterStore`): short texts by key, each for a while."""
+"""The store of adapters between starts (`gateway.channels.adapter.AdapterStore`): short texts by key, each for a
+while.
+"""
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 

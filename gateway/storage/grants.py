@@ -1,4 +1,4 @@
-"""Who and where may talk, as far as it was given while running; the configuration's lists are not in here."""
+"""Rows of grants for people and places, given while running; the configuration's lists are not in here."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast

@@ -1,4 +1,4 @@
-"""The inbox as the operator sees it: what waits, what is dead, trying a message again, taking one out."""
+"""The inbox for the operator: what waits and what is dead, tried again or taken out."""
 
 from dataclasses import dataclass
 from typing import Any

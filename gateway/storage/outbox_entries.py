@@ -1,4 +1,4 @@
-"""The outbox as the operator sees it: what is on its way or dead, trying it again, giving it up."""
+"""The outbox for the operator: what is on its way or dead, tried again or given up."""
 
 from dataclasses import dataclass
 from typing import Any

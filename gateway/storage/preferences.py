@@ -1,4 +1,4 @@
-"""Which provider and model a channel uses: one record a channel, with who chose it (Z-65…Z-71)."""
+"""Rows of provider choices: one for each channel, with the person who chose (Z-65…Z-71)."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, cast

@@ -1,4 +1,4 @@
-"""A place got a new name (a Telegram group became a supergroup): everything follows, at once."""
+"""Renaming of a place (a Telegram group became a supergroup): everything follows, at once."""
 
 from dataclasses import replace
 

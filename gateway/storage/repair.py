@@ -1,4 +1,4 @@
-"""What a database can suffer from that no turn mends by itself, and the cure of each. Looking changes nothing."""
+"""Ailments of a database that no turn mends by itself, and their cures. Looking changes nothing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -170,7 +170,7 @@ def _small_windows(conn: Connection, mending: bool) -> Ailment:
 _CURES: Sequence[Cure] = (_lost_sessions, _abandoned_runs, _done_twice, _unreadable, _small_windows)
 
 
-# The whole schema of this version, and how its database is opened. Slow to import: loaded by name after the bind.
+# Schema of this version, and the opening of its database. Slow to import: loaded by name after the bind.
 
 SCHEMA = Schema(head="0029_feedback", migrations=Path(__file__).parent / "migrations", metadata=metadata)
 

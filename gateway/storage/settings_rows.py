@@ -1,4 +1,4 @@
-"""What people set for one conversation: persona, verbosity, queue mode, language … as plain texts by name."""
+"""Rows of a conversation's settings: persona, verbosity, queue mode, language … as plain texts by name."""
 
 from collections.abc import Mapping
 

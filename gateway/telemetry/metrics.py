@@ -1,4 +1,4 @@
-"""What happened, in numbers: listens to the event bus and counts. Never waits, never asks anybody.
+"""Metrics: listens to the event bus and counts. Never waits, never asks anybody.
 
 The names that go to Prometheus are in `exposition`; here are plain values, for `/status` and the dashboard too.
 """
@@ -288,7 +288,7 @@ def _count(numbers: MetricsSnapshot, published: Published) -> None:
             pass
 
 
-# How things stand at this moment: what a scrape asks the rest of the gateway. Pure data.
+# Readings of this moment, which a scrape asks of the gateway. Pure data.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +312,7 @@ class Gauges:
     budgets: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
-# How late the event loop is: the surplus of a short sleep. Says nothing about why.
+# Lag of the event loop: the surplus of a short sleep. Says nothing about the cause.
 
 EVERY_S = 0.5
 WINDOW = 120  # samples: one minute

@@ -1,4 +1,4 @@
-"""What the operator should know about: a short list of troubles, open and over. Never a log, never about one message.
+"""Troubles that the operator should know of: a short list, open and over. Never a log, never about one message.
 
 Readiness, the dashboard and owner alerts read it. Two reports of the same subject are one trouble, counted.
 """

@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz` and `/metrics`: is it alive, can it work, how much has it done."""
+"""`/healthz`, `/readyz` and `/metrics`: whether the program lives, can work, and how much it has done."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass

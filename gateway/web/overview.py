@@ -1,4 +1,4 @@
-"""What the status page shows, and what may be done there; the app hands in somebody who knows (`Desk`)."""
+"""Data and actions of the status page; the app hands in its source."""
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
@@ -128,7 +128,7 @@ class OverviewSource(Protocol):
         """Let the person in, or not; returns a sentence for the operator. Raises KeyError for an unknown code."""
 
 
-# What an operator reads first, on the status page and in a terminal: headline, what needs them, figures. Pure.
+# Summary for operators, on the status page and in a terminal: headline, open matters, figures. Pure.
 
 
 def headline(overview: Overview, reasons: Sequence[Reason]) -> str:

@@ -1,4 +1,4 @@
-"""Which requests a web server on somebody's machine may take: pure checks.
+"""Checks of requests to a web server on somebody's machine. Pure.
 
 A page of another site can make a browser ask us (cross-site request), or make its own name resolve to us (DNS
 rebinding). Host and Origin tell both.

@@ -33,7 +33,7 @@ from gateway.web.pages.templates import page
 from gateway.web.request_checks import directly_local, own_hosts
 from gateway.web.sessions import OPERATOR, Cookies, Gate, Sessions, SignIn, session_of
 
-# Runs a uvicorn server as one of our own tasks: it stops when cancelled, in order, and leaves signals alone.
+# A uvicorn server as one of our own tasks: stops in order when cancelled, and leaves signals alone.
 
 DRAIN_S = 5
 AT_ONCE = 1_000  # connections and running requests; more are answered 503

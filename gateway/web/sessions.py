@@ -1,4 +1,4 @@
-"""Who is signed in: one-time links, signed session cookies, their tokens. Knows no HTTP.
+"""Sign-in to the web server: one-time links, signed session cookies, their tokens, and the routes.
 
 The cookie carries its session under a signature; the key lies in the data directory with mode 0600. Signing out is
 remembered until the session would have ended by itself.
@@ -169,7 +169,7 @@ def _write_private(path: Path, content: bytes) -> None:
     new.replace(path)
 
 
-# Lets in who is signed in, and takes a change of state only from a page of ours.
+# Sign-in check: lets in who is signed in, and takes a change of state only from a page of ours.
 
 # A visit that starts on another site comes without the cookie (SameSite=Strict); loading once more brings it.
 BOUNCE = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0"><title>Tieline</title>'
@@ -256,7 +256,7 @@ def session_of(connection: HTTPConnection, sessions: Sessions, cookies: Cookies)
     return sessions.read(cookie) if cookie else None
 
 
-# The way in: `/sign-in?code=…` with a one-time code that the terminal printed, and out again.
+# Sign-in and sign-out: `/sign-in?code=…` with a one-time code that the terminal printed.
 
 TRIES = 10  # wrong codes per address and minute
 WINDOW_S = 60.0

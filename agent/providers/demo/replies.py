@@ -1,4 +1,4 @@
-"""What the demo says: rules from a person's words to an answer or a tool call. Pure."""
+"""Replies of the demo: rules from a person's words to an answer or a tool call. Pure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from agent.core.messages import FilePart, Message, TextPart, ToolResult, ToolUse
 from agent.core.tools import ToolSpec
 
-# The demo's longer texts: every kind of markup that a channel must render, and more than one message can hold.
+# Longer texts of the demo: every kind of markup that a channel must render, and more than one message can hold.
 
 MARKDOWN = """\
 # A heading

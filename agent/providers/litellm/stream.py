@@ -1,4 +1,4 @@
-"""What litellm adds to the Chat Completions form: signed thinking blocks. Pure."""
+"""Signed thinking blocks, which litellm adds to the Chat Completions form. Pure."""
 
 from typing import Any
 

@@ -45,7 +45,7 @@ from agent.providers.encoding import (
 )
 from agent.providers.provider import Request, SystemPrompt, ToolSchema
 
-# Fields beside Chat Completions proper that servers send and want back: reasoning, and what they alone read. Pure.
+# Fields beside Chat Completions proper that servers send and want back, such as reasoning. Pure.
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # what servers call it
 DETAILS = "reasoning_details"  # OpenRouter's
@@ -108,7 +108,7 @@ def joined_details(pieces: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-# A history in which user and assistant take turns, for servers that refuse two messages of one role in a row. Pure.
+# Alternating histories, for servers that refuse two messages of one role in a row. Pure.
 
 # Templates (Mistral, Gemma), Bedrock, Perplexity, DeepSeek, and Mistral's own service.
 COMPLAINT = re.compile(
@@ -170,8 +170,7 @@ def _is_sent(part: Part) -> bool:
     return isinstance(part, FilePart | ToolUse) or (isinstance(part, TextPart | SummaryPart) and bool(part.text))
 
 
-# Histories in a form that a server takes which refuses calls, calls without words, long ids of calls, or a system
-# message. Pure.
+# Conceding histories, for servers that refuse calls, calls without words, long call ids, or a system message. Pure.
 
 
 class Rewritten:

@@ -106,7 +106,7 @@ class Body:
         return [] if piece else [self._whole]
 
 
-# Thoughts that stand in the content itself, between tags, taken out of it. Pure.
+# Reasoning between tags within the content, taken out of it. Pure.
 
 Kind = Literal["words", "thought", "withdrawn"]  # the last: all words so far were a thought
 Piece = tuple[Kind, str]

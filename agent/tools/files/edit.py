@@ -1,4 +1,4 @@
-"""A tool that changes a stretch of a text file: what stands there is given exactly, so that nothing else changes."""
+"""Tools that read, write and edit a text file. An edit gives the present text exactly, so that nothing else changes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from agent.tools.arguments import Arguments, parsed, schema_from
 from agent.tools.files.paths import PATH, READABLE, ROOT, appraised_to_read, meant, readable, shown, tree_of
 from agent.tools.settings import FileSettings
 
-# A tool that reads a text file of the workspace, with line numbers.
+# Tool that reads a text file of the workspace, with line numbers.
 
 MOST_LINES = 2_000
 LONGEST_LINE = 2_000  # characters
@@ -76,7 +76,7 @@ def _short(line: str) -> str:
     return f"{line[:LONGEST_LINE]}[{len(line) - LONGEST_LINE} more characters in this line]"
 
 
-# A tool that puts a text file into the workspace, and what keeps a workspace from filling the disk.
+# Tool that writes a text file into the workspace, and the limit that keeps a workspace from filling the disk.
 
 LARGEST = 4 * 1024 * 1024  # bytes of one call
 SHOWN = 1_500  # characters of what is to be written that a person is shown

@@ -1,4 +1,4 @@
-"""Which file a model means, as names below the conversation's workspace; what lies outside is refused. Pure.
+"""Paths of the file tools, as names below the conversation's workspace; others are refused.
 
 A model writes paths relative to its working directory, or below `/workspace`: the same in every tool and in the shell.
 Nothing is resolved on the disk, so a path means the same whatever is there; links are met when it is opened.
@@ -108,7 +108,7 @@ def _outside(path: str) -> OutOfScope:
     return OutOfScope(f"{path} is not in the workspace; files are relative to it, or below {ROOT}")
 
 
-# Where the files of a conversation lie: one folder each below the data directory, out of reach for every other.
+# Workspaces: one folder for each conversation below the data directory, out of reach for every other.
 
 FOLDER = "workspaces"
 SYSTEM = ("/usr/", "/bin/", "/lib/", "/lib64/")
@@ -149,7 +149,7 @@ def links_outside(home: Path) -> Iterator[tuple[str, str, str]]:
                     yield inside[0] if inside else name, "/".join((*inside[1:], name) if inside else ()), target
 
 
-# What the file tools have in common: the workspace of a call, and the meaning of a path in it.
+# Shared by the file tools: the workspace of a call, and the meaning of a path in it.
 
 PATH = "Relative, or below /workspace."
 READABLE = "Relative, or below /workspace or /skills."

@@ -1,4 +1,4 @@
-"""A tool that finds the lines of files that fit a regular expression.
+"""Tools that search, list and find files, and the tool that sets the working directory.
 
 The expression is a stranger's: the `regex` library stops it when its time is up and lets go of the interpreter
 meanwhile, so that one that never ends holds up nobody.
@@ -32,7 +32,7 @@ from agent.tools.files.paths import (
     tree_of,
 )
 
-# Tools that tell what files there are: `list` one folder, `glob` all that fit a pattern.
+# Tools that name files: `list` one folder, `glob` all that fit a pattern.
 
 MOST_LISTED = 500
 MOST_PARTS = 32  # of a pattern
@@ -296,7 +296,7 @@ def _told(search: _Search, path: str) -> str:
     return "\n".join(told)
 
 
-# A tool that sets the working directory of the turns to come (Z-112): this turn keeps its own (Z-113).
+# Tool that sets the working directory of later turns (Z-112). The present turn keeps its own (Z-113).
 
 
 class _Move(Arguments):

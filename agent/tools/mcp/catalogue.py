@@ -1,4 +1,4 @@
-"""What a server offers beside tools: prompts that people call up, and resources that the model reads. Pure."""
+"""Offers of an MCP server beside tools: prompts that people call up, and resources that the model reads. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

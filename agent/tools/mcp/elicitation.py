@@ -1,4 +1,4 @@
-"""Asks a person what an MCP server wants to know: a yes, a form field by field, or an address to be opened.
+"""Questions of an MCP server to a person: a yes, a form field by field, or an address to be opened.
 
 The person is told which server asks, may decline or cancel each question, and is asked again where their words do not
 fit. Nobody's answer in time is a decline.

@@ -1,4 +1,4 @@
-"""What a server's form asks for, field by field, and what people's words mean for each. Pure.
+"""Forms of MCP servers, field by field, and the meaning of people's words for each. Pure.
 
 The schema is the flat one of the protocol: text, numbers, yes or no, one choice, several choices. A form that asks for
 a secret is refused: the protocol forbids it, and a chat keeps what is written in it.

@@ -1,4 +1,4 @@
-"""What a model is shown of a server's tools: named by their origin, and rid of what would instruct the model. Pure.
+"""MCP tools and results as the model sees them: named by their origin, and rid of instructions to the model. Pure.
 
 A description is a stranger's text that stands among the gateway's own: it is cut, look-alikes of the gateway's tags are
 made harmless, and one that speaks to the model instead of about the tool is withheld.
@@ -236,7 +236,7 @@ def _risk(offer: Offer, server: ServerSettings) -> Risk:
     return "write"
 
 
-# What a model reads of a call's result: its texts, and a line for each thing that is none. Pure.
+# Results of calls as the model reads them: texts, and a line for each part that is none. Pure.
 
 LONGEST = 1_000_000  # characters
 MOST_FILES = 8  # of one result
@@ -305,7 +305,7 @@ def _block(block: dict[str, Any]) -> str:
             return f"[{other or 'something'} that cannot be shown]"
 
 
-# Which MCP tools the model is shown of many: those that fit the task, and those used lately. Pure.
+# Choice among many MCP tools: those that fit the task, and those used lately. Pure.
 
 K1, B = 1.5, 0.75
 SHORTEST = 4  # letters of a word that counts

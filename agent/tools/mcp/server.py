@@ -19,7 +19,7 @@ from agent.tools.mcp.elicitation import Given, Wanted, ask_person
 from agent.tools.mcp.offers import Offer, Result, Shown, blobs_of, shown_of, text_of
 from agent.tools.mcp.settings import McpSettings, ServerSettings
 
-# What started servers complain of, in files that do not fill the disk: the newest megabyte, and one older file.
+# Error output of started servers, in files of bounded size: the newest megabyte, and one older file.
 
 MOST = 1_000_000  # bytes of one file
 
@@ -56,7 +56,7 @@ def older_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.1")
 
 
-# A tool of an MCP server as the gateway's tools are: called like them, and never trusted.
+# Tool of an MCP server, called like the gateway's own tools, and never trusted.
 
 Call = Callable[[str, Mapping[str, Any], ToolContext], Awaitable[str]]
 

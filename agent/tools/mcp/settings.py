@@ -1,4 +1,4 @@
-"""What an operator may set about MCP servers (`[mcp]`). Light: the configuration embeds it."""
+"""Settings of MCP servers (`[mcp]`). Light: the configuration embeds it."""
 
 import re
 from collections.abc import Mapping

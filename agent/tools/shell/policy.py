@@ -1,4 +1,4 @@
-"""Commands that never run, whoever allows them: they wreck the machine (G-17). Pure.
+"""Policy of shell commands: those that never run (G-17), those that only look, and the verdict on each. Pure.
 
 A list of forms, not a defence by itself: that is the sandbox. What hides from it still needs a person's word.
 """
@@ -198,7 +198,7 @@ def _plain(word: Word) -> str:
     return posixpath.normpath(word.text) if word.text else ""
 
 
-# Which commands only look, and the options with which that stays so: a table, and the way to read it.
+# Read-only commands: a table of commands and options that change nothing, and its reader.
 
 _NUMBER = re.compile(r"-\d[\w.]*")
 
@@ -465,7 +465,7 @@ def _is_known(word: str, options: Options) -> bool:
     return True
 
 
-# What becomes of a shell command: it runs, a person is asked, or it is refused (R-27). Pure.
+# Verdict on a shell command: it runs, a person is asked, or it is refused (R-27). Pure.
 
 # A file may be named like an option. With these no option does any harm; others get no names that nobody has read.
 _TAME = frozenset({"ls", "cat", "head", "stat", "grep", "egrep", "fgrep", "echo", "basename", "dirname"})

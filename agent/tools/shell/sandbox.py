@@ -1,4 +1,4 @@
-"""The closed room a command runs in: the system read-only, the workspace, nothing else of the machine. Pure.
+"""The sandbox of a command: the system read-only, the workspace, nothing else of the machine.
 
 The files of skills are there too, read-only. No home, no data directory, no environment, no other conversation, no
 network unless it was opened; its own processes alone. What is made in it outside of the workspace is gone when it ends.
@@ -99,7 +99,7 @@ def enclosed(
     return [*words, "--", *command]
 
 
-# Runs one program under limits: output bounded, time bounded, and nothing of it left when it is over.
+# Runs one program under limits: bounded output, bounded time, and nothing left of it afterwards.
 
 MEBIBYTE = 1024 * 1024
 STOP_GRACE_S = 0.5  # when a person has said stop

@@ -234,7 +234,7 @@ def _allowance(settings: ShellSettings, wall_s: float | None) -> Allowance:
     )
 
 
-# Finds out once, at the start, whether commands can be run here, and how.
+# Check at the start whether commands can be run on this machine, and how.
 
 WITHIN_S = 10.0
 

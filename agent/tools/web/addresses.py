@@ -1,4 +1,4 @@
-"""Which addresses belong to the public internet; all others are somebody's own network, and may be ours. Pure."""
+"""Addresses of the public internet; all others belong to somebody's own network, perhaps ours. Pure."""
 
 import re
 import unicodedata
@@ -53,7 +53,7 @@ def _within(address: Address) -> Iterator[IPv4Address]:
         yield from address.teredo
 
 
-# What an address on the web means, and whether it may be asked for at all; nothing is resolved here. Pure.
+# Targets on the web: what an address means, and whether it may be fetched. Resolves nothing. Pure.
 
 LONGEST = 2_000  # characters
 LEAST_PORT = 1024  # besides the web's own; below it other protocols listen

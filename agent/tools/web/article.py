@@ -1,4 +1,4 @@
-"""What a page is about, by the library of the `web` extra, in a process of its own.
+"""The article of a page, found by the library of the `web` extra in a process of its own.
 
 Whoever wrote the page decides how long the library takes, and it is C code that no thread can be stopped in: a process
 can be ended, by the call's time limit and by whoever stops the run. Imports little, since that process does too.

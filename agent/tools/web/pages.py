@@ -1,4 +1,4 @@
-"""What a page says, as Markdown: words, headings, lists, tables as lines, links; nothing that people would not see.
+"""A page as Markdown: words, headings, lists, tables as lines, links; nothing that people would not see.
 
 Hidden text is left out: nobody but a model would read it, and that is what it is there for. Pure.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import unescape
 from urllib.parse import urljoin
 
-# Takes HTML apart into tags and text, in time that grows with its length and no faster, whatever is in it. Pure.
+# Tokenizer of HTML, in time that grows linearly with its length whatever is in it. Pure.
 
 LONGEST_TAG = 1_000  # characters of it that are looked at for attributes
 _RAW = ("script", "style", "textarea", "xmp", "noembed", "noframes", "plaintext")  # hold no tags

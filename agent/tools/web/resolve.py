@@ -1,4 +1,4 @@
-"""From a target to the addresses that are connected to: resolved once, all of them checked, none looked up again."""
+"""Resolution of a target, once: all its addresses are checked, and one of them is connected to."""
 
 import socket
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""Tools that read the web: `web_fetch` gives a document as it is, `web_scrape` what a page is about."""
+"""Tools of the web: `web_fetch` gives a document as it is, `web_scrape` its article, and a search."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -122,7 +122,7 @@ def _told(document: Document, text: str) -> str:
     )
 
 
-# A tool that searches the web, by the provider that the operator has chosen: SearXNG, Brave or Tavily.
+# Tool that searches the web, by the operator's provider: SearXNG, Brave or Tavily.
 
 BASES = {"brave": "https://api.search.brave.com", "tavily": "https://api.tavily.com"}
 MOST_BYTES = 2 * 1024 * 1024

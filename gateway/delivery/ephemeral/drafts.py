@@ -219,7 +219,7 @@ class Draft:
         return shown
 
 
-# The previews that are under way, by place: the reply takes one over, or it goes from the screen.
+# Previews under way, by place: the reply takes one over, or it is removed.
 
 
 class Drafts:

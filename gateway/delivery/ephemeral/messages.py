@@ -1,4 +1,4 @@
-"""Puts on the screen what must not stay there, so that it can be taken away whatever becomes of the request.
+"""Ephemeral messages: shown so that they can be removed, whatever becomes of the request.
 
 Where the platform remembers keys it is noted by its key before it is sent, so no crash and no lost answer leaves it
 without a note. Elsewhere its name is all there is: nobody waits long for it, but a late answer is heard.
@@ -29,7 +29,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Outbound, SentRef
 from gateway.delivery.sleep import InterruptibleSleep
 
-# How the references of what is shown are written into the `ephemeral` table. Pure.
+# References of shown messages, as the `ephemeral` table keeps them. Pure.
 
 By = Literal["message", "stream", "key"]
 
@@ -84,7 +84,7 @@ def decode(text: str) -> Shown:
             raise ValueError(f"not the reference of something shown: {text!r}")
 
 
-# How what must not stay on the screen is found and taken away, and how often that is tried.
+# Removal: how an ephemeral message is found and removed, and how often that is tried.
 
 CALL_DEADLINE_S = 10.0
 # Somebody may hold a request for longer than we wait and then carry it out: what is not to be found was perhaps only
@@ -126,7 +126,7 @@ async def located(channel: Channel, shown: Shown) -> SentRef | None:
     return await channel.history.find(shown.key) if channel.history is not None else None
 
 
-# The notes about what is on the screen and must not stay, so that a restart can take it away.
+# Notes about ephemeral messages on the screen, so that a restart can remove them.
 
 
 class Ephemera:
@@ -281,7 +281,7 @@ class Showing:
                 failpoint("status.shown")
 
 
-# Takes away what must not stay, as often as it takes: what an earlier process left, and what nobody wants any more.
+# Tidying: removes what an earlier process left and what has become needless, as often as it takes.
 
 
 class Tidying:

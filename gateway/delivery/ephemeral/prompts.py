@@ -1,4 +1,4 @@
-"""Keeps the messages that ask for approval true: how it ended in place of the buttons, also when that was long ago.
+"""Messages that ask for approval: they show the result in place of the buttons, also when it is long ago.
 
 What a platform does not take now is tried again; what was not settled when the process ended is settled by the next.
 """
@@ -182,8 +182,8 @@ def _settle(conn: Connection, one: Approval, ref: str) -> None:
         approval_rows.settle(conn, one.id, ref)
 
 
-# Keeps the messages that propose plans true: what was decided in place of the buttons, and after a restart the
-# buttons of those that still wait, anew. What a platform does not take now is tried again.
+# Proposals of plans: shows the decision in place of the buttons, and after a restart fresh buttons on open ones. An
+# edit that the platform refuses now is tried again.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Short questions with buttons: who may answer, how, and until when. No answer is a no.
+"""Short questions with buttons: who may answer, how, and until when. Silence is a no.
 
 An answer reaches a question past the conversation's queue: by a button that carries an unguessable token, or by text.
 """

@@ -1,4 +1,4 @@
-"""The one line that tells what goes on and does not stay. Never in the transcript, never fails a turn."""
+"""The status line: tells what goes on and does not stay. Never in the transcript, never fails a turn."""
 
 import logging
 from collections.abc import Callable
@@ -160,7 +160,7 @@ class StatusLine:
             self._shown = None
 
 
-# Messages that follow longer work: one in a place, changed as it goes on, taken away at its end.
+# Live lines: one message in a place that follows longer work, changed as it goes on, removed at its end.
 
 STAYS_S = 3600.0  # a change comes with each of the work's turns
 

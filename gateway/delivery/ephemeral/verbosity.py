@@ -1,4 +1,4 @@
-"""Which events people see, and in what words: a pure table from event to status line."""
+"""Visible events and their words: a pure table from event to status line."""
 
 from typing import Literal
 

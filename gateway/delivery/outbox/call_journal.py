@@ -1,4 +1,5 @@
-"""A small file that tells the next process which messages the platform may have been asked to send.
+"""The journal of calls: a small file that tells the next process which messages the platform may have been asked to
+send.
 
 An outbox row is marked `sending` by the commit that takes it, a moment before the platform is called. Each call is
 noted here first, so a row that a dead process took and did not note was surely never sent (docs/reliability.md).

@@ -41,8 +41,8 @@ from gateway.delivery.pacing import FIRST_FRAME_AFTER_S
 from gateway.delivery.settings import Settings
 from gateway.delivery.sleep import InterruptibleSleep, Later
 
-# When a place that could not be served is tried again: its worker failed, its login was refused, or its account is
-# not there (yet). What it has to say is kept meanwhile.
+# Retries of places that could not be served: the worker failed, the login was refused, or the account is absent. Their
+# messages are kept meanwhile.
 
 log = logging.getLogger("tieline.delivery")
 

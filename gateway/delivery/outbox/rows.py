@@ -1,4 +1,4 @@
-"""Which rows workers carry just now, whatever their place is called: nobody else takes one for cut off.
+"""The rows in flight, whatever their place is called now: no other worker takes one for cut off.
 
 A place that moved has two workers for a while: the one of its old key, with a row in its hands, and
 that of its new key, which finds the same row `sending`.
@@ -21,7 +21,7 @@ from agent.storage.tables import conversation, inbox, outbox
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.outbox.call_journal import CallJournal
 
-# The outbox as delivery works on it: taking the next row of a conversation, and writing down what became of one.
+# Rows of the outbox for delivery: taking a conversation's next row, and writing down its result.
 
 log = logging.getLogger("tieline.delivery")
 

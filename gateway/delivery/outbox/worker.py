@@ -1,4 +1,4 @@
-"""Works off one conversation's outbox in order, until it is empty or the place is closed; then it is gone."""
+"""The worker of one conversation's outbox: sends in order, until it is empty or the place is closed."""
 
 import logging
 from collections.abc import Awaitable, Callable

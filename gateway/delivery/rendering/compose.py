@@ -1,4 +1,4 @@
-"""From what an agent says to the platform messages that say it: parse, split, attach. Looks at files, sends nothing."""
+"""Platform messages of an agent's answer: parse, split, attach. Looks at files, sends nothing."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which `*`, `_` and `~~` of a text are emphasis, and which stay as they were written. Pure.
+"""Emphasis: which `*`, `_` and `~~` of a text are markup, and which stay as they were written. Pure.
 
 CommonMark takes `__init__.py` for bold and `(a)*b*(c)` for italics. Here a text falls into tokens, at white space, at
 dashes and symbols, and at each letter of a script without spaces. Within a token a lone `*` and any `_` are what was

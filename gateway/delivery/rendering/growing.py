@@ -1,4 +1,4 @@
-"""What a preview shows of an answer that grows. Pure, and linear over the whole answer: what is settled is read once.
+"""The preview of a growing answer. Pure, and linear over the whole answer: what is settled is read once.
 
 Settled is what stands before an empty line at which a new block begins, or, in a block that has none, before a line far
 from the end. Of the settled part only what the newest message holds is kept.

@@ -40,7 +40,7 @@ from gateway.channels.document import (
 from gateway.delivery.rendering.emphasis import ESCAPED, OPAQUE, Run, Spans, literal_spans, pairs
 from gateway.delivery.rendering.markdown_notes import raised, with_notes_and_formulas
 
-# Where our Markdown differs from CommonMark's, as rules of the parser: emphasis, addresses, unused definitions.
+# Rules of the parser that differ from CommonMark: emphasis, addresses, unused definitions.
 
 Definition = dict[str, Any]
 

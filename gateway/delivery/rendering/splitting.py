@@ -32,7 +32,7 @@ from gateway.channels.document import (
     is_blank,
 )
 
-# Inlines as a run of letters that can be cut anywhere, keeping what is bold bold and what is linked linked. Pure.
+# Inlines as a run of letters that can be cut anywhere; bold stays bold and linked stays linked. Pure.
 
 
 def text_of(children: tuple[Inline, ...]) -> str:
@@ -137,7 +137,7 @@ def bare(children: tuple[Inline, ...]) -> tuple[Inline, ...]:
     return tuple(found)
 
 
-# Where a text may be cut: after a newline, else a space, else between two characters as people see them. Pure.
+# Cutting places of a text: after a newline, else a space, else between two characters as people see them. Pure.
 
 _ZERO_WIDTH_JOINER = "\u200d"
 _LONGEST_CLUSTER = 64  # code points; what is longer ("Zalgo") is cut wherever needed

@@ -8,7 +8,7 @@ from typing import TypeVar
 from gateway.scheduler.errors import Mistake
 from gateway.scheduler.phrases import vocabulary as say
 
-# A text as words that can be read one after another and put back. Pure.
+# Words of a text, read one after another and put back. Pure.
 
 T = TypeVar("T")
 

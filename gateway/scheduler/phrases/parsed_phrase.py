@@ -1,4 +1,4 @@
-"""Reads a time from words as the pieces that it is said in: "every monday", "evening", "at 8". Pure.
+"""Times in words, read as the pieces that they are said in: "every monday", "evening", "at 8". Pure.
 
 Any order will do. What the pieces mean together is decided by `recurring` and `when`, which use each of them or refuse.
 """

@@ -1,4 +1,4 @@
-"""The rule of what is to happen again and again, from the pieces it was said in: one function for each repeat. Pure.
+"""Recurring rules from the pieces that they were said in: one function for each repeat. Pure.
 
 Each takes the pieces that it has a use for; any other raises Mistake.
 """

@@ -1,4 +1,4 @@
-"""Where a sentence tells its time: in front of the text, behind it, or in both places. Pure.
+"""The time within a sentence: in front of the text, behind it, or in both places. Pure.
 
 "Tomorrow call Sarah at 3pm" has one time in two places, "morning run at 6am" one behind a noun, "tomorrow buy a present
 monday" may have either: what may mean two things is not chosen between.
@@ -68,7 +68,7 @@ def _fit(front: ParsedPhrase, behind: ParsedPhrase) -> Where:
     return "both" if behind.every is not None and not said & _DAYS - {"weekdays"} else "unclear"  # 9:00 pills every day
 
 
-# Reads when something is to happen from what a person wrote, English or German (docs/scheduling.md has the grammar).
+# Reader of times in English and German (docs/scheduling.md has the grammar).
 
 LONGEST = 24  # words of a time behind a text
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}[t ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:z|[+-]\d{2}:?\d{2})?")

@@ -1,4 +1,4 @@
-"""The words in which a schedule speaks: to people in their language, to the agent as its task. Pure."""
+"""Words of a schedule: for people in their language, for the agent as its task. Pure."""
 
 from datetime import datetime
 from unicodedata import category

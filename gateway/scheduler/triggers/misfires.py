@@ -1,4 +1,4 @@
-"""Quiet hours of a chat, and the hours in which a heartbeat is awake: windows on the wall clock. Pure."""
+"""Quiet hours and waking hours, as windows on the wall clock; and misfires. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ def _moment(wall: datetime, zone: ZoneInfo) -> datetime:
     return moment_of(wall, zone).astimezone(UTC)
 
 
-# What becomes of moments that passed while nobody could act on them. Pure.
+# Misfires: what becomes of moments that passed while nobody could act on them. Pure.
 
 Policy = Literal["skip", "once", "all", "within"]
 MOST_MADE_UP = 20  # late runs of one schedule at once, under `all`

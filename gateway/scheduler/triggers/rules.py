@@ -1,4 +1,4 @@
-"""When something is to happen, as frozen values, and how they are kept. Knows no clock and computes nothing.
+"""Trigger rules as frozen values, and their stored form. Knows no clock and computes nothing.
 
 Moments that were meant as a span from now are kept in UTC; what was meant on the clock of the wall is kept as it was
 meant, without an offset: the zone stands beside the rule and may change.

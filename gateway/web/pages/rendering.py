@@ -1,4 +1,4 @@
-"""Fills the templates; everything that is filled in is escaped."""
+"""Filling of the page templates; every value is escaped."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The operator's page: how everything stands, and the people who ask to be let in. Loaded by name."""
+"""The operator's page: the state of everything, and the people who ask to be let in. Loaded by name."""
 
 from collections.abc import Callable, Mapping, Sequence
 
