@@ -1,7 +1,7 @@
 """Index words: stems without stop words, and pairs of characters in scripts without blanks.
 
-The same words go into the index of either database, so that both find the same (docs/memory.md). Snowball makes the
-stems. A word costs some 30 µs the first time; a `Lexicon` remembers what it has made.
+The same words go into the index of either database, so that both find the same (docs/memory-recall.md). Snowball makes
+the stems. A word costs some 30 µs the first time; a `Lexicon` remembers what it has made.
 """
 
 import re

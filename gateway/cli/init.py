@@ -204,7 +204,7 @@ def _ask_access(answers: Answers) -> None:
 
 def _ask_strategy(answers: Answers) -> None:
     click.secho("\nIn a long conversation, which results of tools may the model lose sight of first?", bold=True)
-    click.echo("  Enter is right for a start; docs/context.md compares them.")
+    click.echo("  Enter is right for a start; docs/context-settings.md compares them.")
     usual = CompressionSettings().pruning_strategy
     chosen = choose("Strategy", STRATEGIES, usual)
     if chosen != usual:

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.bandit`: what the sampler adds where several skills fit (docs/skill-learning.md).
+"""`python -m tests.bench.bandit`: what the sampler adds where several skills fit (docs/skill-learning-measured.md).
 
 Simulated turns: several skills fit each request, each helps with a chance of its own that nobody knows. The router sees
 what it sees in a chat: that the turn was answered, whether the model loaded the skill, now and then thanks or a

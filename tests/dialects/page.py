@@ -1,4 +1,4 @@
-"""The table of quirks in docs/models.md, from the rows that are played. `python -m tests.dialects.page` writes it."""
+"""The tables of docs/model-quirks.md, from the rows that are played. `python -m tests.dialects.page` writes them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.dialects import calls, messages, refusals, streams
 from tests.dialects.quirk import Quirk
 
-PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "model-quirks.md"
 BEGIN, END = "<!-- quirks: made by tests/dialects/page.py -->", "<!-- quirks end -->"
 PARTS = (
     ("Streams", streams.FRAMING),
@@ -34,7 +34,7 @@ def with_table(text: str) -> str:
 
 def _table() -> Iterator[str]:
     for title, rows in PARTS:
-        yield f"\n### {title}\n"
+        yield f"\n## {title}\n"
         yield "| what it does | which servers | what becomes of it |"
         yield "| --- | --- | --- |"
         by_words = groupby(sorted(rows, key=_place(rows)), key=lambda row: (row.says, row.does))

@@ -1,4 +1,4 @@
-"""Every quirk of the table, each in a conversation of its own with the real client; docs/models.md lists them."""
+"""Every quirk of the table, each in a conversation of its own with the real client; docs/model-quirks.md lists them."""
 
 from pathlib import Path
 

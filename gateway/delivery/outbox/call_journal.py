@@ -2,7 +2,7 @@
 send.
 
 An outbox row is marked `sending` by the commit that takes it, a moment before the platform is called. Each call is
-noted here first, so a row that a dead process took and did not note was surely never sent (docs/reliability.md).
+noted here first, so a row that a dead process took and did not note was never sent (docs/reliability-sending.md).
 A note is one `pwrite` of 24 bytes without a sync. It outlives its process, whatever kills that, but not the machine:
 the file counts only within the same boot of the same host, and only once no process holds its lock.
 """

@@ -1,7 +1,7 @@
 """The moments of a rule in a zone, those of calendars through APScheduler's trigger. Pure: the moment is an argument.
 
 All count on a wall clock without a zone; what it shows becomes a moment here, by three rules that
-docs/scheduling.md explains to people. A time that a spring gap leaves out happens as much later as the gap is long.
+docs/scheduling-clocks.md explains to people. A time that a spring gap leaves out happens later by the gap.
 A time that an autumn fold has twice happens the first time. Whatever fits every hour is counted by real hours instead:
 it happens in both, and in a gap nothing is made up for. (APScheduler itself would fire twice in a fold.)
 """

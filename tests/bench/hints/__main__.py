@@ -1,4 +1,4 @@
-"""`python -m tests.bench.hints`: how often a hinted skill fits, and one that fits is hinted (docs/skill-learning.md).
+"""`python -m tests.bench.hints`: how often a hinted skill fits, and one that fits is hinted.
 
 `--requests FILE` are labelled requests, `--skills FOLDER` the skills they are about; without both the sixty of this
 folder, to the shipped skills and those beside them. Nothing is drawn: a hint counts as right where every skill that

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.memory`: feeds histories through the real memory and asks it the questions (docs/memory.md).
+"""`python -m tests.bench.memory`: feeds histories through the real memory and asks it (docs/memory-measured.md).
 
 hit@k: a message that holds the answer is among the first k; all@10: every one of them is. In the block: it stands whole
 in what a model is shown at shipped limits. Latency and CPU are of this machine as it is now. Works with any histories

@@ -1,4 +1,4 @@
-"""After a copy took the database's place nothing of its schedules happens a second time (docs/operating.md)."""
+"""After a copy took the database's place nothing of its schedules happens a second time (docs/backup.md)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

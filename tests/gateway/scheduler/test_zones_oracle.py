@@ -1,4 +1,4 @@
-"""Wall-clock rules against an independent computation, around every change of every clock (docs/scheduling.md).
+"""Wall-clock rules against an independent computation, around every change of every clock (docs/scheduling-clocks.md).
 
 The fast form looks at the zones whose clocks do the oddest things; `make zones` looks at all, over ten years.
 """

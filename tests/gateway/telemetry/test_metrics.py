@@ -226,7 +226,7 @@ def test_failovers_cache_breaks_and_long_answers_are_counted() -> None:
 
 
 def test_every_metric_is_explained_to_operators() -> None:
-    told = (Path(__file__).parents[3] / "docs" / "operating.md").read_text()
+    told = (Path(__file__).parents[3] / "docs" / "monitoring.md").read_text()
     shorthand = {"tieline_event_loop_lag_worst_seconds", "tieline_compaction_last_after_tokens",
                  "tieline_compaction_last_timestamp_ms", "tieline_outbox_dead"}  # fmt: skip
     families = text_string_to_metric_families(exposition(Metrics(), Gauges()).decode())
