@@ -12,7 +12,7 @@ import anyio
 from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-KEPT = 500  # messages that can be changed and are not sent twice; as many drafts and whispers
+KEPT = 500  # messages that can be changed and are not sent twice; as many drafts and ephemeral messages
 BEHIND = 1_000  # events a reader may lag behind before it is cut off; it comes back and gets what it missed
 ALIVE_EVERY_S = 15.0
 
@@ -31,7 +31,7 @@ class Screen:
         self._kept, broken = _read(path)
         # Ids of lines that cannot be read are not given again: terminals may still show them.
         self._numbers = count(max((int(line["event"]["id"]) for line in self._kept), default=0) + broken + 1)
-        self._ephemeral: dict[str, None] = {}  # drafts and whispers, the oldest first
+        self._ephemeral: dict[str, None] = {}  # drafts and ephemeral messages, the oldest first
         self.commands: Event | None = None
         self._index()
 
@@ -43,7 +43,7 @@ class Screen:
         return id in self._ids or id in self._ephemeral
 
     def pass_by(self, event: Event) -> None:
-        """Show a draft or a whisper: it stands until it is taken away, and is on no disk."""
+        """Show a draft or an ephemeral message: it stands until it is taken away, and is on no disk."""
         self._ephemeral[event["id"]] = None
         while len(self._ephemeral) > KEPT:
             del self._ephemeral[next(iter(self._ephemeral))]

@@ -20,6 +20,12 @@ from tools import vocabulary
 from tools.turn_trace import LAYERS, ROOT, trace
 
 GOAL = "130 files, 350 functions, 600 changes of file at most"
+BINDING = (
+    "names of the private vocabulary",
+    "words of the private vocabulary in prose",
+    "import circles",
+    "upward imports",
+)
 SMALL, WIDE = 60, 20  # lines of a module, modules of a folder
 
 
@@ -138,10 +144,9 @@ def figures(root: Path) -> dict[str, int]:
     classes = Counter(name for module in modules.values() for name in module.classes)
     names, words = vocabulary.found(root)
     return {
-        "names of the private vocabulary": len(names),
-        "words of the private vocabulary in prose": words.total(),
-        "import circles": len(circles(graph)),
-        "upward imports": len(upward(graph, contracts)),
+        **dict(
+            zip(BINDING, (len(names), words.total(), len(circles(graph)), len(upward(graph, contracts))), strict=True)
+        ),
         "modules": len(modules),
         "statements": sum(module.statements for module in modules.values()),
         f"folders above {WIDE} modules": sum(count > WIDE for count in folders.values()),

@@ -44,8 +44,8 @@ class OutgoingMessage:
     """One thing to say, in Markdown, of any length: delivery splits, renders and paces it.
 
     `reply_to` is the platform's id of the message answered, where the answer shows it; `answers` is that id in any chat
-    (None for what nobody asked for). `private_to` asks for a whisper to that person where the platform has it. A
-    `notice` is the gateway speaking (errors, answers to commands), a `reply` the model.
+    (None for what nobody asked for). `private_to` asks for an ephemeral message to that person, if the platform has
+    one. A `notice` is the gateway speaking (errors, answers to commands), a `reply` the model.
 
     The final answer of a turn is the reply that the turn's own commit puts into the outbox (`agent.turn.commit`). Of
     a goal's own turns only the last one's words are an answer, which the goal's ending adds (`agent.goals.service`).

@@ -28,7 +28,7 @@ class Capabilities:
     measure: Callable[[Document], int]
     text_limit: int
     edits: bool = True
-    ephemeral: bool = False  # `whisper` is shown to one person only
+    ephemeral: bool = False  # `send_ephemeral` shows to one person only
     ephemeral_answers: bool = False  # so it is in answer to a slash command or a button, while that can be answered
     buttons: bool = True
     threads: bool = False

@@ -139,7 +139,7 @@ class Reply:
     """What a command answers. `go_on_with` makes it a turn with that text, whose first step is `go_on_call`
     where there is one; `end` closes the conversation's loop.
 
-    A `private` answer is whispered where the platform can.
+    A `private` answer is ephemeral where the platform can.
     """
 
     text: str = ""

@@ -114,7 +114,7 @@ class CommandHandler:
 
 
 def _say(reply: Reply, incoming: Incoming) -> OutgoingMessage:
-    """Private answers are whispered in groups; a direct chat is private already."""
+    """Private answers are ephemeral in groups; a direct chat is private already."""
     in_group = incoming.chat_type != "direct"
     send_ephemeral = reply.private and (in_group or incoming.interaction is not None)
     return OutgoingMessage(

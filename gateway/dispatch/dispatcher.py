@@ -109,7 +109,7 @@ class Timing:
     most_turns: int = 200  # turns under way at once, over all conversations
 
 
-# Wake event: rings when there may be work, and stays rung until somebody has looked.
+# Wake event: rings when there may be work, and remembers it until somebody has looked.
 
 
 class WakeEvent:

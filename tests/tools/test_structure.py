@@ -77,13 +77,12 @@ def test_a_figure_counts(tmp_path: Path, sources: dict[str, str], figure: str, v
     assert structure.figures(tree(tmp_path, **sources))[figure] == value
 
 
-def test_the_product_has_no_circle_and_no_upward_import() -> None:
+def test_the_figures_that_bind_and_need_no_trace_are_nought() -> None:
+    """docs/architecture.md shows them so."""
     found = structure.figures(ROOT)
-    assert (found["import circles"], found["upward imports"]) == (0, 0)
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    for figure in ("names", "words"):
-        (line,) = [one for one in page.splitlines() if one.startswith(f"| private vocabulary: {figure}")]
-        assert int(line.split("|")[2]) == next(value for name, value in found.items() if name.startswith(figure))
+    assert {name: value for name, value in found.items() if name in structure.BINDING} == dict.fromkeys(
+        structure.BINDING, 0
+    )
 
 
 def test_the_figures_of_the_documentation_are_drawn_from_their_source() -> None:

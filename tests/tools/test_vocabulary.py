@@ -30,6 +30,10 @@ def test_prose_is_counted() -> None:
     assert vocabulary.private_words(texts) == {"errand": 1, "the house": 1, "desks": 1}
 
 
+def test_honest_uses_do_not_count() -> None:
+    assert vocabulary.private_words(['model = "whisper-1"', 'case "whisper":', "a whisper to her"]) == {"whisper": 1}
+
+
 def test_a_name_that_comes_back_is_told_with_its_place(tmp_path: Path) -> None:
     file = tmp_path / "agent" / "here.py"
     file.parent.mkdir()

@@ -20,7 +20,7 @@ log = logging.getLogger("tieline.delivery")
 
 THROTTLE_S = 1.0
 EXPIRES_S = 30.0
-# A whisper that cannot be reached again stays until the person's client forgets it: say little that way.
+# An ephemeral message that cannot be reached again stays until the person's client forgets it: say little that way.
 UNREACHABLE_THROTTLE_S = 10.0
 
 Buttons = tuple[tuple[Button, ...], ...]
@@ -30,7 +30,7 @@ class StatusLine:
     """The life of one status message: created, edited, deleted. `run` ends when it is gone; another needs another.
 
     It goes `stays_s` after its last change. With `openly` it is sent to everybody there, silently, so that it can be
-    changed in place where whispers cannot be reached again.
+    changed in place where ephemeral messages cannot be reached again.
     """
 
     def __init__(
