@@ -49,7 +49,7 @@ log = logging.getLogger("tieline.agent")
 
 @dataclass(slots=True, kw_only=True)
 class CommandState:
-    """Who knows the commands, what they may do here, and what the agent does by itself."""
+    """The commands, their rights here, and the agent's own work without a person."""
 
     built_ins: BuiltIns
     operations: Operations = field(init=False)
@@ -82,7 +82,7 @@ class Agent:
 
     @property
     def operations(self) -> Operations:
-        """What may be asked of the agent from beside its loop."""
+        """Operations on the agent from beside its loop."""
         return self.command.operations
 
     async def run(self, source: Source) -> None:
@@ -137,7 +137,7 @@ class Agent:
         return open_early(conn, work, self)
 
     def _take_reloads(self) -> None:
-        """What changed in files and configuration counts from here on, never within a turn (Z-21)."""
+        """Take over changes of files and configuration, from here on and never within a turn (Z-21)."""
         runtime = self.runtime
         runtime.settings = runtime.current_settings()
         runtime.hooks, runtime.memory = runtime.hooks.renewed(), runtime.memory.renewed()

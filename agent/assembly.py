@@ -82,7 +82,7 @@ log = logging.getLogger("tieline.agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What all agents of a process have in common. `settings` are asked between turns; `models` makes the calls;
+    """Shared by all agents of a process. `settings` are asked between turns; `models` makes the calls;
     `user_model` gives who keeps how people write, if anybody does.
 
     `ring` says that a conversation has work; `goal_buttons` are offered below what is told of goals; `goal_role`
@@ -180,7 +180,7 @@ def shared_executor(
 
 
 def known_tools(names: frozenset[str]) -> frozenset[str]:
-    """What an AGENT.md may list, where there are tools of these names."""
+    """The names that an AGENT.md may list, where there are tools of these names."""
     return names | frozenset(PSEUDO_TOOLS)
 
 

@@ -11,7 +11,7 @@ from agent.operations import Operations
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """What a command came to: things to say, perhaps words to run a turn with, perhaps the end of the loop.
+    """The result of a command: things to say, perhaps words to run a turn with, perhaps the end of the loop.
 
     `go_on_call` is run in that turn in place of asking the model.
     """

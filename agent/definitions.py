@@ -166,7 +166,7 @@ class Definitions:
 
 
 def unknown_tools(tools: Sequence[str], known_tools: frozenset[str], *, key: str = "tools") -> list[str]:
-    """What is wrong with names of tools in a definition."""
+    """Mistakes in names of tools in a definition."""
     mistakes, known = [], sorted(known_tools)
     for tool in tools:
         if tool not in known_tools and not tool.startswith(LENT):
@@ -177,7 +177,7 @@ def unknown_tools(tools: Sequence[str], known_tools: frozenset[str], *, key: str
 
 
 def text_of(path: Path) -> str:
-    """What the file says. Raises AgentInvalid where it is too large or no text."""
+    """The text of the file. Raises AgentInvalid where it is too large or no text."""
     raw = path.read_bytes()
     if len(raw) > LARGEST:
         raise AgentInvalid(str(path), [f"the file has {len(raw)} bytes; {LARGEST} is the most"])

@@ -39,7 +39,7 @@ class SessionClosed(Permanent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenBack:
-    """What the last exchange began with, to go on with; `person` said it."""
+    """The beginning of the last exchange, to go on with; `person` said it."""
 
     text: str
     files: tuple[FilePart, ...]
@@ -60,7 +60,7 @@ class Operations:
         return self._states.session.conversation
 
     def take_staged(self) -> StagedChanges:
-        """What was staged since the last call."""
+        """The changes staged since the last call."""
         staged, self._staged = self._staged, StagedChanges()
         return staged
 
@@ -161,7 +161,7 @@ class Operations:
         return matches[0] if matches else None
 
     async def session_goal(self) -> SessionGoal:
-        """What the session is after, as its words tell; idle where nobody wants that followed."""
+        """The goal of the session, as its words tell it; idle where nobody wants that followed."""
         if not self._states.runtime.settings.agent.goal.follows_session:
             return IDLE
         session, goal = await self._session(), self._states.goal
@@ -188,7 +188,7 @@ class Operations:
         return await self._states.runtime.database.read(lambda conn: "".join(export.exported(conn, session)))
 
     async def tasks(self) -> tuple[Task, ...]:
-        """What the agent has set itself to do in the session; before its first message, what is handed on to it."""
+        """The agent's task list of the session; before its first message, the list handed on to it."""
         session, conversation = await self._session(), self._states.session.conversation
         if session is None:
             return await self._states.runtime.database.read(lambda conn: task_rows.handed_on(conn, conversation))

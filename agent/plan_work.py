@@ -99,7 +99,7 @@ class Planning:
         return plan
 
     def _bar(self, conn: Connection, plan: Plan) -> Reason | None:
-        """What forbids it from outside. A task that stands as running was cut off: nobody runs it unseen again."""
+        """The obstacle from outside, if any. A task that stands as running was cut off: nobody runs it unseen again."""
         states = self._states
         if not states.runtime.settings.plans.enabled:
             return Reason(key="plan_why_off")
@@ -140,7 +140,7 @@ class Planning:
     # -- what is seen
 
     async def _follow(self, id: int) -> None:
-        """What people see, and who waits, follow what is stored."""
+        """Let what people see, and those who wait, follow what is stored."""
         states = self._states
         plan = await states.runtime.database.read(lambda conn: store.find(conn, id))
         if plan is None:

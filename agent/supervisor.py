@@ -38,7 +38,7 @@ class Supervisor:
         self._states = states
 
     async def ask(self, goal: Goal) -> Found:
-        """What it found; one call, and one more where the answer is no verdict."""
+        """The verdict; one call, and one more where the answer is no verdict."""
         try:
             asked = question(goal.text, await self._messages(), goal.auto.recent if goal.auto is not None else ())
             messages = [text_message("user", asked)]
@@ -61,7 +61,7 @@ class Supervisor:
             return Failed(str(error) or "too slow")
 
     async def _call(self, goal: Goal, messages: list[Message]) -> str:
-        """What the model says, without tools. It goes through the ledger like every call."""
+        """The model's answer, without tools. It goes through the ledger like every call."""
         states = self._states
         settings = states.runtime.settings.agent.goal
         slot, name, limit_s = (

@@ -53,7 +53,7 @@ class VoiceTranscription:
         return is_off and any(file.mime_type.startswith("audio/") and file.mime_type not in takes for file in files)
 
     async def written(self, file: FilePart, attribution: CostAttribution) -> str:
-        """What was said in it, under a line that names it; or that it could not be written down."""
+        """The words said in it, under a line that names it; or a line that they could not be written down."""
         try:
             transcript = await self._transcript(file, replace(attribution, purpose=PURPOSE))
         except AgentError as error:

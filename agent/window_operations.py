@@ -71,7 +71,7 @@ class WindowOperations:
         return run
 
     async def recap(self) -> Recap | None:
-        """What the conversation has come to, on the account of whoever asks; None where there is nothing to tell of."""
+        """A recap of the conversation, on the account of the person who asks; None if there is nothing to tell."""
         session, states = await self._current(), self._states
         if session is None:
             return None
@@ -84,7 +84,7 @@ class WindowOperations:
         return await recap_of(messages, stored, SideCalls(states, person=person))
 
     async def context(self) -> ContextView:
-        """What fills the window now, by kind."""
+        """The content of the window now, by kind."""
         session, states = await self._current(), self._states
         if session is not None:
             await self._loaded(session)
@@ -106,7 +106,7 @@ class WindowOperations:
         )
 
     async def guidelines(self) -> tuple[Guideline, ...]:
-        """What compaction has learnt to keep here, the most important first."""
+        """The guidelines of compaction here, the most important first."""
         session, states = await self._current(), self._states
         if session is not None:
             await self._loaded(session)
@@ -122,14 +122,14 @@ class WindowOperations:
         return there
 
     async def focus(self) -> FocusView:
-        """What Focus has bracketed and found here."""
+        """Brackets and findings of Focus here."""
         session, states = await self._current(), self._states
         if session is not None:
             await self._loaded(session)
         return focus_of(states.message.compaction, states.runtime.current_settings().memory.focus)
 
     def sidequest(self) -> SidequestView:
-        """What SideQuest has done here since the agent woke."""
+        """Work of SideQuest here since the agent woke."""
         return sidequest_of(self._states.message.compaction, self._states.runtime.current_settings().memory.sidequest)
 
     def dump(self, directory: Path | None) -> None:
@@ -141,7 +141,7 @@ class WindowOperations:
             dumps.start(directory)
 
     def dump_as(self, form: Form) -> None:
-        """What dumps keep from now on."""
+        """Set what dumps keep from now on."""
         self._states.context.dumps.form = form
 
     @property

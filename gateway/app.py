@@ -262,7 +262,7 @@ class App:
 
 
 def _about_the_demo(default: Any, others: Sequence[str]) -> str:
-    """What somebody does who wants a real model to answer; nothing where one does."""
+    """Advice on connecting a real model; nothing where one answers."""
     if default.family != "demo":
         return ""
     if others:

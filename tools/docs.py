@@ -20,7 +20,7 @@ def pages(root: Path) -> list[Path]:
 
 
 def anchors(text: str) -> set[str]:
-    """What the headings of a page can be linked by, as common Markdown readers make it of their words."""
+    """Anchors of the headings of a page, as common Markdown readers make them of their words."""
     found: set[str] = set()
     for heading in _HEADING.findall(_FENCE.sub("", text)):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
@@ -31,7 +31,7 @@ def anchors(text: str) -> set[str]:
 
 
 def mistakes(page: Path, root: Path, targets: set[str]) -> Iterator[str]:
-    """What a page points to that is not there, a line each."""
+    """Broken pointers of a page, a line each."""
     text = page.read_text()
     where = page.relative_to(root)
     for link in _LINK.findall(_CODE.sub("", _FENCE.sub("", text))):

@@ -169,7 +169,7 @@ class Trial:
 
 
 def read_results(path: Path) -> dict[str, Result]:
-    """What earlier runs found out, by the names of the breakages."""
+    """Results of earlier runs, by the names of the breakages."""
     return {name: Result(**said) for name, said in json.loads(path.read_text()).items()} if path.exists() else {}
 
 

@@ -132,7 +132,7 @@ def _chosen(found: list[Match], function: str, nth: int | None) -> Match:
 
 
 def _nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """What belongs to it. The functions within a class or module stand for themselves, those within a function do not.
+    """The nodes that belong to it. Functions within a class or module are apart, those within a function are not.
 
     Nor what is within an f-string: before Python 3.12 the tree does not say where that stands.
     """

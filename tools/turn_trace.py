@@ -27,7 +27,7 @@ FROM_START = "TIELINE_TURN_TRACE_FROM_START"  # if set, it is traced from its st
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What one turn passed. `by_file` and `by_function` hold calls by path and by `path:name`."""
+    """The passage of one turn. `by_file` and `by_function` hold calls by path and by `path:name`."""
 
     files: int
     functions: int
@@ -70,7 +70,7 @@ class Tracer:
         self.on = True
 
     def passed(self) -> Passed:
-        """What was seen since the beginning."""
+        """The passage since the beginning."""
         by_function = Counter(self._seen)
         by_file: Counter[str] = Counter()
         for name, calls in by_function.items():

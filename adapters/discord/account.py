@@ -53,7 +53,7 @@ class Own:
         return None if found in self._over else found
 
     def is_over(self, message_id: str) -> None:
-        """That message is not to be found by its nonce any more."""
+        """Note that a message is not to be found by its nonce any more."""
         self._over[message_id] = None
         self._bound()
 

@@ -56,7 +56,7 @@ class DiscordHistory:
         return sorted(rows, key=lambda row: int(row["id"]))
 
     async def read(self, rows: Sequence[Json]) -> list[MessageReceived]:
-        """What people said in these rows; one that cannot be read is left out, for it would be so each time."""
+        """Words of people in these rows; a row that cannot be read is left out, for it would be so each time."""
         where = await self._locate(self._channel_id)
         read = (self._said(row, where) for row in rows)
         return [message for message in read if message is not None]
@@ -83,7 +83,7 @@ class DiscordHistory:
         return await self._alike(attempt)
 
     async def _asked_for(self, key: str) -> SentRef | None:
-        """What an earlier process sent with this key: Discord gives it back to who sends with the key again.
+        """The message that an earlier process sent with this key: Discord gives it back when the key is sent again.
 
         What it makes instead is taken away at once, and if the first request is still on its way, it makes none.
         """

@@ -35,7 +35,7 @@ class Stage(Enum):
 
 @dataclass(slots=True)
 class Live:
-    """What is known of one interaction."""
+    """The state of one interaction."""
 
     handle: Handle
     channel_id: str
@@ -86,7 +86,7 @@ class Answers:
         await self._quietly(self._close(handle))
 
     async def offer(self, handle: Handle, choices: list[Json]) -> None:
-        """What the words that somebody is writing may become; where that is refused, they type on without."""
+        """Offer completions of half written words; where that is refused, people type on without."""
         await self._quietly(self._rest.answer(handle.id, handle.token, {"type": CHOICES, "data": {"choices": choices}}))
 
     async def regret(self, handle: Handle, text: str) -> None:
@@ -174,7 +174,7 @@ class Answers:
         return left if left is not None and _says(left, data) else None
 
     async def _look(self, live: Live) -> Json | None:
-        """What an attempt that nobody heard of left as the first answer, the waiting sign aside; it sets the stage."""
+        """Look for the first answer that an unheard attempt left, the waiting sign aside; it sets the stage."""
         original = await self._original(live)
         thinks = original is not None and bool(int(original.get("flags", 0)) & LOADING)
         self._set(live, Stage.THINKING if thinks else Stage.ANSWERED)

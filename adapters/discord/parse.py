@@ -60,14 +60,14 @@ class Where:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Who the bot is: its user, and the channel type its keys carry."""
+    """The bot's account: its user, and the channel type its keys carry."""
 
     channel_type: str
     user_id: str
 
 
 def where_of_channel(channel: Payload, *, me: str) -> Where:
-    """What a channel object tells by itself (an interaction's, or one that was fetched)."""
+    """The place in a channel object itself (an interaction's, or one that was fetched)."""
     channel_id, guild_id = str(channel["id"]), channel.get("guild_id")
     thread = channel.get("type") in THREADS
     return Where(
@@ -197,7 +197,7 @@ def sender_of(user: Payload, where: Where, member: Payload | None, *, webhook: b
 
 
 def _forwarded(message: Payload) -> Payload:
-    """What a forwarded message holds; the message around it is empty."""
+    """The content of a forwarded message; the message around it is empty."""
     snapshots = message.get("message_snapshots") or ()
     return snapshots[0].get("message", {}) if snapshots else {}
 
@@ -325,7 +325,7 @@ def press(interaction: Payload, where: Where, account: Account, *, received_at: 
 
 
 def _typed(name: str, words: Sequence[str]) -> str:
-    """What somebody would have written; `/tieline status` stands for `/status`, and without words for `/help`."""
+    """The words that somebody would have typed; `/tieline status` stands for `/status`, and without words for `/help`."""
     if name == UMBRELLA:
         return f"/{' '.join(words).strip().removeprefix('/').strip() or 'help'}"
     return " ".join([f"/{name}", *words])

@@ -147,7 +147,7 @@ def _joined(cells: Sequence[tuple[Inline, ...]]) -> list[Inline]:
 
 
 def flat(inlines: Sequence[Inline]) -> str:
-    """What a cell says, on one line and without markup."""
+    """The text of a cell, on one line and without markup."""
     return "".join(_flat(inline) for inline in inlines)
 
 

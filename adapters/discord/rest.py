@@ -137,7 +137,7 @@ async def _refuse(session: aiohttp.ClientSession, context: object, params: aioht
 
 
 async def _said(response: aiohttp.ClientResponse) -> bytes:
-    """What a refusal says, a few hundred bytes if it is Discord's own."""
+    """The words of a refusal, a few hundred bytes if it is Discord's own."""
     return await beginning_of(response.content.iter_any(), LONGEST_REFUSAL)
 
 

@@ -27,7 +27,7 @@ class Address:
 
     @property
     def place(self) -> str:
-        """What grants are given for: the channel, whatever the thread."""
+        """The place that grants name: the channel, whatever the thread."""
         return place_id(self.team, self.channel)
 
     @property

@@ -98,7 +98,7 @@ class AlreadyDone(ChannelRejected):
 
 
 class MessageGone(ChannelRejected):
-    """What the call names is not there (any more)."""
+    """The target of the call is not there (any more)."""
 
 
 def refusal(
@@ -181,7 +181,7 @@ def rate_of(method: str) -> Rate:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """What was left at the moment `at` (monotonic seconds); nothing before `closed_until`."""
+    """The rest at the moment `at` (monotonic seconds); nothing before `closed_until`."""
 
     level: float
     at: float

@@ -35,7 +35,7 @@ class Reading:
 def readings(
     places: Iterable[Place], now: datetime, max_age_s: float, *, behind: datetime | None = None
 ) -> tuple[Reading, ...]:
-    """What to read, newest conversation first.
+    """Readings to make, newest conversation first.
 
     Threads and direct messages are read from their last stored message on. A channel's main line is read for the time
     that is still answered: a mention there would open a conversation nobody knows yet.

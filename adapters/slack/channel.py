@@ -25,7 +25,7 @@ from gateway.channels.outbound import Outbound, SentRef
 
 
 def capabilities(address: Address, settings: SlackSettings) -> Capabilities:
-    """What can be done in this conversation."""
+    """The abilities of this conversation."""
     return Capabilities(
         measure=measure,
         text_limit=settings.text_limit,

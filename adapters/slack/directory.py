@@ -26,7 +26,7 @@ _Entry = TypeVar("_Entry")
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """What `users.info` tells. All empty for somebody who could not be looked up.
+    """The answer of `users.info`. All empty for somebody who could not be looked up.
 
     `is_admin` counts in `teams` alone: of somebody of another company (Slack Connect) it may tell what they are there.
     """

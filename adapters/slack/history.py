@@ -25,7 +25,7 @@ OWN_WINDOW_S = 24 * 3600.0  # how far back one of our own messages is looked for
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What there is of a message of ours. It `is_whole` once the files that belong to it stand below its text."""
+    """The trace of a message of ours. It `is_whole` once the files that belong to it stand below its text."""
 
     sent: SentRef
     is_whole: bool

@@ -107,7 +107,7 @@ def _of(event: Payload) -> tuple[str, str]:
 
 
 class Intake:
-    """What an account knows while it listens: who it is, its threads, what it has just handed over."""
+    """The knowledge of an account while it listens: its identity, its threads, what it has just handed over."""
 
     def __init__(
         self,

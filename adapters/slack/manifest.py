@@ -54,7 +54,7 @@ _NAME_LIMIT, _COMMAND_LIMIT, _DESCRIPTION_LIMIT, _HINT_LIMIT = 35, 32, 2000, 100
 def manifest(
     commands: Sequence[CommandSpec], *, name: str, request_url: str | None, slash_command: str = "/tieline"
 ) -> dict[str, Any]:
-    """What to paste at api.slack.com/apps → Create New App → From a manifest.
+    """The text to paste at api.slack.com/apps → Create New App → From a manifest.
 
     `request_url` is the public address of `/channels/<channel type>/events`; None means Socket Mode. Raises ValueError
     for a name or command that Slack would refuse.

@@ -27,7 +27,7 @@ _ESCAPES = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))  # in this order: `&am
 
 
 def readable(text: str) -> str:
-    """What a person sees, for text as Slack sends it (docs.slack.dev, "Formatting message text")."""
+    """Text as a person sees it, from text as Slack sends it (docs.slack.dev, "Formatting message text")."""
     return unescaped(_TOKEN.sub(lambda match: _shown(match[0], match[1]), text)) if "<" in text else unescaped(text)
 
 
@@ -88,7 +88,7 @@ def parse_event(
     joined: Container[str] = (),
     event_id: str | None = None,
 ) -> Inbound | None:
-    """What an `event_callback`'s event says, or None for the bot's own words and for what is no message.
+    """The inbound value of an `event_callback`'s event, or None for the bot's own words and for what is no message.
 
     `joined` holds the channel ids of the threads the bot takes part in: words there are meant for it too.
     A message and its `app_mention` twin give the same `Said` but for files, which Slack leaves out of the latter (see
@@ -252,7 +252,7 @@ def _shared(message: Event) -> list[Event]:
 
 
 def _words_of(shared: Event) -> str:
-    """What it says; of files alone Slack's fallback says that there is no preview."""
+    """Its words; of files alone Slack's fallback says that there is no preview."""
     return readable(str(shared.get("text") or ("" if shared.get("files") else shared.get("fallback")) or ""))
 
 

@@ -63,7 +63,7 @@ class Statuses:
             await self._show(address, self._told.get(address, status))
 
     async def tell(self, address: Address, status: str) -> bool:
-        """What is going on, until it is cleared; False where Slack has no status line."""
+        """Show the status until it is cleared; False where Slack has no status line."""
         self._told[address] = status
         async with self._turn_of(address):
             await self._show(address, status)

@@ -78,7 +78,7 @@ REFUSED_FOR_S = 3600.0  # a plan, a scope or Slack itself may change while we ru
 
 @dataclass(slots=True)
 class _Grown:
-    """What a stream shows. `text` is None once that is not known or not a beginning of the answer any more."""
+    """The shown text of a stream. `text` is None once that is not known or not a beginning of the answer any more."""
 
     text: str | None
     open: bool = True

@@ -22,7 +22,7 @@ REPLAY_WINDOW_S = 300
 
 
 def signature(secret: str, body: bytes, timestamp: str) -> str:
-    """What `X-Slack-Signature` must say."""
+    """The value that `X-Slack-Signature` must have."""
     digest = hmac.new(secret.encode(), b"v0:" + timestamp.encode() + b":" + body, hashlib.sha256).hexdigest()
     return f"v0={digest}"
 
@@ -116,7 +116,7 @@ async def _limited(request: Request) -> bytes | None:
 
 
 def _payload(body: bytes, content_type: str) -> tuple[str, Mapping[str, Any]] | None:
-    """What kind of request it is, and its payload; None for what Slack would not send."""
+    """The kind of the request, and its payload; None for what Slack would not send."""
     try:
         if content_type.startswith("application/json"):
             kind, payload = "events_api", json.loads(body)

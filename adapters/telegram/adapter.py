@@ -32,7 +32,7 @@ LIMIT, DESCRIPTION_LIMIT = 100, 256
 
 
 def menu(commands: Sequence[CommandSpec], *, admin: bool) -> list[dict[str, str]]:
-    """What setMyCommands takes: the everyday commands, without their grammar, for one line is seen of each.
+    """The argument of setMyCommands: the everyday commands, without their grammar, for one line is seen of each.
 
     A name that Telegram cannot carry is left out (it still works as text).
     """

@@ -164,7 +164,7 @@ NO_PREVIEW = {"is_disabled": True}
 
 
 class TelegramChannel:
-    """What is no frame is a final and waits its turn; a frame never waits (see `limits`)."""
+    """A channel on Telegram. A final waits its turn; a frame never waits (see `limits`)."""
 
     def __init__(self, account: Account, key: ConversationKey, chat: int, topic: int | None) -> None:
         settings = account.settings

@@ -74,7 +74,7 @@ class Window:
 
 
 class Allowances:
-    """Who may write when. Pure: the moment is an argument.
+    """Write allowances by chat. Pure: the moment is an argument.
 
     Finals are booked ahead, in the order they ask, so that none overtakes another and nobody wakes in vain.
     """

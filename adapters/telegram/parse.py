@@ -195,7 +195,7 @@ _PRESENT = {"creator", "administrator", "member"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What an update does not say by itself."""
+    """Facts that an update does not tell by itself."""
 
     channel_type: str
     me: Me
@@ -272,7 +272,7 @@ def _person(user: Json) -> Sender:
 
 
 def _sender(message: Json) -> Sender:
-    """Who wrote. A message in the name of a chat has a stand-in bot in `from`: then the chat itself is the sender."""
+    """The sender. A message in the name of a chat has a stand-in bot in `from`: then the chat itself is the sender."""
     chat = message["chat"]
     if spokes := message.get("sender_chat"):
         return Sender(

@@ -84,7 +84,7 @@ def monospace(table: Table) -> str:
 
 
 def cell_text(inlines: Sequence[Inline]) -> str:
-    """What a cell says, on one line and without markup."""
+    """The text of a cell, on one line and without markup."""
     return "".join(_inline_text(inline) for inline in inlines)
 
 
@@ -163,7 +163,7 @@ def plain(document: Document) -> str:
 
 
 def measure(document: Document) -> int:
-    """What `TEXT_LIMIT` counts: UTF-16 units of the rendered text; with too many entities more, in proportion."""
+    """The measure of `TEXT_LIMIT`: UTF-16 units of the rendered text; with too many entities more, in proportion."""
     shown = render(document)
     units = utf16_len(shown.text)
     share = _share(shown.entities)

@@ -127,7 +127,7 @@ def speaks_of(error: TelegramError, *signs: str) -> bool:
 
 
 def mapped(error: TelegramError) -> ChannelError:
-    """What the caller may do next. The two sure NetworkErrors come before the others, which leave it open."""
+    """The error that tells the caller what to do next. The two sure NetworkErrors come before the others."""
     match error:
         case Flooded(after_s=after_s):
             return ChannelBusy(error.message, after_s=after_s)

@@ -123,7 +123,7 @@ class Webhook:
 
 
 def complaint_in(info: dict[str, Any], now: datetime) -> str | None:
-    """What Telegram says about our end, if it is recent and updates are waiting for it."""
+    """Telegram's complaint about our end, if it is recent and updates are waiting for it."""
     if not info.get("last_error_date") or not info.get("pending_update_count"):
         return None
     if now - datetime.fromtimestamp(info["last_error_date"], UTC) > timedelta(seconds=COMPLAINT_FRESH_S):

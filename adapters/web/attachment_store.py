@@ -112,7 +112,7 @@ def picture_type(start: bytes) -> str | None:
 
 
 def kind_of(mime_type: str) -> Kind:
-    """What sort of attachment a file is."""
+    """The kind of attachment that a file is."""
     match mime_type.partition("/")[0]:
         case "image":
             return "image"

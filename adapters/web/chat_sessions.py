@@ -177,7 +177,7 @@ class ChatSessions:
         self._tell_list(channel_id)
 
     async def remove(self, channel_id: str) -> None:
-        """What the page shows of it is gone, for good. Raises OSError, ChannelGone, StillAnswering.
+        """Remove what the page shows of it, for good. Raises OSError, ChannelGone, StillAnswering.
 
         What the agent has kept of it is not: that is the memory's.
         """

@@ -156,7 +156,7 @@ class Journal:
 
 
 def standing(entries: Sequence[Entry], keep: int) -> list[Shown]:
-    """What the entries leave standing: the last word on each message counts, the newest `keep` stay."""
+    """The messages that the entries leave: the last word on each message counts, the newest `keep` stay."""
     messages: dict[str, Shown] = {}
     for entry in entries:
         match entry:

@@ -30,7 +30,7 @@ class Posted(BaseModel):
 
 
 class PostedName(BaseModel):
-    """What a conversation is to be called; "" for what its first message says."""
+    """The new name of a conversation; "" for what its first message says."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

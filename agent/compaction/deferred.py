@@ -52,7 +52,7 @@ def summaries_to_apply(window: Window, positions: Sequence[int], tiers: Tiers, *
 
 
 def summary_message(summary: str) -> Message:
-    """What stands in a folded pair's place: seen by the model alone."""
+    """The message in the place of a summarised pair: seen by the model alone."""
     return Message(
         role="assistant", parts=(SummaryPart(text=f"{LABEL} {summary}"),), user_visible=False, agent_visible=True
     )

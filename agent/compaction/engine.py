@@ -150,7 +150,7 @@ class Engine:
         return load.tokens(state.window) < before
 
     async def compact_now(self, load: ContextUsage, options: Options, keep: str = "") -> CompactComplete | None:
-        """What /compact asks for, keeping `keep` above all; None: there is nothing to compact."""
+        """Compact as /compact asks, keeping `keep` above all; None: there is nothing to compact."""
         state = self.state
         self.options = options
         state.own = len(state.window)
@@ -275,7 +275,7 @@ class Engine:
             self._llm_stages.completed(load, "digest", count, before, mechanical=True, run=self._run)
 
     def _learn(self) -> None:
-        """What was looked up again since the last look, soon after it had left: later compactions know it.
+        """Note what was looked up again since the last look, soon after it had left: later compactions know it.
 
         Costs what is new in the window.
         """
@@ -336,7 +336,7 @@ class Engine:
             self._working = False
 
     def _take_found(self, load: ContextUsage) -> None:
-        """What the background found out counts from here on; nothing is waited for."""
+        """Take over the findings of the background; waits for nothing."""
         self._ahead.take()
         if self.options.uses_subgoals:
             state = self.state

@@ -78,7 +78,7 @@ def last_resort(messages: Sequence[Message]) -> str:
 
 
 def words(message: Message) -> str:
-    """What a message says, in one piece, without calls and results."""
+    """The words of a message in one piece, without calls and results."""
     return "\n".join(part.text for part in message.parts if isinstance(part, TextPart | SummaryPart) and part.text)
 
 

@@ -70,7 +70,7 @@ class Guidelines:
 
     @property
     def for_summary(self) -> str:
-        """What the writer of a summary is told, one to a line; "" where nothing was missed."""
+        """Guidelines for the writer of a summary, one to a line; "" where nothing was missed."""
         return "\n".join(
             f"- {f'results of {one.tool}' if one.tool else 'what was said'}{f': {one.about}' if one.about else ''}"
             for one in self.kept
@@ -140,7 +140,7 @@ def written(guidelines: Guidelines) -> str:
 
 
 def read(text: str) -> Guidelines:
-    """What `written` gave; none where that cannot be read."""
+    """Guidelines as `written` gave them; none where that cannot be read."""
     try:
         found = json.loads(text) if text else {}
         return Guidelines(

@@ -52,7 +52,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyInput:
-    """What a pass must know besides the tokens.
+    """Input of a pass besides the tokens.
 
     `first`: nothing of this turn was sent yet; after that no stage may ask a model. `may_ask`: no model compacted in
     this turn so far. `hard_ready`: the state machine allows the hard stage. `flush_due`: there is a memory, and it was

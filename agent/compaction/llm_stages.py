@@ -88,7 +88,7 @@ class NotASummary(Permanent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """What a summary goes by: what a person wants kept above all, and which provider writes it ("": one's own).
+    """Orders for a summary: what a person wants kept above all, and which provider writes it ("": one's own).
 
     `missed` names, one to a line, what had to be looked up again after earlier ones.
     """
@@ -361,7 +361,7 @@ class LlmStages:
             )
 
     async def _by_service(self, end: int, options: Options, run: RunId | None) -> SummaryPart | None:
-        """What the model's service writes itself of the oldest `end` messages; None where we must write it.
+        """The summary that the model's service writes itself of the oldest `end` messages; None where we must write it.
 
         It is shown what stays of them too: a history without its questions would be refused.
         """
@@ -495,7 +495,7 @@ class Ahead:
         return self._session if state.summary is None and oldest(window) >= 3 else None
 
     def take(self) -> None:
-        """What was found out counts from here on."""
+        """Take over the summaries found, from here on."""
         found, self._found = self._found, []
         for take in found:
             take()

@@ -30,7 +30,7 @@ _AROUND = ".,:;!?()[]{}<>\"'`"  # marks around a word
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a summary is asked, and the answer that the conversation gives, in its own words."""
+    """A question to a summary, and the answer that the conversation gives, in its own words."""
 
     asked: str
     answer: str
@@ -96,7 +96,7 @@ def questions_of(messages: Sequence[Message]) -> tuple[Question, ...]:
 
 
 class _Known:
-    """What a summary tells."""
+    """The knowledge in a summary."""
 
     def __init__(self, summary: str) -> None:
         self._flat = _flat(summary)

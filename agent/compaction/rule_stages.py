@@ -69,7 +69,7 @@ Raw = int  # uncalibrated tokens
 
 @dataclass(frozen=True, slots=True)
 class Reclaimed:
-    """What a stage did: how many results, pairs or messages it took, and the raw tokens that freed."""
+    """The effect of a stage: how many results, pairs or messages it took, and the raw tokens that freed."""
 
     count: int = 0
     raw: Raw = 0
@@ -183,7 +183,7 @@ async def prune(
 def blocks_of(
     state: CompactionState, options: Options, load: ContextUsage, count: Callable[[str], int]
 ) -> tuple[Block, ...]:
-    """What pruning may take: never of the active subgoal, whatever the strategy."""
+    """Blocks that pruning may take: never of the active subgoal, whatever the strategy."""
     protected = min(options.memory.prune_protect_tokens, int(load.window * PROTECTED_SHARE))
     if _weighs_gain(state, options):
         protected = min(protected, KNOWN_TOKENS, int(load.window * KNOWN_SHARE))
@@ -221,7 +221,7 @@ def _weighs_gain(state: CompactionState, options: Options) -> bool:
 
 
 def goal_of(window: Window) -> str:
-    """What the person asked for last, in their words; "" while nobody has."""
+    """The person's last request, in their words; "" while nobody has asked."""
     for position in range(len(window) - 1, -1, -1):
         entry = window[position]
         if entry.message.role == "user" and entry.stored.user_visible and (said := words(entry.message)).strip():
@@ -287,7 +287,7 @@ def replace_oldest(
 
 
 def leaving_from(state: CompactionState, end: int) -> list[Entry]:
-    """What of the oldest `end` messages a summary would stand for."""
+    """The messages among the oldest `end` that a summary would stand for."""
     pinned, active = parted(state.window, end, state.tiers)
     return gone(state.window, end, (*pinned, *active))
 
@@ -398,7 +398,7 @@ class RuleStages:
             )
 
     def digest(self, load: ContextUsage, options: Options, target: int, room: int) -> int:
-        """What must go goes without a model: the oldest first, then more of it, until the request fits.
+        """Shorten without a model: the oldest first, then more of it, until the request fits.
 
         How many messages went; whoever calls says so, as after every compaction.
         """

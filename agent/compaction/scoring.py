@@ -124,7 +124,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What a score may depend on besides the blocks. `goal` is "" while none is known.
+    """Input of a score besides the blocks. `goal` is "" while none is known.
 
     `pause` lets others go on for a moment: a worker thread calls it now and then, so that the event loop is not late.
     """
@@ -232,7 +232,7 @@ def reactive(blocks: Sequence[Block], scene: Scene) -> list[float | None]:
 
 
 def task_aware(blocks: Sequence[Block], scene: Scene) -> list[float | None]:
-    """What has least to do with the goal goes first; without a goal, what is oldest."""
+    """Scores by relevance to the goal, the least relevant lowest; without a goal, by age."""
     if not scene.goal:
         return reactive(blocks, scene)
     return [
@@ -242,7 +242,7 @@ def task_aware(blocks: Sequence[Block], scene: Scene) -> list[float | None]:
 
 
 def mig(blocks: Sequence[Block], scene: Scene) -> list[float | None]:
-    """What tells least about the goal that nothing more relevant tells too; without a goal newer is more relevant."""
+    """Scores by what a block adds about the goal to more relevant ones; without a goal newer is more relevant."""
     return _gains(blocks, scene, _relevances(blocks, scene))
 
 

@@ -47,7 +47,7 @@ def parted(entries: Sequence[Entry], end: int, tiers: Tiers) -> tuple[tuple[int,
 
 
 def gone(entries: Sequence[Entry], end: int, kept: Sequence[int]) -> list[Entry]:
-    """What of the entries below `end` does not stay."""
+    """The entries below `end` that do not stay."""
     stays = set(kept)
     return [entries[position] for position in range(end) if position not in stays]
 
@@ -67,7 +67,7 @@ def summary_message(
     mechanical: bool,
     sealed: SummaryPart | None = None,
 ) -> Message:
-    """What stands for the messages that went, with the record of the compaction: seen by the model alone (Z-31)."""
+    """The message for those that went, with the record of the compaction: seen by the model alone (Z-31)."""
     headed = f"{label.format(count=count)}\n{text}" if label else text
     record = CompactionPart(
         summary=text, stage=stage, messages=count, tokens_before=tokens_before, mechanical=mechanical
@@ -101,7 +101,7 @@ def cleared_but_recent(
     only: Collection[str] | None = None,
     text: str = CLEARED,
 ) -> Clearing:
-    """What to clear of the results at `positions` (ascending, up to the newest), so that `keep` stay (R-06, R-07).
+    """Positions to clear of the results at `positions` (ascending, up to the newest), so that `keep` stay (R-06, R-07).
 
     Left alone: what is pinned, belongs to the active subgoal, is of an `exempt` tool (or not of one of `only`), was
     cleared before, or is not longer than the notice.

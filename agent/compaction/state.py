@@ -126,7 +126,7 @@ class Focus:
         return len(window) - self._bracket(window) if self.is_open else 0
 
     def hint(self, settings: FocusSettings, window: Window) -> str:
-        """What the model is told beside a person's words now and then; "" most of the time."""
+        """The hint for the model beside a person's words, now and then; "" most of the time."""
         if self.is_open:
             count = len(window) - self._bracket(window)
             due = count >= settings.reminder_interval
@@ -207,7 +207,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextUsage:
-    """What a request weighs besides the window. `fixed` in raw tokens, `scale` calibrates them; `room` is scaled.
+    """The weight of a request besides the window. `fixed` in raw tokens, `scale` calibrates them; `room` is scaled.
 
     `first`: nothing of this turn was sent yet.
     """
@@ -237,7 +237,7 @@ class SessionSummary:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What compaction has done since the agent woke. Tokens are scaled, moments UTC milliseconds, 0 for never."""
+    """Counts of compactions since the agent woke. Tokens are scaled, moments UTC milliseconds, 0 for never."""
 
     compactions: int = 0
     hard: int = 0
@@ -373,7 +373,7 @@ class Writing:
 
 
 def writing_of(state: CompactionState) -> Writing | None:
-    """What is not yet written; None where there is nothing, or where a message is not stored itself yet."""
+    """The changes not yet written; None where there are none, or where a message is not stored itself yet."""
     window = state.window
     unwritten = window.unwritten
     remembered = summary_to_write(state)

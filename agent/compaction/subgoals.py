@@ -86,7 +86,7 @@ class Subgoals:
         return active is not None and active.description != ""
 
     def describe_active(self, description: str) -> None:
-        """What the active subgoal is about was found out."""
+        """Set the description of the active subgoal."""
         active = self.active_subgoal()
         if active is not None:
             self._subgoals[active.id] = replace(active, description=description)
@@ -131,7 +131,7 @@ class Subgoals:
         self._last_tagged = max(self._last_tagged, end - 1)
 
     def release_before(self, position: int) -> None:
-        """What the active subgoal holds before `position` becomes a completed stretch of it.
+        """Turn the part of the active subgoal before `position` into a completed stretch of it.
 
         A subgoal may outgrow the window; without this nothing of it could ever leave.
         """
@@ -157,7 +157,7 @@ class Subgoals:
         return None if id is None else self._subgoals[id].state
 
     def tier(self, position: int) -> Tier:
-        """What of a subgoal nobody had named when it was over is outdated, as what belongs to none (Z-40)."""
+        """The tier of a message. An ended subgoal without a name is outdated, like no subgoal (Z-40)."""
         state = self.subgoal_state(position)
         match state:
             case "active":
@@ -256,7 +256,7 @@ _CURRENT, _COMPLETED = "CURRENT:", "COMPLETED:"
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What a reply says: the subgoal of now, and the one that was just completed, if any."""
+    """The subgoals in a reply: the present one, and the one just completed, if any."""
 
     current: str
     completed: str | None = None

@@ -31,7 +31,7 @@ log = logging.getLogger("tieline.compaction")
 
 
 class TaskGoal:
-    """That of one session's window, and the question about it that may be in flight."""
+    """The task goal of one session's window, and the question about it that may be in flight."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -40,11 +40,11 @@ class TaskGoal:
         self._unasked = EVERY  # messages of people since the newest question
 
     def beside(self, newest: str) -> str:
-        """What results are compared with: the goal, and the newest words, which may have turned to something else."""
+        """Texts to compare results with: the goal, and the newest words, which may be about something else."""
         return f"{self.text}\n{newest}" if self.text else newest
 
     def question(self, window: Window, soft: int, *, provider: str) -> Question | None:
-        """What to ask when people have said something new; None when there is nothing to ask.
+        """The question to ask when people have said something new; None when there is nothing to ask.
 
         Whoever takes a question hands it to `run`. `soft` is the soft threshold, less what
         a request weighs besides the window, in the tokens that the window counts in.
@@ -82,7 +82,7 @@ class TaskGoal:
 
 
 def _newest_words(messages: Sequence[Message]) -> str:
-    """What a person said last, as far as the model sees it; "" while nobody has."""
+    """A person's last words, as far as the model sees them; "" while there are none."""
     for message in reversed(messages):
         if message.role == "user" and message.agent_visible and not message.tool_results:
             return words(message)

@@ -24,7 +24,7 @@ class Cleared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stubbed:
-    """What a call was given gives way to `arguments`, which are shorter; the transcript keeps it."""
+    """The arguments of a call shortened to `arguments`; the transcript keeps the whole ones."""
 
     position: int
     call: str
@@ -139,7 +139,7 @@ class Entry:
 
 @dataclass(slots=True, kw_only=True)
 class Unwritten:
-    """What the store does not know yet of a window. Keys are those of entries."""
+    """Changes of a window that the store does not know yet. Keys are those of entries."""
 
     hidden: list[Entry] = field(default_factory=list)
     # (key, tool_use_id): what stands there now, of a call as JSON
@@ -185,7 +185,7 @@ class Window(Sequence[Entry]):
 
     @property
     def messages(self) -> list[Message]:
-        """What the model sees, as a list of the caller's own."""
+        """The messages that the model sees, as a list of the caller's own."""
         if self._messages is None:
             self._messages = [entry.message for entry in self._entries]
         return self._messages.copy()

@@ -26,7 +26,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TacoCompressed:
-    """That a tool's output was compressed by a model before it was stored (Z-102, Z-144): from how many raw tokens to
+    """Mark of a tool's output that a model compressed before it was stored (Z-102, Z-144): from how many raw tokens to
     how many."""
 
     tool_name: str
@@ -51,7 +51,7 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What came back from a call; lives in a user message, before any text.
+    """The result of a call; lives in a user message, before any text.
 
     `files` are pictures that came with it; they stand as parts of their own behind the results of the message.
     """

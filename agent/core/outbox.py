@@ -95,7 +95,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audience:
-    """Whom a turn's transient output is for: the person who asked, and the handles the platform gave.
+    """The recipients of a turn's transient output: the person who asked, and the handles the platform gave.
 
     `message` is what they wrote, to react on; `reply_to` is the same where the answer is to be shown as a reply.
     `inbox_id` is the work that is answered: the reply to it, and no other, takes the place of its preview. For a
@@ -112,7 +112,7 @@ class Audience:
 
 
 class Outbox(Protocol):
-    """What an agent may do to its channel. Nothing here raises for a platform's sake."""
+    """The agent's port to its channel. Nothing here raises for a platform's sake."""
 
     def begin(self, audience: Audience) -> None:
         """A turn starts: show presence (typing), aim previews and status at this audience."""

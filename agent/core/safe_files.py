@@ -133,7 +133,7 @@ def _opened_to_empty(at: int, name: str) -> int:
 
 
 def why_of(error: Exception) -> str:
-    """What is told of an error: the system's words without the path."""
+    """The reason in an error: the system's words without the path."""
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
@@ -226,7 +226,7 @@ class Tree:
             return (Left((), why_of(error)),)
 
     def look(self, names: Names) -> Entry | None:
-        """What is there, itself; None when there is nothing."""
+        """The entry itself, no link followed; None when there is nothing."""
         try:
             with self._folder(names[:-1]) as folder:
                 return _entry(names, os.stat(names[-1] if names else ".", dir_fd=folder, follow_symlinks=False))
@@ -239,7 +239,7 @@ class Tree:
         return not names or (found is not None and found.kind == "folder")
 
     def folder(self, names: Names) -> list[Entry]:
-        """What a folder holds, by name. Raises ToolError when it is none."""
+        """The content of a folder, by name. Raises ToolError when it is none."""
         if not names and not self._root.exists():
             return []
         with self._folder(names) as folder:

@@ -40,7 +40,7 @@ class SubagentTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a sub-agent task came to. `steps` are the replies of the model it took, `cost` is in USD or None."""
+    """The result of a sub-agent task. `steps` are the replies of the model it took, `cost` is in USD or None."""
 
     text: str
     is_error: bool = False
@@ -103,7 +103,7 @@ SKILLS = "/skills"  # what the folders of skills lie below, for a model and in t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appraisal:
-    """What one call would do, found out before it runs and again after it was approved.
+    """The effect of one call, found out before it runs and again after it was approved.
 
     `arguments` are the grounded ones (canonical paths, defaults filled in): these are shown, frozen, approved and run.
     `gate` None: the tool's risk decides. `reason` tells the person why it is asked, or the model why it is denied.
@@ -171,7 +171,7 @@ NOWHERE = ExecutionContext(workspace=Path("/dev/null"), cwd=Path("/dev/null"))  
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Whose words the run answers, as far as is known. `zone` is an IANA name."""
+    """The person whose words the run answers, as far as is known. `zone` is an IANA name."""
 
     display: str = ""
     language: str = "en"
@@ -191,7 +191,7 @@ class Bracketing(Protocol):
 
 
 class Recall(Protocol):
-    """What left the conversation's window."""
+    """Access to what left the conversation's window."""
 
     async def search(self, query: str) -> str:
         """The passages that fit the words best, 1,500 tokens at most."""
@@ -201,7 +201,7 @@ class Recall(Protocol):
 
 
 class Remembering(Protocol):
-    """What is kept for longer than a session, as far as who is present may see it. Each call returns what the model
+    """Access to what is kept beyond a session, as far as those present may see it. Each call returns what the model
     reads; raises ToolError with what is wrong."""
 
     async def remember(self, text: str, *, confidence: float, replaces: int | None, call: str) -> str:
@@ -222,7 +222,7 @@ class Remembering(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """What a call may know of its surroundings. `idempotency_key` is the same when a call is repeated after a crash.
+    """The surroundings of a call. `idempotency_key` is the same when a call is repeated after a crash.
 
     `recall` finds what left the window. `focus` is there where the operator has switched Focus on, `memory` where
     nobody has switched it off, `skill` where there are skills: it gives the text of one, or raises ToolError. `cancel`

@@ -89,12 +89,12 @@ def harmless(text: str) -> str:
 
 
 def framed(text: str, source: str) -> str:
-    """What a tool brought from outside, between tags that nothing inside can close. `source` names the tool."""
+    """Text that a tool brought from outside, between tags that nothing inside can close. `source` names the tool."""
     return f'<untrusted source="{source}">\n{defused(text)}\n</untrusted>'
 
 
 def unframed(text: str, source: str) -> str:
-    """What `framed` was given, for people to read; any other text as it is."""
+    """The text that `framed` was given, for people to read; any other text as it is."""
     head, tail = f'<untrusted source="{source}">\n', "\n</untrusted>"
     return text[len(head) : -len(tail)] if text.startswith(head) and text.endswith(tail) else text
 

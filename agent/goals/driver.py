@@ -66,7 +66,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the supervisor found."""
+    """The supervisor's verdict."""
 
     achieved: bool
     reason: str = ""
@@ -131,7 +131,7 @@ class Moved:
 def at_wake_up(
     goal: Goal | None, settings: GoalSettings, *, round: int, tick: int, bar: Reason | None = None
 ) -> Moved | None:
-    """What a wake-up leads to; None: it is an old one, or nobody waits for it any more (Z-117).
+    """The next step after a wake-up; None: it is an old one, or nobody waits for it any more (Z-117).
 
     Only the newest wake-up of the newest session counts: a new start has ended the one before it. `bar` is what forbids
     it from outside.
@@ -308,7 +308,7 @@ class NoVerdict(ValueError):
 
 
 def question(goal: str, messages: Sequence[Message], actions: Sequence[str]) -> str:
-    """What the supervisor is shown: the goal, the last 20 messages cut at 200 characters, the last actions."""
+    """The text for the supervisor: the goal, the last 20 messages cut at 200 characters, the last actions."""
     lines = [f"<goal>\n{_harmless(goal)}\n</goal>", "", "<record>"]
     for message in messages[-MOST_MESSAGES:]:
         text = " ".join(message.content.split())
@@ -403,5 +403,5 @@ def goal_block(text: str) -> str:
 
 
 def goal_tag(text: str) -> str:
-    """What stands in place of `{current_goal}` (Z-88): the text as data; "" for one that would close the tag itself."""
+    """The text in place of `{current_goal}` (Z-88): the goal as data; "" for one that would close the tag itself."""
     return "" if _CLOSES.search(text) else f"<current_goal>\n{text}\n</current_goal>"

@@ -32,7 +32,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Who set it, and as whom its turns are run."""
+    """The person who set a goal, and in whose name its turns are run."""
 
     person: PersonId | None = None
     display: str = ""
@@ -52,7 +52,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """What turns, and checks of them, took. `unpriced` counts calls whose price nobody knows: `usd` lacks them."""
+    """Usage by turns and by checks of them. `unpriced` counts calls whose price nobody knows: `usd` lacks them."""
 
     turns: int = 0
     tokens: int = 0
@@ -198,7 +198,7 @@ def claims(text: str, completion: re.Pattern[str] | None) -> bool:
 
 
 def own_words(text: str) -> str:
-    """What the answer says itself: without code, quotations, task lists; blocks are apart by an empty line."""
+    """The answer's own words: without code, quotations, task lists; blocks are apart by an empty line."""
     return _COURTESY.sub("", _EMPHASIS.sub("", _ASIDE.sub(" ' ", "".join(_lines(text)))))
 
 

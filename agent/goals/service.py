@@ -94,7 +94,7 @@ def why_of(reason: Reason | None, phrases: Phrases, language: str) -> str:
 
 
 def ending(goal: Goal, phrases: Phrases, buttons: Buttoned, *, answer: bool) -> tuple[OutgoingMessage, ...]:
-    """What is said when it is over: the last answer of work by itself, then how it came out and what can be done."""
+    """The message at the end: the last answer of work without a person, then the result and what can be done."""
     auto, language = goal.auto, goal.owner.language
     says = [OutgoingMessage(text=auto.said, kind="reply")] if answer and auto is not None and auto.said.strip() else []
     key = "goal_over_reached" if goal.status == "completed" else "goal_over_paused"

@@ -232,7 +232,7 @@ class Journal:
         self._failed = False
 
     def recover(self) -> tuple[Entry, ...]:
-        """What an earlier process left: calls that ended, and those it never heard the end of, as estimates."""
+        """Calls that an earlier process left: those that ended, and those it never heard the end of, as estimates."""
         try:
             lines = self._path.read_bytes().split(b"\n")
         except FileNotFoundError:
@@ -481,7 +481,7 @@ class Ledger:
 
 
 class Reserved:
-    """What was set aside for one attempt; settled once, however it ends."""
+    """A hold for one attempt; settled once, however it ends."""
 
     def __init__(self, entry: Entry, hold: Hold, ledger: Ledger) -> None:
         self._entry = entry
@@ -509,7 +509,7 @@ class Reserved:
 
     @property
     def entry(self) -> Entry:
-        """What the call is entered with if nothing more is heard of it."""
+        """The entry of the call if nothing more is heard of it."""
         return self._entry
 
     def enter(self, entry: Entry) -> None:

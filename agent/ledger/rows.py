@@ -62,7 +62,7 @@ _GRANTS = select(budget_grant).where(budget_grant.c.period.in_(bindparam("period
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpentBefore:
-    """What one set of payers spent, today (UTC) or earlier this month."""
+    """Money that one set of payers spent, today (UTC) or earlier this month."""
 
     attribution: CostAttribution
     provider: str
@@ -135,7 +135,7 @@ def by(
 
 
 def spent(conn: Connection, *, month: int, day: int) -> Sequence[SpentBefore]:
-    """What was spent since those moments, by payer."""
+    """Money spent since those moments, by payer."""
     return [
         SpentBefore(
             attribution=CostAttribution(
@@ -310,6 +310,6 @@ def lines(entries: Iterable[Entry]) -> str:
 
 
 def _text(value: str | None) -> str:
-    """What people name themselves must not become a formula."""
+    """A cell of text; names that people give themselves must not become a formula."""
     text = value or ""
     return f"'{text}" if text.startswith(_FORMULA) else text

@@ -91,7 +91,7 @@ class Spending:
 
 
 class Account(NamedTuple):
-    """What is summed up by itself: one payer in one UTC day ("2026-11-22") or month ("2026-11")."""
+    """An account, summed up by itself: one payer in one UTC day ("2026-11-22") or month ("2026-11")."""
 
     scope: Scope
     name: str  # "" for the gateway
@@ -241,7 +241,7 @@ class AccountBalance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """What was set aside for one call, and where."""
+    """A hold for one call, and its accounts."""
 
     sums: Sequence[Sum]
     names: Names
@@ -315,7 +315,7 @@ class Accounts:
                     yield standing
 
     def take_warnings_as_said(self, rules: Rules, at: datetime) -> None:
-        """What is near now was told by an earlier process."""
+        """Take present warnings as told: an earlier process has told them."""
         for standing in self.everything(rules, at):
             self._sum(standing.account).warned = standing.share >= rules.spending.warn_at
 

@@ -67,7 +67,7 @@ from agent.storage.tables import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meant:
-    """What is to be forgotten, by its ids; `runs` and `touched` are the runs and sessions that the messages are of.
+    """Things to be forgotten, by their ids; `runs` and `touched` are the runs and sessions that the messages are of.
 
     `sessions` are all of these conversations. `texts` is what people said in messages that go with one item or session.
     """
@@ -324,7 +324,7 @@ def _sessions(conn: Connection, target: Target, meant: Meant, ids: Sequence[str]
 
 
 def _session_goals(conn: Connection, target: Target, meant: Meant, ids: Sequence[str]) -> None:
-    """What sessions were after, in people's words."""
+    """Erase the goals of sessions, which are in people's words."""
     for row in conn.execute(select(session_goal).where(session_goal.c.session_id.in_(ids))).all():
         if target.holds(row.text) or (not target.words and row.session_id in meant.touched):
             conn.execute(delete(session_goal).where(session_goal.c.session_id == row.session_id))
@@ -343,7 +343,7 @@ def _goals(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -
 
 
 def _plans(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
-    """What was planned, once it has ended."""
+    """Erase plans that have ended."""
     for row in conn.execute(select(plan).where(plan.c.id.in_(ids))).all():
         theirs = target.only_by is None or row.person == target.only_by
         over = row.status in ("completed", "failed", "cancelled")
@@ -352,7 +352,7 @@ def _plans(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -
 
 
 def _tasks(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
-    """What sessions have set themselves to do tells of what was said in them."""
+    """Erase the tasks of sessions, which tell of what was said in them."""
     for row in conn.execute(select(task).where(task.c.id.in_(ids))).all():
         told = target.holds(row.description) or target.holds(row.output)
         if told or (not target.words and row.session_id in meant.touched):
@@ -360,7 +360,7 @@ def _tasks(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -
 
 
 def _came(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
-    """What came. Commands that forget wait for the end: they are what is done again after a crash."""
+    """Erase inbox rows. Commands that forget wait for the end: they are what is done again after a crash."""
     columns = (inbox.c.id, inbox.c.payload, inbox.c.status, inbox.c.created_at)
     for row in conn.execute(select(*columns).where(inbox.c.id.in_(ids))).all():
         came = decode_incoming(row.payload)
@@ -374,7 +374,7 @@ def _came(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) ->
 
 
 def _sent(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
-    """What was sent, as it still stands in the outbox."""
+    """Erase sent messages, as they still stand in the outbox."""
     ended = outbox.c.status.in_(("sent", "dead", "dropped"))
     columns = (outbox.c.id, outbox.c.payload, outbox.c.inbox_id, outbox.c.created_at)
     for row in conn.execute(select(*columns).where(outbox.c.id.in_(ids), ended)).all():
@@ -418,14 +418,14 @@ def _questions(conn: Connection, target: Target, meant: Meant, ids: Sequence[str
 
 
 def _rules(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
-    """What is allowed for good names what it covers: it is asked for again."""
+    """Erase rules that name what they cover for good: it is asked for again."""
     for row in conn.execute(select(approval_rule).where(approval_rule.c.id.in_(ids))).all():
         if any(map(target.holds, (row.covers, row.shown))) or (target.everything and target.only_by is None):
             conn.execute(delete(approval_rule).where(approval_rule.c.id == row.id))
 
 
 def _remarks(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
-    """What people said of answers goes with the answers, and where it holds the words."""
+    """Erase remarks of people together with the answers, and those that hold the words."""
     for row in conn.execute(select(feedback).where(feedback.c.id.in_(ids))).all():
         theirs = target.everything and target.only_by in (None, row.person)
         if row.inbox_id in meant.runs or target.holds(row.text) or theirs:
@@ -456,7 +456,7 @@ def steps(target: Target, meant: Meant, left: Left, *, at: int) -> Iterator[Step
 
 
 def _note(conn: Connection, *, target: Target, meant: Meant, at: int) -> None:
-    """That it is done stands there before it is: what was erased when all was cut off leaves the file as well."""
+    """Note the erasure before it ends: rows erased before an interruption leave the file as well."""
     note = {"items": len(meant.items), "messages": len(meant.messages), "at": at}
     conn.execute(insert(memory_erasure).values(conv=target.scope.conversation, person=target.scope.person, **note))
 
@@ -514,7 +514,7 @@ def _styles(conn: Connection, target: Target) -> None:
 
 
 def _guidelines(conn: Connection, target: Target, conversations: Sequence[ConversationId]) -> None:
-    """What compactions have learnt says what was looked for: what holds the words goes, or all of it."""
+    """Erase guidelines, which say what was looked for: those that hold the words, or all of them."""
     for some in chunks(conversations):
         for row in conn.execute(select(guideline).where(guideline.c.conv.in_(some))).all():
             if not target.words or target.holds(row.body):

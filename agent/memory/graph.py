@@ -274,7 +274,7 @@ def parsed(answer: str, messages: int) -> Iterator[Read]:
 
 
 def _waiting(conn: Connection, scope: Scope) -> tuple[_Waiting, ...]:
-    """What people said and facts, not yet read, oldest first."""
+    """Words of people and facts, not yet read, oldest first."""
     after = read_upto(conn, scope.conversation)
     statement = (
         select(memory.c.id, memory.c.speaker, memory.c.person, memory.c.text)

@@ -143,7 +143,7 @@ def search(
     names: Names | None = None,
     only_sure: bool = False,
 ) -> tuple[Item, ...]:
-    """What holds any of the words in the scope's audiences, or was said next to them, best first; () without words.
+    """Things in the scope's audiences that hold any of the words, or stand next to them, best first; () without words.
 
     `exact`: only what holds one itself. `names` makes the words by which a question names a speaker: what they said
     comes first. `only_sure`: nothing where the question is not surely about it and names nobody who speaks.
@@ -188,7 +188,7 @@ def search(
 
 
 def around(conn: Connection, scope: Scope, items: Sequence[Item]) -> tuple[Item, ...]:
-    """What was said just before and just after each of these, so far as the scope may see it; none of them again."""
+    """Words just before and just after each of these, so far as the scope may see them; none of them again."""
     slots = {item.slot for item in items if item.slot is not None and item.kind == "said"}
     beside = {slot + away for slot in slots for away in range(-REACH, REACH + 1)} - slots
     return tuple(item_of(row) for row in _in_slots(conn, scope, sorted(beside)) if row.kind == "said")
@@ -227,7 +227,7 @@ def _in_slots(conn: Connection, scope: Scope, slots: Sequence[int]) -> Iterable[
 
 
 def _newest_speakers(conn: Connection, scope: Scope, postings: Sequence[Posting]) -> set[str]:
-    """Who said the newest things that hold each of the words; whoever is named holds their name in all they said."""
+    """Speakers of the newest things that hold each of the words; a named person counts for all they said."""
     slots = sorted({slot for posting in postings for slot in posting.slots[:NEWEST]})
     if conn.dialect.name == "sqlite":
         lists = {"slots": json.dumps(slots), "audiences": json.dumps(scope.visible)}

@@ -195,7 +195,7 @@ class Lexicon:
         return tuple(found)
 
     def terms(self, question: str) -> tuple[Term, ...]:
-        """What a question is about, in order; every word of it where that would be nothing."""
+        """The subject words of a question, in order; all of its words where there would be none."""
         every = list(dict.fromkeys(pieces(question)))
         language = language_of(every)
         telling = [word for word in every if not is_stop(word, language)] or every

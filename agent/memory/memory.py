@@ -54,7 +54,7 @@ log = logging.getLogger("tieline.memory")
 
 
 class Sections(Protocol):
-    """What the configuration says now."""
+    """The present sections of the configuration."""
 
     @property
     def recall(self) -> RecallSettings: ...
@@ -121,7 +121,7 @@ class Memory:
         speaker: str = "",
         session: SessionId | None = None,
     ) -> Scope:
-        """What a turn of this conversation may see and where it keeps things."""
+        """The scope of a turn in this conversation: what it may see and where it keeps things."""
         places = self._places(conversation)
         return scope_of(conversation, chat_type, person, places, speaker=speaker, session=session)
 
@@ -183,7 +183,7 @@ class Memory:
         unasked: bool = False,
         beside: bool = False,
     ) -> Recollected:
-        """What fits the question, best first, at most `limit`, and at most so much `code` that holds its words.
+        """Things that fit the question, best first, at most `limit`, and at most so much `code` that holds its words.
 
         `beside`: with what was said just before and after each.
         `strategy` None goes by the question. `unasked`: only what is surely about it, since nobody asked to see it.
@@ -281,7 +281,7 @@ class Memory:
         beside: bool = False,
         unasked: bool = False,
     ) -> tuple[tuple[Item, ...], tuple[Item, ...], tuple[Item, ...]]:
-        """What of `kinds`, and of `others`, holds any of the words, best first, and what was said `beside` the first.
+        """Things of `kinds` and `others` that hold any of the words, best first, and what was said `beside` the first.
 
         `unasked`: of `kinds` only what is surely about them. One trip to the database for all.
         """
@@ -330,7 +330,7 @@ class Memory:
         return similar
 
     async def _edges(self, query: str, words: Sequence[str], scope: Scope) -> tuple[Edge, ...]:
-        """What the graph knows around the names in the question; () and a miss where it fails or knows nothing."""
+        """Relations around the names in the question; () and a miss where the graph fails or knows nothing."""
         graph = self.settings.graph
         try:
             edges = await self.database.read(

@@ -44,7 +44,7 @@ class Posting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
-    """What each word of a question is worth by how few things hold it; `total` is the worth of all of them.
+    """The weight of each word of a question, by how few things hold it; `total` is the weight of all of them.
 
     `known` (0..1) is the share of it that stands anywhere.
     """

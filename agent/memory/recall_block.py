@@ -56,7 +56,7 @@ def fitting(lines: Sequence[str], most_chars: int) -> list[str]:
 
 
 def passages(hits: Sequence[Item], around: Sequence[Item], most_chars: int) -> list[str]:
-    """What was found with what was said next to it, as passages of the chat: the best first, each in its own order.
+    """Findings with their neighbours, as passages of the chat: the best first, each in its own order.
 
     At most so many characters, and at least one line. First what was found, then what stands right beside it, then
     what stands farther off, as long as there is room.
@@ -142,7 +142,7 @@ async def block_for(
     corrections: Sequence[Item] = (),
     told: Callable[[Recollected], None] = lambda found: None,
 ) -> str:
-    """What fits the words, at most `max_chars`; "" where nothing does. `begins`: they are the first of a session.
+    """The block for these words, at most `max_chars`; "" where nothing fits. `begins`: they begin a session.
 
     `told` gets what was found, before it is cut to what has room.
     """

@@ -79,7 +79,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recollected:
-    """What one look into the memory gave, best first; `strategy` is the one that was taken.
+    """The result of one look into the memory, best first; `strategy` is the one that was taken.
 
     `around` is what was said just before and just after `items`.
     """
@@ -110,7 +110,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What one turn may see and where it keeps things. `own` comes first in `visible`.
+    """The scope of one turn: what it may see and where it keeps things. `own` comes first in `visible`.
 
     What stands in the window of `session` is not found again.
     """
@@ -183,7 +183,7 @@ class Forgotten:
 
     @contextmanager
     def going_on(self, conversations: Iterable[ConversationId]) -> Iterator[None]:
-        """What was said there is being rewritten, in steps: nothing read before its end may be written back."""
+        """Words there are being rewritten, in steps: nothing read before its end may be written back."""
         here = tuple(conversations)
         self._going_on.update(here)
         try:

@@ -34,7 +34,7 @@ PAGE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is to be erased in the scope's own audience: what holds `words`, one `item`, what was said in one
+    """Things to be erased in the scope's own audience: what holds `words`, one `item`, what was said in one
     `session`, or (none of them) everything. Of a session the facts stay that were kept from it.
 
     `only_by`: what that person said or was answered, and nothing of others.
@@ -245,7 +245,7 @@ def fact_key(audience: Audience, wording: str) -> str:
 
 
 def follow(conn: Connection, old: ConversationId, new: ConversationId) -> None:
-    """What belongs to the place `old` belongs to `new` from now on; what `new` has chosen itself stays."""
+    """Move what belongs to the place `old` to `new`; what `new` has chosen itself stays."""
     before, after = audience_of_place(old), audience_of_place(new)
     _facts(conn, before, after)
     conn.execute(update(memory).where(memory.c.audience == before).values(audience=after, scope=word_of(after)))

@@ -282,7 +282,7 @@ def _nearest_without(
 
 
 def _without(conn: Connection, audience: Audience, model: str) -> list[tuple[int, str]]:
-    """What of an audience has no vector of this model yet, oldest first."""
+    """Things of an audience without a vector of this model, oldest first."""
     has = select(memory_vector.c.memory_id).where(
         memory_vector.c.memory_id == memory.c.id, memory_vector.c.model == model
     )

@@ -31,7 +31,7 @@ def no_buttons(_: Offer, __: Plan) -> Buttons:
 
 
 def proposal(plan: Plan, phrases: Phrases, buttons: Buttoned) -> OutgoingMessage:
-    """What a person reads before they confirm: tasks, what needs what, what it may cost."""
+    """The proposal that a person reads before they confirm: tasks, what needs what, what it may cost."""
     language, estimate = plan.owner.language, plan.estimate
     head = "plan_offered" if plan.origin.startswith(GATE) else "plan_proposed"
     lines = [phrases(head, language, id=plan.id, goal=short(plan.goal, 200))]
@@ -68,7 +68,7 @@ def view(plan: Plan, phrases: Phrases, language: str | None = None) -> str:
 
 
 def ending(plan: Plan, phrases: Phrases, buttons: Buttoned, language: str | None = None) -> OutgoingMessage:
-    """What is said when it rests or is over, with what can be done about it."""
+    """The message when it rests or is over, with what can be done about it."""
     language = language or plan.owner.language
     text = view(plan, phrases, language)
     if plan.status in ("waiting", "interrupted"):
@@ -82,7 +82,7 @@ def ending(plan: Plan, phrases: Phrases, buttons: Buttoned, language: str | None
 
 
 def took(plan: Plan) -> str:
-    """What its tasks cost, as the end of a sentence; "" where that is not known."""
+    """The cost of its tasks, as the end of a sentence; "" where that is not known."""
     usd = money(cost_of(plan.tasks))
     return f", {usd}" if usd else ""
 

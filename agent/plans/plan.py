@@ -123,12 +123,12 @@ def failed(tasks: Tasks, id: int, why: str, cost: float | None, *, strategy: Str
 
 
 def aborted(tasks: Tasks) -> Tasks:
-    """Whatever is not over is not done any more; what failed stays so."""
+    """Cancel every task that is not over; failed ones stay so."""
     return _each(tasks, lambda task: task.state not in OVER | {"failed"}, state="aborted")
 
 
 def left_out(tasks: Tasks) -> Tasks:
-    """What failed is left out, and with it everything that needs it."""
+    """Leave out what failed, and everything that needs it."""
     gone = {task.id for task in tasks if task.state in ("failed", "skipped")}
     grows = True
     while grows:
@@ -184,7 +184,7 @@ def outlook(tasks: Tasks, *, strategy: Strategy) -> Outlook:
 
 
 def cost_of(tasks: Collection[Task]) -> float | None:
-    """What they took, in USD; None: a price is unknown."""
+    """Their cost in USD; None: a price is unknown."""
     total: float | None = 0.0
     for task in tasks:
         total = _sum(total, task.cost)
@@ -210,7 +210,7 @@ AT_WORK: frozenset[Status] = frozenset({"drafting", "running"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What carrying it out may take: calls of the model, tokens, and money (None: no price is known)."""
+    """The estimate of carrying it out: calls of the model, tokens, and money (None: no price is known)."""
 
     calls: int
     tokens: int

@@ -137,7 +137,7 @@ _CLOSES_RESULT = re.compile(r"<(?=\s*+(?:/\s*+)?(?:goal|result)\b)", re.IGNORECA
 
 
 def subagent_task_for(task: Task, tasks: Tasks, goal: str, settings: PlanSettings) -> SubagentTask:
-    """What a sub-agent is sent to do, with the results it needs: 16,384 characters of them in all.
+    """The task of a sub-agent, with the results it needs: 16,384 characters of them in all.
 
     `task` is as it was before this run.
     """

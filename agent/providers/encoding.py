@@ -258,7 +258,7 @@ def wanted(messages: Sequence[Message], takes: frozenset[str]) -> list[FilePart]
 
 
 async def load(home: Path, parts: Sequence[FilePart], limit: int) -> Bytes:
-    """What those files hold, read in a thread; without those that are gone, outside `home` or over `limit` bytes."""
+    """The bytes of those files, read in a thread; without those gone, outside `home` or over `limit` bytes."""
     if not parts:
         return NOTHING
     return await anyio.to_thread.run_sync(_read_all, home, tuple(parts), limit)

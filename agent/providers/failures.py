@@ -109,7 +109,7 @@ _KEYLIKE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is known of a failure. `status` 0: the error came inside a stream that had begun well."""
+    """The facts of a failure. `status` 0: the error came inside a stream that had begun well."""
 
     status: int
     kind: str = ""
@@ -273,7 +273,7 @@ def _is_busy(answer: Answer) -> bool:
 
 
 def _account_trouble(answer: Answer) -> str:
-    """What is wrong with the account or the key, by the words alone; "" where nothing is, or a code tells."""
+    """The trouble with the account or the key, by the words alone; "" where there is none, or a code tells."""
     if answer.status not in WORDY_STATUS:
         return ""
     said = answer.message[:LONGEST]

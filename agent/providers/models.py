@@ -62,7 +62,7 @@ class Store(Protocol):
 
     async def read_all(self) -> Sequence[ModelFacts]: ...
     async def put(self, facts: ModelFacts) -> ModelFacts | None:
-        """What stands there now, with what other processes have found out; None where it could not be written."""
+        """The row as it stands now, with the findings of other processes; None where it could not be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ def told_exactly(facts: ModelFacts) -> int | None:
 
 
 class KnownModel:
-    """What is known of one model at one address. Changes are written by `KnownModels`."""
+    """Knowledge of one model at one address. Changes are written by `KnownModels`."""
 
     def __init__(self, facts: ModelFacts, owner: "KnownModels") -> None:
         self.facts = facts
@@ -225,7 +225,7 @@ class KnownModels:
             self._stored = {facts.key: facts for facts in await self._store.read_all()}
 
     def of(self, settings: ProviderSettings) -> KnownModel:
-        """What is known of that model at that address; the same object for all who ask."""
+        """The knowledge of that model at that address; the same object for all who ask."""
         key = (settings.name, settings.model, without_login(settings.base_url))
         known = self._models.get(key)
         if known is None:
@@ -260,7 +260,7 @@ class KnownModels:
                 await self._something.wait()
 
     async def ask(self, provider: Windowed) -> Answer:
-        """What its server tells now. Never raises; takes some seconds at most."""
+        """The window that its server tells now. Never raises; takes some seconds at most."""
         discovery = await anyio.to_thread.run_sync(importlib.import_module, "agent.providers.window_discovery")
         answer: Answer = await discovery.ask(provider.settings)
         if answer.told is not None:
@@ -314,7 +314,7 @@ PER = 1_000_000  # the table counts dollars a token, we a million
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What is known of a model; None and empty where nothing is."""
+    """The table's facts about a model; None and empty where it has none."""
 
     window: int | None = None
     max_output: int | None = None

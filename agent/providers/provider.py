@@ -122,7 +122,7 @@ class Usage:
     cache_read: int = 0
 
     def __post_init__(self) -> None:
-        """What an endpoint makes up must still fit the ledger's columns."""
+        """Keep counts within the ledger's columns, whatever an endpoint makes up."""
         for name in ("prompt", "output", "cache_creation", "cache_read"):
             if getattr(self, name) > MOST_TOKENS:
                 object.__setattr__(self, name, MOST_TOKENS)

@@ -55,7 +55,7 @@ class Opened(Provider, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderDeps:
-    """What every provider is lent: the data directory, where attachments lie, the time, and what is known of models."""
+    """Loans to every provider: the data directory, where attachments lie, the time, and the knowledge of models."""
 
     home: Path
     clock: Clock
@@ -386,12 +386,12 @@ class Registry:
         return self.get(provider).name, model or None
 
     def for_tier(self, tier: str) -> LazyProvider | None:
-        """Who takes requests of that need, where somebody is named for it."""
+        """The provider for requests of that need, where one is named for it."""
         return self._providers.get(self._routing.get(tier, "").casefold())
 
     @property
     def aliases(self) -> Mapping[str, str]:
-        """What each stands for."""
+        """The provider and model behind each alias."""
         return dict(self._aliases)
 
     def with_model(self, name: str, model: str) -> LazyProvider:
@@ -459,7 +459,7 @@ class Registry:
 
     @staticmethod
     async def _quietly(step: Callable[[], Awaitable[None]], failed: str) -> None:
-        """Whoever is in need of it is told by the call itself."""
+        """Load it ahead of time; a failure is told by the call that needs it."""
         try:
             await step()
         except AgentError as error:
@@ -471,7 +471,7 @@ class Registry:
 
 
 def mistakes_in(settings: Sequence[ProviderSettings]) -> tuple[str, ...]:
-    """What is wrong with the pool as a whole."""
+    """Mistakes of the pool as a whole."""
     found: list[str] = []
     if not settings:
         found.append('llm.providers is empty: add one, for a first try type = "demo"')

@@ -37,7 +37,7 @@ class ReplyTooLarge(Permanent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What one call of the model gave, parts in the order they came.
+    """The reply of one call, parts in the order they came.
 
     `malformed` says of a call what is wrong with the arguments the model wrote; its `input` is empty then.
     """
@@ -54,7 +54,7 @@ class Reply:
 
     @property
     def summary(self) -> SummaryPart | None:
-        """What the service wrote of the messages, where that was asked for."""
+        """The summary that the service wrote of the messages, where that was asked for."""
         return next((part for part in self.parts if isinstance(part, SummaryPart)), None)
 
     @property
@@ -197,7 +197,7 @@ class Accumulator:
         return self._add(whole(text))
 
     def _lone_half(self) -> str:
-        """What stands for half an emoji that no text has completed; "" where there is none."""
+        """The replacement of half an emoji that no text has completed; "" where there is none."""
         half, self._half = self._half, ""
         return self._add(whole(half))
 

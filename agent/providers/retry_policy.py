@@ -78,7 +78,7 @@ LONGEST_REST_S = 600.0  # however long a server asks for: its header may be wron
 
 @dataclass(slots=True)
 class Circuit:
-    """What is known of one provider's health, in this process. Moments are monotonic seconds."""
+    """The health of one provider, as this process knows it. Moments are monotonic seconds."""
 
     failures: int = 0  # in a row
     open_until: float | None = None

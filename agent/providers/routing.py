@@ -77,7 +77,7 @@ class Answered:
 
 @dataclass(slots=True)
 class _Tries:
-    """What one call has met so far, by provider."""
+    """The failures of one call so far, by provider."""
 
     failed: dict[Key, dict[bool, int]] = field(default_factory=dict)  # attempts that had not, and that had, begun
     patient: dict[Key, bool] = field(default_factory=dict)
@@ -296,7 +296,7 @@ def _is_about_the_request(outcome: Answered | AgentError) -> TypeGuard[ProviderR
 
 
 def _verdict(tries: _Tries, chosen: Key) -> AgentError:
-    """What to say of a call for which nobody is left: of one provider its own error, of several that none can.
+    """The error of a call for which no provider is left: of one its own error, of several that none can.
 
     A budget that is used up goes before the others' troubles: somebody can change it at once. So can they name a price
     that the chosen one lacks.
@@ -318,7 +318,7 @@ Scope = Literal["channel", "group", "account"]  # for what it was chosen: this c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What was chosen, by whom and for what; the record that is stored and shown. `model` None: as configured."""
+    """A choice, by whom and for what; the record that is stored and shown. `model` None: as configured."""
 
     provider: str
     model: str | None = None
@@ -381,7 +381,7 @@ class ProviderSlot:
         return self._pool if name in self._pool else self._registry
 
     def route(self, need: Need = NO_NEED) -> Sequence[Provider]:
-        """That one, and then those that may stand in for it.
+        """That provider, then its fallbacks.
 
         Where nobody has chosen, the one that `[llm.routing]` names for that need goes first, if the request fits it.
         """

@@ -109,7 +109,7 @@ class ProviderSettings:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not be seen in any text: for redaction only."""
+        """Secrets of the section: for redaction only."""
         held = (self.api_key, self.proxy, *self.extra_headers.values())
         return tuple(value for secret in held if (value := secret.get_secret_value()))
 

@@ -51,7 +51,7 @@ class TranscriptionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """What was said. `usage` or `seconds` as the endpoint reported them; None where it did not."""
+    """Transcribed words. `usage` or `seconds` as the endpoint reported them; None where it did not."""
 
     text: str
     usage: Usage | None = None

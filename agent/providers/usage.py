@@ -55,7 +55,7 @@ End = Literal["done", "refused", "cut"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What one attempt took. `estimated`: not all of it was reported. `cost_usd` None: the price is unknown.
+    """Usage of one attempt. `estimated`: not all of it was reported. `cost_usd` None: the price is unknown.
 
     A refused attempt has taken nothing: all zero, and not estimated.
     """
@@ -72,7 +72,7 @@ class Spent:
 
 
 class Reservation(Protocol):
-    """What was set aside for one attempt."""
+    """A hold for one attempt."""
 
     def settle(self, spent: Spent) -> None:
         """Give back what was not used. Called exactly once; never raises, and waits for nothing."""
@@ -112,7 +112,7 @@ class Unmetered:
 
 
 def spent_by(provider: Provider, raw_tokens: int, reply: Reply, counting: Counting, *, end: End) -> Spent:
-    """What an attempt took: as reported, else estimated and said to be. Learns from a report.
+    """Usage of an attempt: as reported, else estimated and said to be. Learns from a report.
 
     A report counts at a proper end only: before it, it is a running total or leaves the answer out.
     """
@@ -161,7 +161,7 @@ class Watcher(Protocol):
         """The reply grows."""
 
     def void(self) -> None:
-        """What came of this attempt does not count: another follows."""
+        """Drop the output of this attempt: another follows."""
 
     def passes(self, provider: Provider, error: AgentError) -> None:
         """This call does not ask that provider again: another one is next."""
@@ -170,7 +170,7 @@ class Watcher(Protocol):
         """The call will be made again after `delay_s`."""
 
     def spent(self, spent: Spent) -> None:
-        """What an attempt took; also one that was cut off, since it is paid for all the same."""
+        """Usage of an attempt; also of one that was cut off, since it is paid for all the same."""
 
 
 class Unwatched:

@@ -58,7 +58,7 @@ class ServerAnswer:
 
 
 async def ask(settings: ProviderSettings) -> ServerAnswer:
-    """What the server of that model tells; never raises. Where no address is configured, nobody is asked."""
+    """The server's answer about that model; never raises. Where no address is configured, nobody is asked."""
     if not settings.base_url or settings.type == "demo":
         return ServerAnswer(reached=False)
     server, found = _Server(settings), list[ServerWindow]()
@@ -127,7 +127,7 @@ class _Server:
         return ServerWindow(tokens, "/props n_ctx", exact=True) if tokens else None
 
     async def ollama(self) -> ServerWindow | None:
-        """What its Modelfile sets holds; else what is loaded now, which may be the server's own default."""
+        """The window that its Modelfile sets; else the loaded one, which may be the server's own default."""
         name = self._model.rpartition("/")[2] if self._settings.type == "litellm" else self._model
         shown = await self._read("POST", f"{self._root}/api/show", body={"model": name})
         if not isinstance(shown, dict):
@@ -167,7 +167,7 @@ class _Server:
 
 
 def in_list(body: Any, model: str, place: str, *, one_alone: bool = True) -> ServerWindow | None:
-    """What a list of models tells of `model`; of a server's only one, whatever it is called, if `one_alone`. Pure."""
+    """Facts about `model` in a list of models; about a server's only one, whatever its name, if `one_alone`. Pure."""
     entries = _entries(body)
     entry = next((entry for entry in entries if _is_named(entry, model)), None)
     if entry is None and one_alone and len(entries) == 1:

@@ -66,7 +66,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What a model may see of a session, oldest first. `damaged` counts rows that could not be read (B-23)."""
+    """The part of a session that a model may see, oldest first. `damaged` counts rows that could not be read (B-23)."""
 
     messages: tuple[Message, ...]
     damaged: int = 0
@@ -124,7 +124,7 @@ def _salvaged(written: str) -> tuple[Part, ...]:
 
 
 def text_of(message: Message) -> str:
-    """What a message says in words."""
+    """The words of a message."""
     return "".join(part.text for part in message.parts if isinstance(part, TextPart))
 
 
@@ -349,7 +349,7 @@ def history(conn: Connection, session: SessionId, *, most: int = MOST_LOADED) ->
 
 
 def messages_of_run(conn: Connection, inbox_id: int) -> tuple[Stored, ...]:
-    """What is stored of a run, in order, whatever its visibility."""
+    """The stored messages of a run, in order, whatever their visibility."""
     return _stored(conn.execute(_OF_RUN, {"inbox": inbox_id}))
 
 

@@ -107,7 +107,7 @@ def query_for(dialect: str, query: str) -> str:
 
 
 def texts_of(message: Message, calls: set[str] | None) -> Iterator[tuple[str, str]]:
-    """What of a message is worth finding, as (call or "", text): words, calls with their arguments, results."""
+    """Texts of a message worth finding, as (call or "", text): words, calls with their arguments, results."""
     words = [part.text for part in message.parts if isinstance(part, TextPart | SummaryPart)]
     uses = [part for part in message.parts if isinstance(part, ToolUse)]
     files = [f"file {part.name}" for part in message.parts if isinstance(part, FilePart)]

@@ -110,7 +110,7 @@ class LoadedWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowChanges:
-    """What compaction did to a window since it was last written. `inserted` and `placed` come with their places.
+    """Changes of a window by compaction since it was last written. `inserted` and `placed` come with their places.
 
     `summary` is (text, id of the last message it covers); "" takes the stored one away.
     """
@@ -133,7 +133,7 @@ class WindowChanges:
 
 
 def load(conn: Connection, session: SessionId, *, most: int = MOST_LOADED) -> LoadedWindow:
-    """What a model sees of the session; at most the newest `most` messages (Z-24, B-15)."""
+    """The messages of the session that a model sees; at most the newest `most` (Z-24, B-15)."""
     cleared: dict[int, dict[str, str]] = {}
     for row in conn.execute(_CLEARED, {"session": session}):
         cleared.setdefault(row.message_id, {})[row.call] = row.text
@@ -213,7 +213,7 @@ def _compacted(written: str | None) -> tuple[int, int, int]:
 
 
 def hush_guidelines(conn: Connection, conversation: ConversationId) -> None:
-    """What was looked for is told to no summary any more: people have taken back or cleared what it is about."""
+    """Keep guidelines out of later summaries: people have taken back or cleared what they are about."""
     conn.execute(_HUSH, {"conversation": conversation})
 
 

@@ -73,7 +73,7 @@ def credited(arm: Arm, outcome: Outcome, weight: float = 1.0) -> Arm:
 
 
 def aged(arm: Arm, days: float, decay: float) -> Arm:
-    """What is left of the counts after so many days; a `decay` of 1.0 keeps them for ever."""
+    """The counts left after so many days; a `decay` of 1.0 keeps them for ever."""
     if decay >= 1.0 or days <= 0:
         return arm
     share = decay**days
@@ -120,7 +120,7 @@ def outcome_of(verdict: str, *, stopped: bool, preempted: bool = False, declined
 
 
 def counted(outcome: Outcome, use: Use) -> tuple[Outcome, float]:
-    """What a turn with that outcome counts for the skill that was hinted in it, and how much (0..1)."""
+    """The count of a turn with that outcome for the skill that was hinted in it, and its weight (0..1)."""
     if outcome != "success" or use == "used":
         return outcome, 1.0
     return ("success" if use == "shown" else "failure"), LITTLE

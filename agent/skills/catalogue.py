@@ -53,7 +53,7 @@ class Snapshot:
         object.__setattr__(self, "index", Index(self.offered))
 
     def visible(self) -> tuple[Skill, ...]:
-        """What may be used now, by name: nothing that waits for approval or was revoked (G-26)."""
+        """Skills that may be used now, by name: none that waits for approval or was revoked (G-26)."""
         return self.usable
 
     def find(self, name: str) -> Skill | None:

@@ -31,7 +31,7 @@ log = logging.getLogger("tieline.skills")
 
 
 class Known(Protocol):
-    """What a person has said of skills; the catalogue keeps this promise."""
+    """A person's decisions on skills; the catalogue keeps this promise."""
 
     def revoked(self, name: str) -> bool: ...
     def find(self, name: str) -> Skill | None:
@@ -119,7 +119,7 @@ class Drafter:
         return tuple(gone), tuple(left)
 
     def _has_room(self, name: str) -> bool:
-        """What is there already is not touched."""
+        """Whether the place is free: existing files are not touched."""
         if (self._folder / name / FILE).exists():
             return False
         waiting = sum(1 for path in self._folder.glob(f"*/{FILE}")) if self._folder.is_dir() else 0
@@ -155,7 +155,7 @@ class Drafter:
 
 
 def _quoted(line: str) -> str:
-    """What somebody wrote, as they wrote it, whatever a person has made of the line."""
+    """Words as somebody wrote them, whatever a person has made of the line."""
     written = line.removeprefix(EXAMPLE).strip()
     try:
         quote = json.loads(written)
@@ -202,7 +202,7 @@ def skill_text(name: str, trigger: DraftTrigger) -> str:
 
 
 def manifest_text(name: str, trigger: DraftTrigger, at: datetime) -> str:
-    """What the draft is, for programs (W-59). Pure."""
+    """The manifest of the draft, for programs (W-59). Pure."""
     return json.dumps(
         {
             "name": name,

@@ -62,7 +62,7 @@ def load(roots: Sequence[Root]) -> dict[str, Skill]:
 
 
 def signature(roots: Sequence[Root]) -> tuple[tuple[str, int, int], ...]:
-    """What changes when any of their files does: path, time and size of each, and when its folder was changed."""
+    """A value that changes with any of their files: path, time and size of each, and the time of its folder."""
     found = []
     for root in roots:
         for file in files_of(root):
@@ -122,7 +122,7 @@ def _read(file: Path, root: Root) -> Skill | None:
 
 
 def _beside(folder: Path) -> tuple[str, ...]:
-    """What lies in the folder besides SKILL.md; nothing hidden, no link, nothing that cannot be shown as it is."""
+    """Files in the folder besides SKILL.md; none hidden, no link, none that cannot be shown as it is."""
     try:
         with os.scandir(folder) as inside:
             there = [

@@ -93,7 +93,7 @@ class Router:
         self._more[name] = credited(self._more.get(name, Arm()), outcome, weight)
 
     def kept(self, name: str) -> Kept:
-        """What is known of a skill now."""
+        """The present state of a skill."""
         return self._kept(name, to_timestamp(self._clock.now()), self._settings())
 
     def _kept(self, name: str, at: int, settings: LearningSettings) -> Kept:

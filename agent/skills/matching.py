@@ -164,7 +164,7 @@ class _Trigger:
     name: bool = False
 
     def found_in(self, said: Sequence[tuple[str, ...]], every: frozenset[str], language: str) -> float:
-        """What it counts in a clause that has its rarest word; 0.0 where it does not stand there.
+        """Its score in a clause that has its rarest word; 0.0 where it does not stand there.
 
         `said` are the forms of each word, `every` all of them.
         """

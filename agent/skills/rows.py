@@ -45,7 +45,7 @@ class Kept:
 
     @property
     def outcomes(self) -> Arm:
-        """What turns showed, without what it began with."""
+        """The outcomes of turns, without the count it began with."""
         return replace(self.arm, successes=max(0.0, self.arm.successes - self.simulated))
 
 
@@ -175,7 +175,7 @@ _ALL_TRUST = select(skill_trust)
 
 
 def decided(conn: Connection) -> Mapping[str, Trust]:
-    """What was decided, by name."""
+    """The decisions, by name."""
     return {
         row.name: Trust(
             name=row.name,

@@ -244,7 +244,7 @@ _BUT = re.compile(r"\b(?:but|though|however|except|aber|allerdings|jedoch|nur da
 
 
 def signals_in(text: str) -> tuple[CorrectionSignal, ...]:
-    """What of it sounds like a correction, the surest first (Z-05). Words in fenced or quoted lines are not theirs."""
+    """Signs of a correction in it, the surest first (Z-05). Words in fenced or quoted lines are not theirs."""
     own = "\n".join(_own_lines(text[:LONGEST_HEARD]))
     return tuple(
         CorrectionSignal(kind=kind, confidence=confidence)

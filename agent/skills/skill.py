@@ -49,19 +49,19 @@ class Skill:
 
     @property
     def summary(self) -> str:
-        """What it is for, as lists show it."""
+        """Its purpose, as lists show it."""
         return self.description if len(self.description) <= SUMMARY else f"{self.description[: SUMMARY - 1]}…"
 
     @property
     def told(self) -> str:
-        """What a model reads: of a drafted one without what people wrote, perhaps in a direct chat."""
+        """The text for a model: of a drafted one without what people wrote, perhaps in a direct chat."""
         if self.origin != "auto":
             return self.body
         return "".join(line for line in self.body.splitlines(keepends=True) if not line.lstrip().startswith(EXAMPLE))
 
     @property
     def grants(self) -> frozenset[str]:
-        """What it would touch: names of tools and of environment variables, told apart by their first letter."""
+        """Its reach: names of tools and of environment variables, told apart by their first letter."""
         return frozenset((*(f"tool:{name}" for name in self.tools or ()), *(f"env:{name}" for name, _ in self.env)))
 
 
@@ -282,7 +282,7 @@ def _tools(fields: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def own_names(name: str) -> tuple[str, ...]:
-    """What a tool of the public format is called here."""
+    """The name here of a tool of the public format."""
     return PUBLIC_NAMES.get(name.lower().replace("_", ""), (name,)) if name not in _OWN else (name,)
 
 

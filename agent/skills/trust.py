@@ -88,7 +88,7 @@ _PLACEHOLDER = re.compile(r"<(?=/?(?!system)[a-z_]{1,30}-[a-z])", re.IGNORECASE)
 
 
 def findings_in(skill: Skill) -> tuple[Finding, ...]:
-    """What a person should look at before it is used; nothing where it looks plain."""
+    """Findings that a person should look at before it is used; none where it looks plain."""
     written = "\n".join((skill.name, skill.description, skill.when_to_use, *skill.triggers, skill.body))
     found: list[Finding] = ["hidden"] if _HIDDEN.search(written) else []
     seen = _HIDDEN.sub("", unicodedata.normalize("NFKC", written))
@@ -112,7 +112,7 @@ Verdict = Literal["seen", "approved", "revoked"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
-    """What was decided about a name: for which file, and what that one named. `by` None: nobody, it looked harmless."""
+    """A decision about a name: for which file, and what that one named. `by` None: nobody, it looked harmless."""
 
     name: str
     verdict: Verdict

@@ -149,31 +149,31 @@ def find(conn: Connection, id: str) -> Approval | None:
 
 
 def of_call(conn: Connection, inbox_id: int, call: str) -> Approval | None:
-    """What was asked about that call."""
+    """The approval asked for that call."""
     return _one(conn, _OF_CALL, {"inbox": inbox_id, "call": call})
 
 
 def question_key(call: str, number: int) -> str:
-    """What the call's question of that number is known by."""
+    """The key of the call's question of that number."""
     return f"{call}{_NUMBERED}{number}"
 
 
 def questions_of(conn: Connection, inbox_id: int, call: str) -> tuple[Approval, ...]:
-    """What that call has asked people, oldest first."""
+    """Questions of that call to people, oldest first."""
     prefix = f"{call}{_NUMBERED}"
     found = conn.execute(_ASKED_BY_CALL, {"inbox": inbox_id, "length": len(prefix), "prefix": prefix})
     return tuple(map(_read, found))
 
 
 def pending(conn: Connection, conversation: ConversationId | None = None) -> tuple[Approval, ...]:
-    """What waits for a word, in one conversation or (None) in all, oldest first."""
+    """Open approvals, in one conversation or (None) in all, oldest first."""
     if conversation is None:
         return tuple(map(_read, conn.execute(_PENDING)))
     return tuple(map(_read, conn.execute(_PENDING.where(_OF_CONVERSATION), {"conversation": conversation})))
 
 
 def overdue(conn: Connection, now: int) -> tuple[str, ...]:
-    """What waits and should not any more."""
+    """Open approvals whose time is over."""
     return tuple(conn.execute(_OVERDUE, {"now": now}).scalars())
 
 
@@ -256,7 +256,7 @@ def rule_tool(conn: Connection, conversation: ConversationId, tool: str, effect:
 
 
 def verdict(conn: Connection, conversation: ConversationId, tool: str, covers: str | None) -> Effect | None:
-    """What the rules of the conversation say of such a call; a denial wins. `covers` None: it can never be allowed
+    """The verdict of the conversation's rules on such a call; a denial wins. `covers` None: it can never be allowed
     for good."""
     same = approval_rule.c.covers.in_((EVERY_CALL, covers) if covers is not None else (EVERY_CALL,))
     found = conn.execute(
@@ -269,7 +269,7 @@ def verdict(conn: Connection, conversation: ConversationId, tool: str, covers: s
 
 
 def rules(conn: Connection, conversation: ConversationId) -> tuple[Rule, ...]:
-    """What is allowed or denied there for good, oldest first."""
+    """Rules of what is allowed or denied there for good, oldest first."""
     found = conn.execute(
         select(approval_rule).where(_RULE).order_by(approval_rule.c.id), {"conversation": conversation}
     )

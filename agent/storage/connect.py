@@ -58,7 +58,7 @@ def revision(conn: Connection) -> str | None:
 
 
 def state_of(conn: Connection, schema: Schema) -> State:
-    """What must be done before the database can be used."""
+    """The state of a database: what must be done before it can be used."""
     stored = revision(conn)
     if stored is not None:
         return State.CURRENT if stored == schema.head else State.OTHER
@@ -97,7 +97,7 @@ async def open_database(url: str, home: Path, *, schema: Schema) -> OwnedDatabas
 
 
 def target_of(url: str, home: Path) -> Path | URL:
-    """What the address means: a file (relative to `home`), or a PostgreSQL server. Raises DatabaseUnusable."""
+    """The target of the address: a file (relative to `home`), or a PostgreSQL server. Raises DatabaseUnusable."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):

@@ -29,7 +29,7 @@ MAX_WAITING = 10  # people's messages of one conversation that wait for their ru
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """What became of it. `depth` counts the people's messages that wait, this one included.
+    """The result of an admission. `depth` counts the people's messages that wait, this one included.
 
     duplicate: `id` is None, it was stored before. refused: stored, but the queue was full; the person must be told.
     """
@@ -180,7 +180,7 @@ def people_wait(conn: Connection, conversation: ConversationId) -> bool:
 
 
 def due(conn: Connection, conversation: ConversationId, *, now: int, most: int = MAX_WAITING + 2) -> list[InboxRow]:
-    """What is to be done now, in the order in which it must be done; rows under work included.
+    """Rows to be done now, in the order in which they must be done; rows under work included.
 
     A row that cannot be read is ended as dead: it must not block its conversation. So call it in a write.
     """

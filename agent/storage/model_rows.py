@@ -40,7 +40,7 @@ class ModelStore:
             return ()
 
     async def put(self, facts: ModelFacts) -> ModelFacts | None:
-        """What stands there now, with what another process has found out; None where it could not be written."""
+        """The row as it stands now, with the findings of other processes; None where it could not be written."""
         try:
             return await self._database.write(partial(put, facts=facts))
         except (StorageError, SQLAlchemyError) as error:

@@ -88,7 +88,7 @@ def known(conn: Connection, dedups: Sequence[str]) -> frozenset[str]:
 
 
 def open_rows(conn: Connection, conversation: ConversationId) -> tuple[OutboxRow, ...]:
-    """What is not yet sent, in order; also rows that must wait and rows whose sending was cut off."""
+    """Rows not yet sent, in order; also rows that must wait and rows whose sending was cut off."""
     return tuple(
         OutboxRow(
             id=row.id,
@@ -189,7 +189,7 @@ def forget(conn: Connection, *, conversation: ConversationId, kind: EphemeralKin
 
 
 def all_for(conn: Connection, conversation: ConversationId | None = None) -> tuple[EphemeralRow, ...]:
-    """What is still shown in one conversation, or (None) in all, oldest first."""
+    """Messages still shown in one conversation, or (None) in all, oldest first."""
     found = conn.execute(_ALL) if conversation is None else conn.execute(_ALL_OF, {"conversation": conversation})
     return tuple(
         EphemeralRow(

@@ -58,7 +58,7 @@ def hand_on(conn: Connection, session: SessionId, conversation: ConversationId) 
 
 
 def handed_on(conn: Connection, conversation: ConversationId) -> tuple[Task, ...]:
-    """What waits for the conversation's next session."""
+    """Tasks that wait for the conversation's next session."""
     return all_of(conn, SessionId(_waiting(conversation)))
 
 
@@ -68,7 +68,7 @@ def take_over(conn: Connection, session: SessionId, conversation: ConversationId
 
 
 def _waiting(conversation: ConversationId) -> str:
-    """What stands instead of a session's id while no session has begun; no id looks like that."""
+    """The stand-in for a session's id while no session has begun; no id looks like that."""
     return f"next:{conversation}"
 
 

@@ -17,7 +17,7 @@ def installed() -> Mapping[str, EntryPoint]:
 
 
 def unknown(name: str) -> str:
-    """What is wrong with that name; "" for one that is there."""
+    """The mistake in that name; "" for a backend that is there."""
     if name == BUILT_IN:
         return ""
     others = installed()

@@ -15,7 +15,7 @@ _FENCE = re.compile(r"^(?:```|~~~)")
 
 
 class Signals(NamedTuple):
-    """What is counted of one message; a tuple, because ten of them are read and written in every turn."""
+    """Counts of one message; a tuple, because ten of them are read and written in every turn."""
 
     words: int = 0
     long_words: int = 0
@@ -137,7 +137,7 @@ EMOJI = 0.6  # three in the window
 
 
 def traits_of(style: Style) -> tuple[str, ...]:
-    """What stands out, in a word each."""
+    """The traits that stand out, in a word each."""
     found = (
         (style.formality <= CASUAL, "casual"),
         (style.formality >= FORMAL, "formal"),

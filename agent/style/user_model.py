@@ -21,14 +21,14 @@ EVERYWHERE = ""  # instead of an audience: the row with what a person has chosen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preferences:
-    """What a person wants of it. `adapt` False: nothing about them is observed or told."""
+    """A person's wishes about it. `adapt` False: nothing about them is observed or told."""
 
     adapt: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one message showed: how they write, this message included. `at` in UTC microseconds."""
+    """The finding of one message: how they write, this message included. `at` in UTC microseconds."""
 
     style: StyleDetector
     at: int
@@ -42,7 +42,7 @@ class UserModel(Protocol):
 
     @property
     def backend_tag(self) -> str:
-        """What the log calls it."""
+        """Its name in the log."""
 
     def brief(self, conn: Connection, user: PersonId, audience: str) -> StyleDetector:
         """How they have written in front of that audience; empty where that is not known."""

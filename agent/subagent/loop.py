@@ -99,7 +99,7 @@ async def work(task: str, run: Run, states: States) -> Finding | None:
 
 
 def _halted(run: Run, said: str) -> Finding | None:
-    """What forbids another step: its own limits, or those of the run it works for."""
+    """The obstacle to another step: its own limits, or those of the run it works for."""
     assert run.parent is not None
     spent = run.parent.progress
     progress = replace(
@@ -114,7 +114,7 @@ def _halted(run: Run, said: str) -> Finding | None:
 
 
 async def _before_the_prompt(run: Run, states: States, hint: str) -> str:
-    """What `pre_prompt` hooks have to say of the request as it is assembled, told the same as in a turn (W-40)."""
+    """Words of `pre_prompt` hooks on the request as it is assembled, told the same as in a turn (W-40)."""
     if not states.runtime.hooks.wants("pre_prompt"):
         return ""
     provider, told = states.provider.slot.current(), {}

@@ -132,7 +132,7 @@ FORBIDDEN = frozenset({AGENT, ASK_USER, ENTER, EXIT, SEARCH}) | FOCUS_TOOLS
 def tools_of(
     parents: frozenset[str], *named: frozenset[str] | None, without: frozenset[str] = frozenset()
 ) -> frozenset[str]:
-    """What all of them allow (None: everything), out of what the parent may call."""
+    """The tools that all of them allow (None: everything), out of what the parent may call."""
     return frozenset(
         name
         for name in parents - FORBIDDEN
@@ -141,7 +141,7 @@ def tools_of(
 
 
 def schema_for(run: Run, states: States) -> ToolSchema:
-    """What its model sees: what the parent's sees, what was named for it, what it has loaded; `tool_search` is there
+    """Tools that its model sees: the parent's, those named for it, those it has loaded; `tool_search` is there
     for the others."""
     assert run.parent is not None
     seen = {spec.name for spec in schema_of(run.parent, states).specs} | run.named

@@ -36,7 +36,7 @@ what was found or done, what is uncertain, what is left. It is all that is kept 
 
 
 def identity_of(profile: Profile, *, steps: int) -> str:
-    """Who it is, and how it works."""
+    """The identity of a sub-agent, and how it works."""
     return "\n\n".join(filter(None, (profile.identity, DUTIES.format(steps=steps))))
 
 

@@ -33,7 +33,7 @@ LONGEST_SHOWN = 6_000  # characters of a call; of a longer one the beginning and
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What the operator has set: `auto_approve` answers for people, `force` opens every gate but scope and `deny`.
+    """The operator's rules: `auto_approve` answers for people, `force` opens every gate but scope and `deny`.
 
     `ask` and `deny` are patterns of tool names (`mcp__*`) that are asked about, or never run, whatever their risk.
     """
@@ -45,7 +45,7 @@ class Rules:
 
 
 def gate_for(spec: ToolSpec, appraisal: Appraisal, rules: Rules, *, allowed_for_good: bool) -> Gate:
-    """What happens to the call. What is not rated is asked for; what is denied stays denied unless forced (G-17)."""
+    """The gate's decision. An unrated call is asked for; a denied one stays denied unless forced (G-17)."""
     if matches(spec.name, rules.deny):
         return "deny"
     gate = appraisal.gate or ("allow" if spec.risk == "safe" else "ask")
@@ -64,12 +64,12 @@ def matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def covers_of(appraisal: Appraisal) -> str | None:
-    """What "always" would allow: what the tool says, else these very arguments; None where it may not be offered."""
+    """The cover of "always": what the tool says, else these very arguments; None where it may not be offered."""
     return canonical(appraisal.arguments) if appraisal.covers == "" else appraisal.covers
 
 
 def extent_of(covers: str | None) -> str:
-    """What "always" would allow, where that is more than the very call; else ""."""
+    """The extent of "always", where that is more than the very call; else ""."""
     return "" if covers is None or covers.startswith("{") else covers
 
 
@@ -84,7 +84,7 @@ def digest_of(tool: str, arguments: str) -> str:
 
 
 def shown_of(tool: str, appraisal: Appraisal) -> str:
-    """What a person reads of the call before allowing it."""
+    """The text of the call that a person reads before allowing it."""
     text = appraisal.shown or f"{tool} {json.dumps(dict(appraisal.arguments), ensure_ascii=False, indent=2)}"
     if len(text) <= LONGEST_SHOWN:
         return text
@@ -121,7 +121,7 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What became of somebody's word; `approval` as it stands now."""
+    """The effect of somebody's word; `approval` as it stands now."""
 
     finding: Finding
     approval: Approval | None = None

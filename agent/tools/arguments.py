@@ -101,7 +101,7 @@ def _names(schema: Any, keyword: str) -> bool:
 
 
 def mistakes_in(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
-    """What is wrong with `arguments`, at most `MOST_MISTAKES` lines; empty when they fit."""
+    """Mistakes in `arguments`, at most `MOST_MISTAKES` lines; empty when they fit."""
     found: list[str] = []
     for mistake in _check(dict(arguments), schema, "", _Call(schema, PATTERNS_S), 0):
         found.append(mistake)
@@ -112,7 +112,7 @@ def mistakes_in(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list
 
 @dataclass(slots=True)
 class _Call:
-    """What the checks of one call have in common."""
+    """State that the checks of one call share."""
 
     root: Mapping[str, Any]
     patterns_s: float  # left for them

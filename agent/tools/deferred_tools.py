@@ -72,7 +72,7 @@ def search_tool(names: Iterable[str]) -> ToolSpec:
 
 
 def loaded_in(messages: Iterable[Message]) -> frozenset[str]:
-    """What a history shows to have been loaded: asked for by name, and not refused."""
+    """Tools that a history shows to have been loaded: asked for by name, and not refused."""
     asked: dict[str, str] = {}
     found: set[str] = set()
     for message in messages:

@@ -44,7 +44,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a call came to. `transient`: the same may work later (Z-34). `confirmed`: a person allowed this very one.
+    """The result of a call. `transient`: the same may work later (Z-34). `confirmed`: a person allowed this very one.
 
     `verdict` is for the record of calls.
     """
@@ -97,7 +97,7 @@ class Executor:
     async def look(
         self, call: ToolUse, context: ToolContext, *, allowed: frozenset[str], malformed: str = ""
     ) -> Cleared | Outcome:
-        """What the call would do; an Outcome where it cannot be one.
+        """The effect of the call, before it runs; an Outcome where it cannot be one.
 
         `allowed` is the agent's scope (B-31); `malformed` says what is wrong with the arguments.
         """
@@ -188,7 +188,7 @@ class Executor:
         return Outcome(content=await self._shown(content, context.conversation))
 
     async def _shown(self, content: str, conversation: ConversationId) -> str:
-        """What the model gets of a result or an error: whole letters, no secrets, not too long."""
+        """A result or an error for the model: whole letters, no secrets, not too long."""
         clean = await worked_on(content, lambda text: self.redact(whole(text)))
         return await self.outputs.shortened(conversation, clean)
 
@@ -198,7 +198,7 @@ def _refused(why: str) -> Outcome:
 
 
 def _in_their_time(elicit: Elicit | None, limit: TimeLimit) -> Elicit | None:
-    """What a person takes to answer is not the tool's time."""
+    """Stop the tool's time while a person is asked."""
     if elicit is None:
         return None
 

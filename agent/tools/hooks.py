@@ -33,7 +33,7 @@ log = logging.getLogger("tieline.hooks")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fired:
-    """What the hooks of a point came to. `blocked` says why nothing goes on; "" where all may.
+    """The result of a point's hooks. `blocked` says why nothing goes on; "" where all may.
 
     `output` is what each wrote, by its name, in order: words of a program, never of the gateway.
     """

@@ -51,7 +51,7 @@ class Outputs:
         self._home = home
 
     async def shortened(self, conversation: ConversationId, content: str) -> str:
-        """What the model gets of a result: all of it, or its beginning, a notice of how to read the rest, its end."""
+        """A result for the model: all of it, or its beginning, a notice of how to read the rest, its end."""
         if len(content) <= LONGEST_SHOWN:
             return content
         tail = LONGEST_SHOWN - SHOWN_HEAD

@@ -10,7 +10,7 @@ _WILD = frozenset("*?[")  # what fnmatch takes for more than itself
 
 
 def without_effect(approvals: ApprovalSettings, known: Collection[str], servers: Collection[str]) -> Iterator[str]:
-    """What is wrong with names in `ask` and `deny`. `known` are the tools of our own, `servers` the MCP servers.
+    """Mistakes in names of `ask` and `deny`. `known` are the tools of our own, `servers` the MCP servers.
 
     A pattern may stand for what comes later and is left alone, unless it begins with the whole name of a server.
     """

@@ -42,7 +42,7 @@ class Toolbox:
         self._schemas: dict[tuple[frozenset[str], tuple[str, ...]], ToolSchema] = {}
 
     def _know(self) -> None:
-        """What every request asks for, known before it asks."""
+        """Note the facts that every request asks for, before it asks."""
         self.names = frozenset(self._tools)
         self.categories = frozenset(tool.spec.category for tool in self._tools.values())
 
@@ -63,12 +63,12 @@ class Toolbox:
         self._know()
 
     def expect(self, lender: str, prefix: str) -> None:
-        """That lender will lend tools whose names begin so, as soon as it can."""
+        """Expect that lender to lend tools whose names begin so, as soon as it can."""
         self._expected[lender] = prefix
         self._untried.add(lender)
 
     def tried(self, lender: str) -> None:
-        """That lender has come, or could not for now."""
+        """Note that the lender has come, or could not for now."""
         self._untried.discard(lender)
         self._came.set()
         self._came = anyio.Event()
@@ -102,7 +102,7 @@ class Toolbox:
         return tuple(tool.spec for name, tool in self._tools.items() if name in names)
 
     def schema(self, names: frozenset[str], extra: Sequence[ToolSpec] = ()) -> ToolSchema:
-        """What a model with these tools sees, sorted by name: the same object for the same tools (Z-03, R-03).
+        """The schema of these tools, sorted by name: the same object for the same tools (Z-03, R-03).
 
         `extra` are specs that are no tools of the box, told apart by their descriptions.
         """
@@ -133,7 +133,7 @@ WORKING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What they need. A turn brings its own settings, these are for calls outside of one; no `room`: no shell."""
+    """The needs of these tools. Its settings are for calls outside of a turn; no `room`: no shell."""
 
     clock: Clock
     files: Callable[[], FileSettings]

@@ -76,7 +76,7 @@ async def ask(prepared: Prepared, run: Run, states: States, context: str = "") -
 
 
 async def _before_the_prompt(prepared: Prepared, run: Run, states: States, context: str) -> str:
-    """What hooks have to say of the request as it is assembled (W-40): once for an iteration, not for each repeat."""
+    """Words of hooks on the request as it is assembled (W-40): once for an iteration, not for each repeat."""
     if not states.runtime.hooks.wants("pre_prompt"):
         return ""
     provider, told = states.provider.slot.current(), {}
@@ -369,7 +369,7 @@ def _end(ending: Ending, reply: Reply, run: Run, states: States) -> Executed:
 
 
 def keep_partial(run: Run, states: States) -> None:
-    """What was streamed before the call was cut off stays in the transcript (B-33, G-05)."""
+    """Keep the text streamed before the call was cut off in the transcript (B-33, G-05)."""
     partial = run.speech.unfinished
     if partial.strip():
         run.messages.append(
@@ -407,7 +407,7 @@ def _failed(error: AgentError, run: Run, states: States) -> Executed:
 
 
 def over_budget(error: OverBudget, run: Run, states: States) -> Notice:
-    """What is used up, until when, and what an admin may press."""
+    """The limit that is used up, until when, and the buttons that an admin may press."""
     values: dict[str, object] = {
         "limit": amount(error.limit, error.unit),
         "left": amount(error.left, error.unit),

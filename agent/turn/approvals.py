@@ -155,7 +155,7 @@ async def _asked(cleared: Cleared, reason: str, run: Run, states: States) -> App
 
 
 def prompt_key(id: str) -> str:
-    """What the outbox row that asks is known by."""
+    """The key of the outbox row that asks."""
     return f"approval:{id}"
 
 

@@ -39,7 +39,7 @@ from agent.turn.states import States, announce
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """What a run has and the store does not. The first message takes `position` in the run.
+    """The parts of a run that the store lacks. The first message takes `position` in the run.
 
     `usage` is counted in the session, `entries` are the ledger's, `records` the audit's.
     """
@@ -54,7 +54,7 @@ class Growth:
 
 
 def growth_of(run: Run, states: States) -> Growth:
-    """What is not yet stored of the run."""
+    """The parts of the run that are not yet stored."""
     messages = tuple(run.messages[len(run.ids) :])
     return Growth(
         messages=messages,
@@ -360,7 +360,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
 
 
 def says_of(executed: Executed, run: Run, states: States) -> tuple[OutgoingMessage, ...]:
-    """What the person gets: what the model said, then what the gateway adds."""
+    """The messages for the person: the model's words, then the gateway's additions."""
     audience = run.audience
     if run.work.incoming.may_be_silent and (not executed.success or is_silence(executed.text)):
         return ()
@@ -402,7 +402,7 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[OutgoingMessa
 
 
 def _voice_unheard(run: Run, states: States) -> OutgoingMessage:
-    """That voice messages are not heard here. A group hears of it below the message."""
+    """The notice that voice messages are not heard here. A group hears of it below the message."""
     text = states.runtime.phrases("voice_unheard", run.audience.language)
     return OutgoingMessage(
         text=text, kind="notice", reply_to=run.audience.reply_to, answers=run.audience.message, verbatim=True
@@ -427,7 +427,7 @@ def _with_reference(sentence: str, executed: Executed, run: Run, states: States)
 
 
 def loop_of(run: Run) -> Loop:
-    """What the next message of a person goes on with, when this run ends with a question (G-18)."""
+    """The state that a person's next message goes on with, when this run ends with a question (G-18)."""
     return Loop(**asdict(run.progress), repeats=dict(run.repeats))
 
 

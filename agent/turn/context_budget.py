@@ -23,7 +23,7 @@ from agent.turn.states import States, announce
 
 
 def options_of(settings: Settings) -> Options:
-    """What compaction goes by in one turn."""
+    """Options of compaction in one turn."""
     return Options(
         level=settings.context.compaction,
         memory=settings.memory,
@@ -95,7 +95,7 @@ async def make_room(load: ContextUsage, run: Run, states: States) -> None:
 
 
 def notices_of(run: Run, states: States) -> tuple[Notice, ...]:
-    """What people are told of the window with the answer: a compaction is near (if they asked), or none helps."""
+    """Notices about the window with the answer: a compaction is near (if they asked), or none helps."""
     engine, notices = states.context.engine, []
     if engine.take_exhaustion():
         notices.append(Notice("context_exhausted"))
@@ -129,7 +129,7 @@ async def make_room_after_refusal(load: ContextUsage, run: Run, states: States, 
 
 
 async def _write_now(run: Run, states: States) -> None:
-    """What was hidden and placed is on disk before anything goes on from it; the rest waits for the next commit."""
+    """Put hidden and placed rows on disk before anything goes on from them; the rest waits for the next commit."""
     unwritten = states.message.window.unwritten
     if unwritten.any:
         states.provider.cache.forget()  # of our own doing the provider reads less from its cache

@@ -25,7 +25,7 @@ _BRANCH = re.compile(r"ref: refs/heads/([A-Za-z0-9._/-]{1,100})\s*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What holds for one turn. `project` is the text of `project_file`, cut; "" where there is none."""
+    """Surroundings of one turn. `project` is the text of `project_file`, cut; "" where there is none."""
 
     place: str = ""
     commands: str = ""
@@ -34,7 +34,7 @@ class Environment:
     project: str = ""
 
     def lines(self) -> list[str]:
-        """What stands below "Surroundings" in the prompt."""
+        """The lines below "Surroundings" in the prompt."""
         found = [f'- The place is called "{self.place}".'] if self.place else []
         branch = f", on the git branch {self.branch}" if self.branch else ""
         files = [f"- The files of this chat are in /workspace{branch}. {self.commands}"] if self.commands else []
@@ -56,7 +56,7 @@ NOWHERE_SPECIAL = Environment()
 
 @dataclass(slots=True)
 class Looked:
-    """What the disk said last, by file: (mtime in ns, size), and the text that was read then."""
+    """The last look at the disk, by file: (mtime in ns, size), and the text that was read then."""
 
     signatures: tuple[tuple[int, int] | int | None, ...] = ()
     branch: str = ""
@@ -96,7 +96,7 @@ def _read_anew(
 
 
 def environment_of(looked: Looked, *, place: str, shell: str) -> Environment:
-    """What the model is told in this turn. `shell` is how commands run: "sandbox", "open", or "" for not at all."""
+    """The surroundings for the model in this turn. `shell` is how commands run: "sandbox", "open", "" if not."""
     where = {"sandbox": "in a sandbox", "": ""}.get(shell, "without a sandbox")
     system = f"Commands run {where} on {platform.system()} {platform.machine()}."
     return Environment(

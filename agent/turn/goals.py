@@ -34,7 +34,7 @@ BARRED = ("over_budget_", "goal_why_", "unpriced")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed:
-    """What the commit of a turn made of goals; None: there was none, or nothing changed."""
+    """Changes of goals by the commit of a turn; None: there was none, or nothing changed."""
 
     session: SessionId | None = None  # whose goal was looked at
     of_session: SessionGoal | None = None
@@ -137,7 +137,7 @@ def _close_kept(conn: Connection, executed: Executed, run: Run, states: States, 
 
 
 def spent_on(conn: Connection, goal: Goal, *, turns: int = 0) -> Used:
-    """What was entered in the ledger for the goal since it was looked at last."""
+    """Entries in the ledger for the goal since it was looked at last."""
     totals, used = rows.totals(conn, goal=str(goal.id)), goal.used
     return Used(
         turns=turns,

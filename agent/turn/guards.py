@@ -28,7 +28,7 @@ class Halt:
 
 
 def halt_before_call(progress: Progress, agent: AgentSettings, budget: BudgetSettings) -> Halt | None:
-    """What forbids another call of the model, or None."""
+    """The limit that forbids another call of the model, or None."""
     if agent.max_turns is not None and progress.model_calls >= agent.max_turns:
         return Halt("max_turns", {"limit": agent.max_turns})
     if progress.tool_rounds >= agent.max_tool_iterations:

@@ -61,7 +61,7 @@ def fire_soon(
 
 
 def of_call(use: ToolUse, result: str = "", *, is_error: bool = False) -> Mapping[str, str]:
-    """What a hook is told of a call."""
+    """The facts of a call for a hook."""
     told = {"tool_input": canonical(use.input), "tool_call": use.id}
     if result:
         told |= {"tool_result": result, "tool_failed": "1" if is_error else "0"}
@@ -121,7 +121,7 @@ async def compaction_begins(stage: str, states: States) -> None:
 
 
 def context_of(fired: Fired) -> str:
-    """What hooks said, as the model may read it: framed, for a hook may repeat what strangers wrote."""
+    """Words of hooks, as the model may read them: framed, for a hook may repeat what strangers wrote."""
     return "\n".join(framed(words.strip(), f"hook {name}") for name, words in fired.output.items())
 
 

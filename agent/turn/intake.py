@@ -46,7 +46,7 @@ def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What the start of a run came to. `over`: the work was done already. `goal` is the kept one there.
+    """The result of a run's start. `over`: the work was done already. `goal` is the kept one there.
 
     `loop`: it answers a question of ours. `style`: what is told of how the sender writes. `place`: where the session's
     tools work and what is set for them, where that is not at hand: after a sleep or a change of session (Z-111).
@@ -162,7 +162,7 @@ async def ingest(run: Run, states: States) -> Taken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ids:
-    """What a run is called if it is a new one. `fresh`: the session has no row yet."""
+    """The ids of a new run. `fresh`: the session has no row yet."""
 
     run: RunId
     session: SessionId

@@ -108,7 +108,7 @@ def fillings_of(fixed: int, entries: Sequence[Entry], scale: float) -> tuple[Fil
 
 
 def kind_of(entry: Entry) -> str:
-    """What a message mostly is."""
+    """The main kind of a message."""
     message = entry.message
     if entry.pinned:
         return "pinned"

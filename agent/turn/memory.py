@@ -43,7 +43,7 @@ log = logging.getLogger("tieline.turn")
 
 
 async def open_memory(run: Run, states: States) -> None:
-    """What this run may see of the memory, and where it keeps things; nothing where it is switched off.
+    """Set what this run may see of the memory, and where it keeps things; nothing where it is switched off.
 
     What people want is read even where the operator has recall off: drafts quote nobody who wants nothing kept.
     """
@@ -105,7 +105,7 @@ async def _block(words: str, scope: Scope, run: Run, states: States) -> str:
 
 
 async def _corrections(words: str, scope: Scope, run: Run, states: States) -> list[Item]:
-    """What people said was wrong the last time something like this was asked, where that is kept."""
+    """Corrections by people of answers to something like this, where they are kept."""
     learning = states.runtime.learning.settings
     if not (learning.feedback and learning.corrections):
         return []
@@ -165,7 +165,7 @@ _SENDER = re.compile(r"<sender>(.*)</sender>$", re.MULTILINE)
 
 
 class Backlog:
-    """What an older version did not keep or index. What is interrupted goes on with the next start."""
+    """Messages that an older version did not keep or index. An interrupted pass goes on at the next start."""
 
     def __init__(self, database: Database, memory: Memory, clock: Clock) -> None:
         self._database = database

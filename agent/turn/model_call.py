@@ -109,7 +109,7 @@ def _tell_calibrated(provider: Provider, run: Run, states: States) -> None:
 
 
 def attribution_of(run: Run, states: States, *, purpose: str = "turn") -> CostAttribution:
-    """Who pays for the turn's own calls, and for others that are made for it; a sub-agent's are its parent's to pay."""
+    """The payer of the turn's own calls, and of others that are made for it; a sub-agent's are its parent's to pay."""
     incoming = run.work.incoming
     return CostAttribution(
         purpose=purpose if run.parent is None else SUBAGENT,
@@ -141,7 +141,7 @@ class _Following:
 
     @property
     def chosen(self) -> str:
-        """Who is asked first."""
+        """The provider that is asked first."""
         return self.states.provider.slot.route(self.need)[0].name
 
     def begins(self, provider: Provider) -> None:
@@ -370,7 +370,7 @@ class SideCalls:
         )
 
     def _attribution(self, purpose: str) -> CostAttribution:
-        """What a goal's own turn asks beside it is the goal's as well."""
+        """The payer of a side call: those of a goal's own turn are the goal's as well."""
         session, goal = self._states.session, self._states.goal.working_on
         return CostAttribution(
             purpose=purpose,

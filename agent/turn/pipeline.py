@@ -226,7 +226,7 @@ def _execution_context(states: States, session: SessionId | None) -> ExecutionCo
 
 
 def _hint(states: States) -> str:
-    """What the model is told about its focus, now and then."""
+    """The hint to the model about its focus, now and then."""
     settings, compaction = states.runtime.settings.memory.focus, states.message.compaction
     return compaction.focus.hint(settings, compaction.window) if settings.enabled else ""
 

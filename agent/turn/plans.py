@@ -91,7 +91,7 @@ def write_proposal(conn: Connection, made: Plan, states: States, at: int) -> boo
 
 
 def plan_prompt_key(id: int) -> str:
-    """What the outbox row of a proposal is known by."""
+    """The key of the outbox row of a proposal."""
     return f"plan:{id}:proposal"
 
 
@@ -121,7 +121,7 @@ class PlanTurns:
         self._preemptible.set()
 
     async def answer(self, run: Run, states: States) -> Executed:
-        """What takes the place of the loop. Later turns see only what it says."""
+        """The answer in place of the agent loop. Later turns see only what it says."""
         step = run.work.incoming.plan
         assert step is not None
         run.hidden_from_history, run.on_commit = True, partial(self._broken, step.plan)

@@ -74,7 +74,7 @@ class Fingerprints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """What one call took out of the cache. `at` is monotonic seconds, `tier` how long its prefix was to be kept."""
+    """One call's reading from the cache. `at` is monotonic seconds, `tier` how long its prefix was to be kept."""
 
     prefix: Prefix
     cache_read: int

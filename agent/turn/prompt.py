@@ -70,7 +70,7 @@ def stable_prompt(definition: Definition, tools: ToolSchema, goal: str = "") -> 
 def volatile_prompt(
     *, model: str, chat_type: str, notes: str, goal: str = "", environment: Environment = NOWHERE_SPECIAL
 ) -> str:
-    """What may change between turns: the surroundings, the conversation's own notes, the goal where it is wanted."""
+    """The part that may change between turns: surroundings, the conversation's notes, the goal where it is wanted."""
     place = {"direct": "a direct chat with one person", "group": "a group chat", "channel": "a public channel"}
     lines = ["## Surroundings", "", f"- This is {place.get(chat_type, chat_type)}.", f"- The model is {model}."]
     lines += environment.lines()
@@ -142,7 +142,7 @@ def words_of(message: Message) -> str:
 
 
 def quoted_in(message: Message) -> str | None:
-    """What a stored user message answers, as its header has it."""
+    """The message that a stored user message answers, as its header has it."""
     header = message.parts[0] if message.parts else None
     if not isinstance(header, TextPart) or len(message.parts) < 2 or not header.text.endswith(_QUOTE_CLOSES):
         return None
@@ -159,7 +159,7 @@ def named(incoming: Incoming) -> str:
 
 
 def shown_name(incoming: Incoming) -> str:
-    """What a person calls themselves, cut and harmless; "" where they do not."""
+    """A person's own name, cut and harmless; "" where they have none."""
     return defused(" ".join(incoming.display.split())[:LONGEST_NAME]).replace('"', "'")
 
 

@@ -32,7 +32,7 @@ class Recap:
 
 
 async def recap_of(messages: Sequence[Message], summary: str, ask: Ask) -> Recap:
-    """What the messages come to. `summary` is the one that is stored, "" where there is none.
+    """The recap of the messages. `summary` is the one that is stored, "" where there is none.
 
     Messages that do not fit the model lose their older half, four times at most.
     """

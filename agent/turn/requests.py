@@ -123,7 +123,7 @@ def _only_looks(spec: ToolSpec) -> bool:
 
 
 def schema_of(run: Run, states: States) -> ToolSchema:
-    """What the model sees of them: the same object from turn to turn, until what it was made for changes (R-03)."""
+    """The tools that the model sees: the same object from turn to turn, until what it was made for changes (R-03)."""
     state, toolbox = states.tool, states.tool.executor.toolbox
     shown = Shown(
         scope=visible_of(run, states),
@@ -315,7 +315,7 @@ def _fixed(run: Run, states: States, system: SystemPrompt, tools: ToolSchema) ->
 
 
 def _before_the_words(run: Run, hint: str = "") -> str:
-    """What stands before the newest words and in no history: recall is data, so it comes before the gateway's own."""
+    """Text before the newest words, in no history: recall is data, so it comes before the gateway's own."""
     return "\n".join(filter(None, (run.recall, run.reminder, hint)))
 
 

@@ -53,7 +53,7 @@ class Speech:
 
     @property
     def unfinished(self) -> str:
-        """What was streamed of a round that has not ended."""
+        """The text streamed in a round that has not ended."""
         return "".join(self._open)
 
     def delta(self, text: str) -> None:
@@ -66,7 +66,7 @@ class Speech:
         self._outbox.preview(text)
 
     def retract(self) -> None:
-        """What was streamed of this round is void; it will come again (G-24)."""
+        """Drop the text streamed in this round; it will come again (G-24)."""
         if self._open:
             self._open = []
             self._previewed = False
@@ -92,7 +92,7 @@ Verdict = Literal["answered", "waiting", "failed", "cancelled", "refused", "susp
 
 
 class Interrupts:
-    """What a stop ends at once: the waits for the model and for tools, and nothing that is stored.
+    """Waits that a stop ends at once: for the model and for tools, and for nothing that is stored.
 
     A shutdown cuts no listening to a voice message short: the words would be stored without what was said, and never be
     heard again. It ends waits from the context stage on (`agent.turn.pipeline`).
@@ -127,7 +127,7 @@ class Interrupts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedChanges:
-    """What a command wants changed in the session; committed with the command's own end, or with the run's intake.
+    """Changes of the session by a command; committed with the command's own end, or with the run's intake.
 
     Being in that transaction it happens exactly once, whatever crashes between.
     """
@@ -268,7 +268,7 @@ OnCommit = Callable[[Connection, Executed, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What intake gives: the run is on disk, or it is refused."""
+    """The result of intake: the run is on disk, or it is refused."""
 
     refused: Executed | None = None
     at: datetime
@@ -276,7 +276,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What the context stage gives (B-14). `degraded`: it took too long and what was cached is used (Z-24)."""
+    """The result of the context stage (B-14). `degraded`: it took too long and what was cached is used (Z-24)."""
 
     history: Sequence[Message]
     memory: str
@@ -287,7 +287,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Persisted:
-    """What persist has written (B-51); told with the run's end."""
+    """The writes of the commit (B-51); told with the run's end."""
 
     transcript_updated: bool = False
     session_updated: bool = False

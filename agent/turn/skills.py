@@ -35,7 +35,7 @@ log = logging.getLogger("tieline.turn")
 
 
 def take_skills(states: States) -> None:
-    """What was reloaded counts from here on, never within a turn (Z-21)."""
+    """Take over reloaded skills, never within a turn (Z-21)."""
     state, runtime = states.skill, states.runtime
     fresh = state.catalogue.snapshot if runtime.settings.skills.enabled else NOTHING
     if fresh is state.snapshot:
@@ -130,7 +130,7 @@ def load_skill(run: Run, states: States, name: str) -> str:
 
 
 def _may_be_called(skill: Skill, run: Run) -> bool:
-    """Whoever wrote the words: only a message is surely a person's, a schedule's may be the model's own."""
+    """Whether these words may call a skill: a message is a person's, a schedule's words may be the model's."""
     return skill.user_invocable and (run.work.kind == "message" or skill.invocable_by_model)
 
 
@@ -150,7 +150,7 @@ def _is_tight(settings: Settings, states: States, tokens: int) -> bool:
 
 
 def _activate(run: Run, skills: Sequence[Skill]) -> None:
-    """What they set for programs holds, and their files are found by the paths that their texts name."""
+    """Put their settings for programs in force, and make their files readable by the paths that their texts name."""
     _have_at_hand(run, skills)
     env = {name: value for skill in skills for name, value in skill.env}
     if env:
@@ -201,7 +201,7 @@ async def pick_skill(run: Run, states: States) -> None:
 
 
 async def learn_from(executed: Executed, run: Run, states: States) -> None:
-    """What the turn's end says: of the skill that was hinted, of requests like this one, of the answer before."""
+    """Learn from the turn's end: about the skill that was hinted, requests like this one, the answer before."""
     learning, conversation = states.runtime.learning, states.session.conversation
     outcome = _outcome(executed, run)
     pick, run.pick = run.pick, None
@@ -222,7 +222,7 @@ def _outcome(executed: Executed, run: Run) -> Outcome:
 
 
 def _use_of(pick: Pick, run: Run) -> Use:
-    """What became of the hint, as far as it can be seen."""
+    """The use of the hint, as far as it can be seen."""
     gave = {result.tool_use_id for message in run.messages for result in message.tool_results if not result.is_error}
     uses = (use for message in run.messages for use in message.tool_uses if use.name == LOAD and use.id in gave)
     loaded = {slug(str(use.input.get("name", ""))) for use in uses}
@@ -240,7 +240,7 @@ def _used(run: Run) -> tuple[str, ...]:
 
 
 def _asked_before(run: Run, states: States) -> str:
-    """What the person's last message but this one said, as far as the window has it."""
+    """The person's message before the last one, as far as the window has it."""
     own = {id(message.parts) for message in run.messages}
     for message in reversed(states.message.window.messages):
         if message.role == "user" and not message.tool_results and id(message.parts) not in own:

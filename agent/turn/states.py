@@ -57,7 +57,7 @@ from agent.voice_messages import VoiceTranscription
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What decides which tools a model sees: those it may call, pseudo-tools, its window, what it has loaded, which
+    """The causes of the visible tools: those it may call, pseudo-tools, its window, what it has loaded, which
     of many MCP tools fit, and how often the lent ones have changed."""
 
     scope: frozenset[str]
@@ -103,7 +103,7 @@ class ToolState:
         self.planned = session if on else None
 
     def loaded_in(self, session: SessionId) -> frozenset[str]:
-        """What was loaded in that session."""
+        """Tools loaded in that session."""
         return self.loaded if self.loaded_for == session else frozenset()
 
     def load(self, session: SessionId, names: frozenset[str]) -> None:
@@ -190,7 +190,7 @@ class LifecycleState:
         self.cwd, self.env = workspace / place.cwd if place.cwd else None, dict(place.env)
 
     def place(self, workspace: Path) -> Place:
-        """What is to be stored of it."""
+        """The place to be stored."""
         below = self.cwd is not None and self.cwd != workspace and self.cwd.is_relative_to(workspace)
         return Place(cwd=str(self.cwd.relative_to(workspace)) if below and self.cwd else None, env=self.env)
 
@@ -205,7 +205,7 @@ class Slot(Protocol):
         """The provider for the call that begins now (Z-20)."""
 
     def route(self, need: Need = NO_NEED) -> Sequence[Provider]:
-        """That one, and then those that may stand in for it; first of all who takes requests of that need."""
+        """That provider, then its fallbacks; before them the one that takes requests of that need."""
 
     def override(self, name: str, source: Chooser = "user", model: str | None = None) -> Choice: ...
     def use_model(self, model: str, source: Chooser = "user") -> Choice: ...
@@ -247,7 +247,7 @@ class MessageState:
 
 @dataclass(slots=True, kw_only=True)
 class ContextState:
-    """What keeps the conversation within its window. `engine` needs the agent and is set right after it is built."""
+    """State of the conversation's window. `engine` needs the agent and is set right after it is built."""
 
     engine: Engine = field(init=False)
     dumps: Dumps
@@ -267,7 +267,7 @@ class SessionState:
 
 @dataclass(slots=True, kw_only=True)
 class InstructionState:
-    """Who the agent is, where that is read, and the stable prompt made of it for one tool list and goal.
+    """The agent's identity, where that is read, and the stable prompt made of it for one tool list and goal.
 
     `looked` is what the workspace said of itself last.
     """
@@ -324,7 +324,7 @@ class SkillState:
 
 @dataclass(slots=True, kw_only=True)
 class RuntimeState:
-    """What the agent runs in. `settings` are taken from `current_settings` between turns only (Z-21).
+    """The agent's surroundings. `settings` are taken from `current_settings` between turns only (Z-21).
 
     `relief` gives what may be pressed where a budget is used up, `plan_buttons` what may be pressed below a plan.
     `user_model` is who keeps what is known of people beyond their words, asked for each turn; None: nobody does.
@@ -352,7 +352,7 @@ class RuntimeState:
 
 @dataclass(slots=True, kw_only=True)
 class GoalState:
-    """What the conversation is after. `of_session` holds for the session `known_for`; kept goals are in the database.
+    """Goals of the conversation. `of_session` holds for the session `known_for`; kept goals are in the database.
 
     `completed` and `moved` are what the last commit made of goals, for the agent to act on. `working_on` is the kept
     goal that the run of now belongs to; `gives_way`: it shall end where it can, because a person has written.
@@ -392,7 +392,7 @@ class MetricsState:
 
 
 class States(Protocol):
-    """What the stages of a turn may touch; an `Agent` is one."""
+    """The states that the stages of a turn may touch; an `Agent` is one."""
 
     message: MessageState
     context: ContextState

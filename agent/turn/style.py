@@ -22,7 +22,7 @@ log = logging.getLogger("tieline.turn")
 
 
 def style_line(conn: Connection, work: Work, states: States, *, observe: bool) -> str:
-    """What the model is told of the sender's style; "" for nothing. `observe`: these words are new, and count (W-02).
+    """The line on the sender's style for the model; "" for none. `observe`: these words are new, and count (W-02).
 
     Runs in the storage's thread; raises nothing but what stops every write.
     """

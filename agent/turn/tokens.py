@@ -117,7 +117,7 @@ class Estimator:
         return sum(map(self.message, messages))
 
     def written(self, message: Message) -> str:
-        """What the message weighs, to be kept with it."""
+        """The weight of the message, to be kept with it."""
         return f"{self.message(message)} {self._name()}"
 
     def take(self, messages: Iterable[tuple[Message, str]]) -> None:
@@ -148,7 +148,7 @@ class Estimator:
         return raw
 
     def scaled(self, raw: int) -> int:
-        """What `raw` means after calibration, rounded up."""
+        """The calibrated value of `raw`, rounded up."""
         return int(raw * self.scale + 0.999999)
 
     def learn(self, raw: int, real: int) -> None:

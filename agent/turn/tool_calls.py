@@ -216,7 +216,7 @@ class Ready:
 
 @dataclass(slots=True)
 class Passed:
-    """What became of a group of calls at the gate."""
+    """The gate's result for a group of calls."""
 
     ready: list[Ready] = field(default_factory=list)
     results: dict[str, ToolResult] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from gateway.channels.inbound import ChatType, Mention, Received
 
 
 class Role(IntEnum):
-    """What a person may do, in growing order."""
+    """The rights of a person, in growing order."""
 
     BLOCKED = -1
     STRANGER = 0
@@ -60,7 +60,7 @@ Decision = Allowed | Ignored | Unpaired
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """What was given while running: roles by subject, everywhere (`telegram:77`) or in one place (subject, place)."""
+    """Grants given while running: roles by subject, everywhere (`telegram:77`) or in one place (subject, place)."""
 
     everywhere: Mapping[str, Role]
     in_place: Mapping[tuple[str, str], Role]
@@ -124,7 +124,7 @@ def role_of(inbound: Received, settings: AccessSettings, grants: Grants) -> Role
 
 
 def role_everywhere(person: str, settings: AccessSettings, grants: Grants) -> Role:
-    """What a person may do to the whole bot: an admin of one place, or of one of the platform's groups, is nobody."""
+    """A person's role for the whole bot: an admin of one place, or of one of the platform's groups, is nobody."""
     if person.partition(":")[0] in OPERATOR_PLATFORMS:
         return Role.OWNER
     granted = grants.everywhere.get(person, Role.STRANGER)
@@ -259,12 +259,12 @@ def code_from(entropy: bytes) -> str:
 
 
 def normalised(code: str) -> str:
-    """What people type, as the code was made: upper case, no blanks or dashes."""
+    """The code as it was made, from what people type: upper case, no blanks or dashes."""
     return "".join(letter for letter in code.upper() if letter.isalnum())
 
 
 def digest(code: str) -> str:
-    """What is stored of a code."""
+    """The stored form of a code."""
     return hashlib.sha256(f"tieline pairing {normalised(code)}".encode()).hexdigest()
 
 

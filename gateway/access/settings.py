@@ -37,7 +37,7 @@ class AccessSettings:
     messages_per_minute: int = 20
 
     def mistakes(self) -> list[str]:
-        """What cannot work, one line each."""
+        """Mistakes, one line each."""
         named = (
             ("allow", self.allow),
             ("allow_groups", self.allow_groups),

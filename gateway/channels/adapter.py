@@ -43,7 +43,7 @@ class Asked(NamedTuple):
 
 
 class ChannelSettings(BaseModel):
-    """What every `[[channels]]` section has. An adapter's own class adds its keys and names the adapter to load.
+    """Keys of every `[[channels]]` section. An adapter's own class adds its keys and names the adapter to load.
 
     It also tells what the gateway must know of the platform. `init_asks` is what `tieline init` asks to connect it;
     without any it is not offered there. `place_parts` says of how many parts, with `:` between, the id of a place
@@ -66,7 +66,7 @@ class ChannelSettings(BaseModel):
     provider_locked: bool = False  # only admins may choose another
 
     def mistakes(self, public_url: str | None) -> Iterator[str]:
-        """What cannot work beside the rest of the configuration, each with the key in front and its fix.
+        """Conflicts with the rest of the configuration, each with the key in front and its fix.
 
         `public_url` is that of section `[web]`.
         """
@@ -159,7 +159,7 @@ async def nothing_to_suggest(said: MessageReceived) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterContext:
-    """What the gateway lends an adapter.
+    """The gateway's loans to an adapter.
 
     `known_places` lists its conversations of the last seven days, newest first, for catch-up, or raises
     GatewayUnavailable.
@@ -245,7 +245,7 @@ def __getattr__(name: str) -> type:
 
 @asynccontextmanager
 async def whole_or_nothing(to: Path) -> AsyncIterator[None]:
-    """Whatever goes wrong while `to` is written, cancellation too, it is removed: half a file helps nobody."""
+    """Remove `to` if anything goes wrong while it is written, cancellation too: half a file helps nobody."""
     try:
         yield
     except BaseException:

@@ -17,7 +17,7 @@ from gateway.channels.outbound import Outbound, SentRef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What one channel can do, as data.
+    """The abilities of one channel, as data.
 
     `measure` gives a rendered document's length in the platform's own unit (Telegram: UTF-16 units after parsing);
     `text_limit` is the most one message holds in that unit. `idempotent_send` tells how a repeat after an unsure send
@@ -85,7 +85,7 @@ class Attempt:
 
 
 class History(Protocol):
-    """What the platform remembers of our own messages. (What people said meanwhile is read by the adapter itself.)"""
+    """The platform's memory of our own messages. (What people said meanwhile is read by the adapter itself.)"""
 
     async def find(self, key: str, attempt: Attempt | None = None) -> SentRef | None:
         """A recent message of ours that carries this `Outbound.key`.

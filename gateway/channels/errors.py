@@ -43,7 +43,7 @@ class ChannelFatal(ChannelError):
 
 
 class GatewayUnavailable(Exception):
-    """What the gateway lends (`admit`, `known_places`, `store`) failed, and the log says why: come again."""
+    """A failure of what the gateway lends (`admit`, `known_places`, `store`); the log says why: come again."""
 
 
 # For adapters of other people, in this version.

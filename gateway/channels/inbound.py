@@ -26,7 +26,7 @@ class Mention(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """Who did it. `language` is the platform's language tag ("de"), `zone` an IANA time zone, if it tells."""
+    """The sender. `language` is the platform's language tag ("de"), `zone` an IANA time zone, if it tells."""
 
     id: UserId
     display: str = ""
@@ -49,7 +49,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """What all inbound things share.
+    """Fields that all inbound things share.
 
     `place` is the group, chat or workspace channel that grants are given for (`-1005` for every topic of a Telegram
     group, the parent channel of a Discord or Slack thread); `grantable` lists further names a grant may use (a Discord
@@ -144,7 +144,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of an inbound thing; whatever it is, it may now be acknowledged to the platform."""
+    """The result of an inbound thing; whatever it is, it may now be acknowledged to the platform."""
 
     outcome: Outcome
     reason: str = ""

@@ -27,7 +27,7 @@ from gateway.channels.document import (
 
 
 def as_text(document: Document) -> str:
-    """What a person can read without any rendering; a lone `Plain` is itself, byte for byte."""
+    """Text that a person can read without any rendering; a lone `Plain` is itself, byte for byte."""
     return "\n\n".join(map(_block, document))
 
 

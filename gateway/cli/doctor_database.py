@@ -58,7 +58,7 @@ def _ailments(settings: Settings) -> Sequence[Ailment]:
 
 
 def _way_back(error: DatabaseUnusable, settings: Settings) -> str:
-    """What somebody does about it who reads only this line."""
+    """Advice to a person who reads only this line."""
     if not isinstance(error, DatabaseDamaged | SchemaTooNew):
         return "see [database] in the configuration"
     target = target_of(settings.database.url, settings.home)

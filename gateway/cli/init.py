@@ -48,7 +48,7 @@ KEPT = "  It is kept as it was entered; `tieline doctor` tries it again."
 
 @dataclass(slots=True)
 class Answers:
-    """What was said so far. `secrets` maps file names below `secrets/` to what goes in."""
+    """Answers so far. `secrets` maps file names below `secrets/` to what goes in."""
 
     home: Path
     sections: dict[str, Any] = field(default_factory=dict)
@@ -217,7 +217,7 @@ def _secret(answers: Answers, name: str, value: str) -> str:
 
 
 def _mistakes(answers: Answers) -> tuple[str, ...]:
-    """What would be wrong with it at the next start."""
+    """Mistakes that it would have at the next start."""
     try:
         _settings(answers)
     except ConfigError as error:

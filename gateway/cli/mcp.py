@@ -185,7 +185,7 @@ async def _pasted(send: MemoryObjectSendStream[str]) -> None:
 
 
 async def _piece(descriptor: int) -> bytes:
-    """What can be read now, b"" at the end. A file can be read at once, and the event loop cannot wait for one."""
+    """Bytes that can be read now, b"" at the end. The event loop cannot wait for a file, which can be read at once."""
     try:
         await anyio.wait_readable(descriptor)
     except (PermissionError, NotImplementedError):

@@ -87,7 +87,7 @@ async def on_database(settings: Settings, work: Callable[[Database], Awaitable[T
 
 
 def _must_be_there(settings: Settings) -> None:
-    """Who mistypes a home is told so, and not that everything there is in order."""
+    """Refuse a mistyped home, which would otherwise look as if everything there were in order."""
     try:
         state = look(settings.database.url, settings.home, SCHEMA)
     except StorageError:

@@ -17,7 +17,7 @@ WITHIN_S = 20.0
 
 
 async def diagnose(settings: ChannelSettings, adapter_context: AdapterContext) -> Sequence[Diagnosis]:
-    """What the account's own adapter finds; a platform that does not answer is a finding too."""
+    """Findings of the account's own adapter; a platform that does not answer is a finding too."""
     adapter = await anyio.to_thread.run_sync(open_adapter, settings, adapter_context)
     try:
         with anyio.fail_after(WITHIN_S):
@@ -44,7 +44,7 @@ def _named(found: Diagnosis, account: str) -> Diagnosis:
 
 
 async def diagnose_channel(values: Mapping[str, Any], home: Path) -> list[str]:
-    """What is wrong with a `[[channels]]` entry as it stands, a line each; nothing when all is well."""
+    """Mistakes in a `[[channels]]` entry as it stands, a line each; none when all is well."""
     model = settings_class(values["type"])
     try:
         settings = model.model_validate({key: value for key, value in values.items() if value})
@@ -55,7 +55,7 @@ async def diagnose_channel(values: Mapping[str, Any], home: Path) -> list[str]:
 
 
 def bare_adapter_context(home: Path, proxy: str | None = None, public_url: str | None = None) -> AdapterContext:
-    """What an adapter needs to look around, with no conversations to catch up with."""
+    """An adapter context for a look around, with no conversations to catch up with."""
 
     async def no_places(_: str) -> Sequence[Place]:
         return ()

@@ -31,7 +31,7 @@ def choose(question: str, options: Mapping[str, str], default: str) -> str:
 
 
 def secret(question: str, *, needed: bool, before: str = "") -> str:
-    """What was typed; Enter keeps what was typed `before`. Asks again for what is needed."""
+    """The words typed; Enter keeps what was typed `before`. Asks again for what is needed."""
     shown = f"{question} (Enter keeps the one you typed)" if before else question
     while True:
         # Where nobody watches there is nothing to hide, and the terminal that would hide it is not there.
@@ -42,6 +42,6 @@ def secret(question: str, *, needed: bool, before: str = "") -> str:
 
 
 def tell(problems: Iterable[str]) -> None:
-    """What is wrong with what was typed."""
+    """Say what is wrong with what was typed."""
     for line in problems:
         click.secho(f"  ✗ {line}", fg="yellow")

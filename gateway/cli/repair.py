@@ -44,7 +44,7 @@ def _folders(home: Path) -> Iterator[str]:
 
 
 def _leftovers(home: Path, *, running: bool) -> Iterator[str]:
-    """What a process leaves that was killed in the middle of something."""
+    """Leftovers of a process that was killed in the middle of something."""
     if running:
         return
     left = [*home.glob(".*.restored*"), *(home / "backups").glob(".*.partial*")]

@@ -297,7 +297,7 @@ class Terminal:
             return self._send_and_wait(STOP)
 
     def _waits_behind(self) -> bool:
-        """What a pipe said last waits behind a question: what follows would wait there as well."""
+        """Whether a pipe's last message waits behind a question: what follows would wait there as well."""
         return self._is_piped and bool(self._screen.behind)
 
     def _send_and_wait(self, line: str) -> bool:

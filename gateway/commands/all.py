@@ -101,5 +101,5 @@ def all_commands() -> Commands:
 
 
 def specs(phrase: Callable[[str], str]) -> tuple[CommandSpec, ...]:
-    """What platforms register; `phrase` gives the sentence for a key."""
+    """Commands for platforms to register; `phrase` gives the sentence for a key."""
     return all_commands().specs(phrase)

@@ -30,7 +30,7 @@ async def pressed(
     phrase: Phrases,
     language: str,
 ) -> str | None:
-    """What is told to somebody who pressed a button; None for a button that belongs to something else."""
+    """The words for somebody who pressed a button; None for a button that belongs to something else."""
     id, _, choice = action.removeprefix(PRESS).partition(":")
     number = int(choice) if choice.isdecimal() else None
     if not action.startswith(PRESS) or (choice not in ("y", "n", "a") and number is None):
@@ -120,7 +120,7 @@ async def deny(call: Call) -> Reply:
 
 
 async def approvals(call: Call) -> Reply:
-    """What waits for a word here, and the rules of this chat; `allow`, `deny` and `revoke` change them."""
+    """Show open approvals here, and the rules of this chat; `allow`, `deny` and `revoke` change them."""
     phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
     verb = call.words[0].lower() if call.words else "show"
     if verb in REVOKE:

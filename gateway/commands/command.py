@@ -136,7 +136,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a command answers. `go_on_with` makes it a turn with that text, whose first step is `go_on_call`
+    """The answer of a command. `go_on_with` makes it a turn with that text, whose first step is `go_on_call`
     where there is one; `end` closes the conversation's loop.
 
     A `private` answer is ephemeral where the platform can.
@@ -230,7 +230,7 @@ class Commands:
         return tuple(self._by_name)
 
     def specs(self, phrase: Callable[[str], str], *, switched_off: Collection[str] = ()) -> tuple[CommandSpec, ...]:
-        """What platforms are told of: nothing that is switched off."""
+        """Commands for platforms: none that is switched off."""
         return tuple(
             CommandSpec(
                 name=command.name,

@@ -24,7 +24,7 @@ async def compact(call: Call) -> Reply:
 
 
 async def recap(call: Call) -> Reply:
-    """What the conversation has come to, for people: in the model's words, else the stored summary."""
+    """Show a recap of the conversation: in the model's words, else the stored summary."""
     phrase, language, told = call.deps.phrase, call.incoming.language, await call.agent.window.recap()
     if told is None:
         return Reply(text=phrase("recap_none", language))
@@ -37,7 +37,7 @@ async def recap(call: Call) -> Reply:
 
 
 async def context(call: Call) -> Reply:
-    """What fills the window, by kind, the heaviest first."""
+    """Show the content of the window, by kind, the heaviest first."""
     phrase, language, seen = call.deps.phrase, call.incoming.language, await call.agent.window.context()
     lines = [
         phrase("context_title", language),
@@ -91,7 +91,7 @@ def _origin(call: Call, seen: ContextView) -> list[str]:
 
 
 async def guidelines(call: Call) -> Reply:
-    """What compaction has learnt to keep here, the most important first; `clear` takes it back."""
+    """Show the guidelines of compaction here, the most important first; `clear` takes them back."""
     phrase, language = call.deps.phrase, call.incoming.language
     match call.args.strip().lower():
         case "" | "list":
@@ -118,7 +118,7 @@ def _guideline(call: Call, one: Guideline) -> str:
 
 
 async def focus(call: Call) -> Reply:
-    """What Focus has bracketed, and what it found so far."""
+    """Show the brackets and findings of Focus."""
     phrase, language, seen = call.deps.phrase, call.incoming.language, await call.agent.window.focus()
     if not seen.enabled:
         return Reply(text=phrase("focus_off", language), private=True)
@@ -132,7 +132,7 @@ async def focus(call: Call) -> Reply:
 
 
 async def sidequest(call: Call) -> Reply:
-    """What SideQuest has let go."""
+    """Show the results that SideQuest has let go."""
     phrase, language, seen = call.deps.phrase, call.incoming.language, call.agent.window.sidequest()
     if not seen.enabled:
         return Reply(text=phrase("sidequest_off", language), private=True)
@@ -169,7 +169,7 @@ GUIDELINES = Command(name="guidelines", choices=("list", "clear"), run=guideline
 
 
 async def dump_format(call: Call) -> Reply:
-    """What the dumps of this chat keep."""
+    """Set what the dumps of this chat keep."""
     phrase, language = call.deps.phrase, call.incoming.language
     wanted = call.args.strip().lower()
     form = next((form for form in FORMS if form == wanted), None)

@@ -214,7 +214,7 @@ async def done(call: Call) -> Reply:
 
 
 async def aim(call: Call) -> str:
-    """What the session is after, which `/done` says is reached where no goal is kept; "" where that is not followed."""
+    """The session's goal, which `/done` says is reached where no goal is kept; "" where that is not followed."""
     session = await call.agent.session_goal()
     return session.text if session.state == "active" else ""
 

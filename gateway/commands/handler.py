@@ -43,7 +43,7 @@ class CommandHandler:
     async def suggest(
         self, text: str, key: ConversationKey, incoming: Incoming, role: Role, place: str
     ) -> tuple[str, ...]:
-        """What a half written command may become: whole lines without the slash, the likeliest first."""
+        """Completions of a half written command: whole lines without the slash, the likeliest first."""
         in_group, written = incoming.chat_type != "direct", text.removeprefix("/")
         if not text.startswith("/") or "\n" in text:
             return ()

@@ -47,7 +47,7 @@ def _listed(examples: str) -> str:
 
 
 def help_text(commands: Commands, call: Call) -> str:
-    """What people type every day, with an example where words follow; and where the rest is."""
+    """Everyday commands, with an example where words follow; and where the rest is."""
     phrase, language = call.deps.phrase, call.incoming.language
     shown = [command for command in commands.all if command.everyday and _is_shown(command, call)]
     lines = [phrase("help_title", language), "", *(f"- {_line(command, call)}" for command in shown)]
@@ -57,7 +57,7 @@ def help_text(commands: Commands, call: Call) -> str:
 
 
 def all_text(commands: Commands, call: Call) -> str:
-    """What this person may type here, by group."""
+    """All commands that this person may type here, by group."""
     phrase, language = call.deps.phrase, call.incoming.language
     lines = [phrase("help_title", language)]
     for group in GROUPS:

@@ -233,7 +233,7 @@ async def _on(call: Call, rest: str) -> Reply:
 
 
 async def graph(call: Call) -> Reply:
-    """What the graph knows: of some names, or the newest of it."""
+    """Show relations of the graph: of some names, or the newest."""
     phrase, language, scope = call.deps.phrase, call.incoming.language, scope_of(call)
     settings = call.deps.memory.settings.graph
 

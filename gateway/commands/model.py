@@ -154,7 +154,7 @@ async def _reset(call: Call, place: ConversationKey) -> Reply:
 
 
 async def _lock(call: Call, place: ConversationKey, *, locked: bool) -> Reply:
-    """What holds there now stays, until an admin chooses otherwise."""
+    """Keep the present choice there, until an admin chooses otherwise."""
     phrase, language, deps = call.deps.phrase, call.incoming.language, call.deps
     if not deps.persistence():
         return Reply(text=phrase("provider_not_kept", language))
@@ -200,14 +200,14 @@ async def persona(call: Call) -> Reply:
 
 
 async def provider_names(call: Call) -> Sequence[str]:
-    """What may follow /provider: names, aliases, and its own words, as far as the person may say them."""
+    """Words that may follow /provider: names, aliases, and its own words, as far as the person may say them."""
     registry = call.deps.providers()
     for_admins = ("lock", "unlock") if call.role >= Role.ADMIN else ()
     return (*registry.names, *sorted(registry.aliases), "reset", *for_admins, "status")
 
 
 async def model_names(call: Call) -> Sequence[str]:
-    """What may follow /model without asking any server: aliases, and the models that are configured."""
+    """Words that may follow /model without asking any server: aliases, and the models that are configured."""
     registry = call.deps.providers()
     configured = dict.fromkeys(registry.get(name).model for name in registry.names)
     return (*sorted(registry.aliases), *configured, "reset")
@@ -246,7 +246,7 @@ async def _list(call: Call) -> Reply:
 
 
 def fallback(call: Call, status: Status) -> str:
-    """Who answers in the chosen one's place, and why."""
+    """The fallback that answers now, and why."""
     key = "status_over_budget" if status.over_budget else "status_standing_in"
     return call.deps.phrase(key, call.incoming.language, name=status.provider, other=status.fallback)
 

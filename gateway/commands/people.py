@@ -67,7 +67,7 @@ async def _let_in_person(call: Call, person: str) -> Reply:
     grant = Grant(subject=person, kind="person", role="member", granted_by=by, at=at)
 
     def work(conn: Connection) -> Pairing | None:
-        """Whoever has asked for it is told."""
+        """Give the grant, and tell a person who has asked for it."""
         grants.give(conn, grant)
         asked = pairings.end_of(conn, person, ending="approved", by=by, now=at)
         if asked is not None:

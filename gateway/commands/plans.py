@@ -155,7 +155,7 @@ async def _cancel(call: Call, number: int | None) -> Reply:
 
 
 async def _stop(call: Call, number: int | None) -> Reply:
-    """What the button below the running plan gives."""
+    """The value of the button below the running plan."""
     meant = await _checked(call, number)
     halted = await call.deps.plans.halt(_conversation(call), _name(call)) if meant.status == "running" else None
     if halted is None:
@@ -165,7 +165,7 @@ async def _stop(call: Call, number: int | None) -> Reply:
 
 
 def halted_reply(call: Call, halted: Plan) -> Reply:
-    """What is said when it was stopped, with what can be done about it."""
+    """The words after a stop, with what can be done about it."""
     phrase, language = call.deps.phrase, call.incoming.language
     if not halted.is_open:
         return Reply(text=phrase("plan_cancelled", language, id=halted.id))

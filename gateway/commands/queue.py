@@ -23,7 +23,7 @@ BEGINS_WITHIN_S, GIVES_UP_AFTER_S, LOOK_EVERY_S = 1.0, 2.0, 0.01
 
 
 class Following(Enum):
-    """What a stop did to the message that was next."""
+    """The effect of a stop on the message that was next."""
 
     NOTHING = "none was there"
     STOPPED = "its turn began and was stopped"

@@ -136,13 +136,13 @@ def creator_of(call: Call) -> Creator:
 
 
 def origin_of(call: Call) -> str | None:
-    """What is the same when this message comes a second time."""
+    """A key that is the same when this message comes a second time."""
     reference = call.incoming.interaction or call.incoming.message_ref
     return f"{call.key}:{reference}" if reference else None
 
 
 def confirmation(call: Call, schedule: Schedule) -> str:
-    """That it is set, and for when: in full, so that a misunderstanding shows."""
+    """The confirmation, with the moment in full, so that a misunderstanding shows."""
     phrase, language = call.deps.phrase, call.incoming.language
     assert schedule.due is not None
     when = shown(schedule.due.at, schedule.zone, phrase, language)

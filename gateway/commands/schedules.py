@@ -157,7 +157,7 @@ def _buttons(call: Call, schedule: Schedule) -> tuple[tuple[Button, ...], ...]:
 
 
 async def _next_buttons(call: Call, verb: str, schedule: Schedule) -> tuple[tuple[Button, ...], ...]:
-    """What takes a change back, or makes it again, stands below it."""
+    """Buttons that take a change back, or make it again."""
     if verb not in ("pause", "resume", "skip"):
         return ()
     return _buttons(call, await call.deps.schedules.find(schedule.conversation, str(schedule.id)))[:1]
@@ -206,7 +206,7 @@ async def _edit(call: Call, schedule: Schedule, text: str) -> str:
 
 
 async def _late(call: Call, schedule: Schedule, text: str) -> str:
-    """What becomes of missed moments."""
+    """The treatment of missed moments."""
     misfire = read_misfire(text)
     noted = await call.deps.schedules.set_misfire(schedule.conversation, schedule.id, misfire)
     return _said(call, "schedule_is_late", noted)

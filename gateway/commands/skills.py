@@ -200,7 +200,7 @@ def _how_to_approve(call: Call, entry: Entry) -> str:
 
 
 def _buttons(call: Call, entry: Entry) -> tuple[tuple[Button, ...], ...]:
-    """What an admin may do about it, as far as it fits into a button."""
+    """Buttons for an admin, as far as they fit."""
     one, phrase, language = entry.skill, call.deps.phrase, call.incoming.language
     approve = ("button_skill_approve", f"approve {one.digest[:DIGEST]}")
     revoke = ("button_skill_revoke", f"revoke {one.name}")

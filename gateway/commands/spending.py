@@ -26,7 +26,7 @@ MOST_EXPORTED = 50_000  # calls
 
 
 async def cost(call: Call) -> Reply:
-    """What this chat spent, on what, and of which budgets. Admins of the bot see everything together."""
+    """Show what this chat spent, on what, and of which budgets. Admins of the bot see everything together."""
     if call.words[:1] == ["export"]:
         return await _export(call)
     deps, phrase, language = call.deps, call.deps.phrase, call.incoming.language

@@ -115,7 +115,7 @@ def gauge_of(used: int, window: int) -> str:
 
 
 def _compaction(call: Call, seen: Status) -> list[str]:
-    """What the newest compaction saved, how results are pruned, and what is worked on (Z-77, Z-57, H-36)."""
+    """The savings of the newest compaction, the strategy, and the present subgoal (Z-77, Z-57, H-36)."""
     phrase, language = call.deps.phrase, call.incoming.language
     now_ms = to_timestamp(call.deps.clock.now()) // 1000
     badge = badge_of(seen.compaction_last_before, seen.compaction_last_after, seen.compaction_last_at_ms, now_ms)

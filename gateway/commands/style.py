@@ -39,7 +39,7 @@ async def style(call: Call) -> Reply:
 
 
 async def style_of(call: Call) -> StyleDetector:
-    """What is kept of how the caller writes here; empty where there is nothing."""
+    """Notes on how the caller writes here; empty where there are none."""
     model, person = call.deps.user_model(), call.incoming.person
     if model is None or person is None:
         return StyleDetector()

@@ -222,7 +222,7 @@ def _unfit(channels: Sequence[ChannelSettings], sections: Sections) -> Iterator[
 
 
 def _conflicts(sections: Sections) -> Iterator[str]:
-    """What each section finds wrong in itself, and what does not fit together."""
+    """Mistakes that each section finds in itself, and conflicts between them."""
     for name in Sections.model_fields:
         check = getattr(getattr(sections, name), "mistakes", None)
         if check is not None:

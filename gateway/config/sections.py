@@ -216,7 +216,7 @@ class WebSettings:
     metrics_token: SecretStr | None = None
 
     def mistakes(self) -> list[str]:
-        """What cannot work, one line each."""
+        """Mistakes, one line each."""
         found = []
         if not 0 <= self.port <= 65535:
             found.append(f"web.port: {self.port} is no port; use 1 to 65535, or 0 for any free one")
@@ -245,7 +245,7 @@ class WebSettings:
 
     @property
     def scheme(self) -> Literal["http", "https"]:
-        """What the browser sees; TLS is the reverse proxy's work."""
+        """The scheme that the browser sees; TLS is the reverse proxy's work."""
         return "https" if (self.public_url or "").startswith("https://") else "http"
 
 

@@ -76,7 +76,7 @@ class Sections(BaseModel):
 
     @property
     def limits(self) -> Spending:
-        """What may be spent, with the daily cap of `[budget]` among the limits."""
+        """Limits of spending, with the daily cap of `[budget]` among them."""
         daily = self.budget.max_daily_cost_usd
         if daily is None:
             return self.spending
@@ -84,7 +84,7 @@ class Sections(BaseModel):
 
     @property
     def turn(self) -> TurnSettings:
-        """What an agent needs of it."""
+        """The settings of an agent."""
         return TurnSettings(
             agent=self.agent,
             timeouts=self.timeouts,

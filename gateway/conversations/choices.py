@@ -17,7 +17,7 @@ ACCOUNT = "*"  # stands for a place: what is kept under it holds for every chat 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What holds for a place. `choice` None: the default of the gateway. `locked`: only admins may choose otherwise."""
+    """The choice in force in a place. `choice` None: the default of the gateway. `locked`: admins alone change it."""
 
     choice: Choice | None = None
     locked: bool = False
@@ -25,7 +25,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured:
-    """What `[[channels]]` says of an account; `provider` "": nothing."""
+    """The `[[channels]]` section of an account; `provider` "": none."""
 
     provider: str = ""
     locked: bool = False
@@ -42,7 +42,7 @@ def account_of(key: ConversationKey) -> ConversationKey:
 def held(
     conn: Connection, key: ConversationKey, around: Sequence[ConversationKey], configured: Configured = NOTHING
 ) -> Held:
-    """What holds for `key`, whose enclosing places are `around`, the nearest first. A lock holds for all within."""
+    """The choice for `key`, whose enclosing places are `around`, the nearest first. A lock holds for all within."""
     places: list[tuple[Scope, ConversationKey]] = [("channel", key)]
     places += [("group", place) for place in around]
     places.append(("account", account_of(key)))
@@ -55,7 +55,7 @@ def held(
 
 
 def configured_only(configured: Configured) -> Held:
-    """What holds where nothing is kept of what people choose (Z-68)."""
+    """The choice where nothing is kept of what people choose (Z-68)."""
     if not configured.provider:
         return Held(locked=configured.locked)
     return Held(choice=Choice(provider=configured.provider, source="admin", scope="account"), locked=configured.locked)

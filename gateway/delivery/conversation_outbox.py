@@ -37,7 +37,7 @@ STAYS_S = 86_400.0  # longer than any turn: it goes with it
 
 
 class Stage(Protocol):
-    """What a voice needs of the delivery it belongs to."""
+    """The port's needs of the delivery it belongs to."""
 
     settings: Settings
     clock: Clock
@@ -73,7 +73,7 @@ class ConversationOutbox:
 
     @property
     def language(self) -> str:
-        """What the person last served here reads."""
+        """The language of the person last served here."""
         return self._audience.language
 
     def begin(self, audience: Audience) -> None:
@@ -91,7 +91,7 @@ class ConversationOutbox:
 
     @contextmanager
     def awaiting(self) -> Iterator[None]:
-        """What is not on the screen yet waits: it would stand below the question that it leads up to.
+        """Hold back what is not on the screen yet: it would stand below the question that it leads up to.
 
         Afterwards all of it goes on as a message of its own: an edit above the question tells nobody.
         """

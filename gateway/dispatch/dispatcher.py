@@ -76,7 +76,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchDeps:
-    """What the gateway lends a dispatcher.
+    """The gateway's loans to a dispatcher.
 
     `zone_of` is the IANA zone where the person of the work lives, as far as anybody knows; it is asked in the
     transaction that begins a run. `notice` words what the person is told of a dead letter (None: nothing); it is

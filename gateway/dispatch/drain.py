@@ -109,7 +109,7 @@ class Drain:
             await self._leases.release(held)
 
     async def _tell_locked(self, conversation: ConversationId) -> None:
-        """Whoever has waited longest is told that it takes longer, and what to do; once for each message (B-12)."""
+        """Tell the person who has waited longest that it takes longer, and what to do; once for each message (B-12)."""
 
         def tell(conn: Connection) -> bool:
             at = to_timestamp(self._clock.now())

@@ -65,7 +65,7 @@ def recover(conn: Connection, *, now: int) -> Left:
 
 
 def look_around(conn: Connection, *, now: int) -> Due:
-    """What is to be done now, and when to look again at the latest."""
+    """Work to be done now, and when to look again at the latest."""
     return Due(with_work=inbox_rows.conversations_with_work(conn, now), next_at=inbox_rows.next_due(conn, now))
 
 

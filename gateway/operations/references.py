@@ -50,7 +50,7 @@ def _found(conn: Connection, ref: str) -> list[dict[str, Json]]:
 
 
 def _refused(conn: Connection, number: int) -> list[dict[str, Json]]:
-    """What was to be sent, by its number: with the message that it answers, and why the platform did not take it."""
+    """A refused message by its number: with the message that it answers, and why the platform did not take it."""
     sent = conn.execute(select(outbox).where(outbox.c.id == number)).first()
     if sent is None:
         return []

@@ -203,7 +203,7 @@ class Admission:
         return Receipt(Outcome.ACCEPTED, "command")
 
     async def _run(self, arrival: Arrival, incoming: Incoming) -> tuple[tuple[OutgoingMessage, ...], str]:
-        """What the command answers, and the note of that; a broken one ends in a sentence with a reference."""
+        """Run the command and note its answer; a broken one ends in a sentence with a reference."""
         said = arrival.said
         try:
             answer = await self._deps.handler.answer(said.text, said.key, incoming, arrival.role, said.place)
@@ -396,7 +396,7 @@ class PairingFlow:
         return True
 
     def _buttons(self, person: str, language: str) -> Buttons:
-        """What an admin may do about it with one press; none where the name is too long for a button."""
+        """Buttons for an admin; none where the name is too long for a button."""
         actions = (("button_let_in", f"{PRESS}/allow {person}"), ("button_turn_away", f"{PRESS}/allow deny {person}"))
         if any(len(action.encode()) > MOST_ACTION for _, action in actions):
             return ()

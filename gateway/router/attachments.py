@@ -28,7 +28,7 @@ _log = logging.getLogger("tieline.router")
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What was had, and the lines that name what was not."""
+    """Files fetched, and lines that name those that were not."""
 
     files: tuple[FilePart, ...] = ()
     notes: tuple[str, ...] = ()

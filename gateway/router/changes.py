@@ -145,7 +145,7 @@ def _id(inbound: Edited | Deleted | Moved | Membership) -> ConversationId:
 
 
 def _move_files(home: Path, old: ConversationId, new: ConversationId, at: datetime) -> None:
-    """What a disk refuses stays under the old name, and the log says so: the chat goes on."""
+    """Move files to the new name. If the disk refuses, they keep the old one; the log says so, the chat goes on."""
     for follow in (move_workspace, partial(notes.follow, at=at), move_outputs):
         try:
             follow(home, old, new)

@@ -102,7 +102,7 @@ def first_words(said: Inbound) -> str:
 
 
 def unanswered(inbound: Received, why: str, at: datetime) -> Unanswered:
-    """What `/why` tells of it."""
+    """The record of a refusal for `/why`."""
     return Unanswered(message_id=inbound.message_id, person=person_name(inbound), why=why, at=at)
 
 

@@ -86,7 +86,7 @@ class Notices:
 
 
 class Conversations(Protocol):
-    """What is going on; `gateway.conversations.registry` keeps this promise."""
+    """The conversations under way; `gateway.conversations.registry` keeps this promise."""
 
     def is_running(self, conversation: ConversationId) -> bool: ...
     def stop(self, conversation: ConversationId, reason: str) -> bool: ...

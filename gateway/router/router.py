@@ -231,7 +231,7 @@ class Router:
             _log.info("a press was not acknowledged: %s", error, extra={"conversation": str(pressed.key)})
 
     async def suggest(self, said: MessageReceived) -> Sequence[str]:
-        """What a half written command may become; nothing for whoever would not be answered, and nobody is told."""
+        """Completions of a half written command; none for a person who would not be answered, and nobody is told."""
         deps = self._deps
         decision = decide(said, deps.rules().access, deps.book.grants, mention=Mention.DIRECT, is_command=True)
         if not isinstance(decision, Allowed):

@@ -42,7 +42,7 @@ _log = logging.getLogger("tieline.accounts")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """What the accounts ask of the gateway once it is built.
+    """The port to the gateway, once it is built.
 
     `opened` hears of each adapter whose channels can be found. `failed` hears of accounts that will not run, with the
     reason. `fullness`, `only_demo` and `suggest` are what `Surroundings` lends; of a gateway that is not built they
@@ -164,7 +164,7 @@ class Accounts:
             tasks.start_soon(self._keep_running, self._adapters[name])
 
     async def _ingest(self, inbound: Inbound) -> Receipt:
-        """What adapters call `admit`. Raises GatewayUnavailable."""
+        """The `admit` of adapters. Raises GatewayUnavailable."""
         while (gateway := self._gateway) is None:
             await self._built.wait()
         if not self._taking_in:

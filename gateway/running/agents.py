@@ -68,7 +68,7 @@ class ActiveAgent:
         return self.agent.stop(reason)
 
     async def rest(self) -> None:
-        """What operators want done at a session's end is done."""
+        """Run what operators want done at a session's end."""
         await self.agent.rest()
 
     async def aclose(self) -> None:
@@ -105,7 +105,7 @@ class AgentFactory:
         return awake
 
     async def operations(self, conversation: ConversationId) -> Operations:
-        """What may be done to the conversation now, awake or not."""
+        """Operations on the conversation now, awake or not."""
         awake = self._awake.get(conversation)
         return (awake or await self._build(conversation)).agent.operations
 

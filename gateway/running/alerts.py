@@ -371,7 +371,7 @@ class ModelHealth:
 
 
 def _kind_of(error: AgentError) -> tuple[str, str]:
-    """What the owners are told, as a key of the catalogue, and the fix on the operator's pages."""
+    """The message for the owners, as a key of the catalogue, and the fix on the operator's pages."""
     if isinstance(error, QuotaUsedUp):
         return "owner_model_quota", QUOTA_FIX
     if isinstance(error, ProviderRefused):

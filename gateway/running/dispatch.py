@@ -73,7 +73,7 @@ def _zone_of(live: Live, conn: Connection, incoming: Incoming) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What the router asks of dispatcher and registry."""
+    """The router's port to dispatcher and registry."""
 
     dispatcher: LocalDispatcher
     conversations: Conversations

@@ -125,7 +125,7 @@ def _lent() -> Iterator[None]:
 
 
 def _damage(troubles: Troubles, reason: str) -> None:
-    """What other pages hold can still be read: only a start on a backup tells that it is over."""
+    """Note the damage; other pages can still be read: only a start on a backup tells that it is over."""
     fix = "stop the gateway, then `tieline restore FILE`; `tieline doctor` without it reads every page"
     troubles.report("storage", "damage", reason, fix=fix, blocking=True)
 

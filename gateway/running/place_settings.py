@@ -35,11 +35,11 @@ class Chosen:
     stored: Mapping[str, dict[ConversationId, str]]
 
     def of(self, name: str, conversation: ConversationId) -> str | None:
-        """What was chosen there itself."""
+        """The choice made there itself."""
         return self.stored[name].get(conversation)
 
     def nearest(self, name: str, conversation: ConversationId) -> str | None:
-        """What was chosen there, or in the nearest place around it."""
+        """The choice made there, or in the nearest place around it."""
         key = ConversationKey.parse(conversation)
         found = (self.of(name, ConversationId(str(place))) for place in (key, *self.around(key)))
         return next((value for value in found if value), None)

@@ -100,7 +100,7 @@ class Upkeep:
         await anyio.to_thread.run_sync(_keep_newest, self._home / "backups", retention.backups)
 
     async def _clean(self, at: int) -> None:
-        """What people had forgotten leaves the database's file as well."""
+        """Remove what people had forgotten from the database's file as well."""
         if not await self._database.read(partial(sqlite.is_due, at=at)):
             return
         merged = await self._database.write(partial(sqlite.merge, first=True))

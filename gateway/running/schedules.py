@@ -157,7 +157,7 @@ class Scheduling:
         return self._phrase("schedule_blocked", language) if blocked else None
 
     def _role(self, schedule: Schedule) -> AccessRole:
-        """What it was when they set it, or less: who lost a role must not keep it in a schedule."""
+        """Their role when they set it, or less: a lost role is lost in a schedule, too."""
         creator = schedule.creator
         return role_today(self._book, self._live.settings.access, creator.person, schedule.conversation, creator.role)
 

@@ -55,7 +55,7 @@ class SpendingService:
         bus.listen(self._heard, [BudgetReached])
 
     def relief(self, error: OverBudget, incoming: Incoming, conversation: ConversationId) -> Buttons:
-        """What may be pressed below a refusal. None in a member's own chat: the owners get a button of their own."""
+        """Buttons below a refusal. None in a member's own chat: the owners get a button of their own."""
         account = error.applied.account
         chats = self._refused.setdefault(account, {})
         if len(chats) < MOST_TOLD:

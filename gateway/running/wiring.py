@@ -51,7 +51,7 @@ _log = logging.getLogger("tieline.gateway")
 
 
 def held(live: Live, chosen: Chosen, conn: Connection, key: ConversationKey) -> Held:
-    """What holds for the place; without persistence only what the configuration says (Z-68)."""
+    """The choice for the place; without persistence only what the configuration says (Z-68)."""
     channels = live.settings.channels
     configured = next((Configured(provider=one.provider, locked=one.provider_locked) for one in channels
                        if one.channel_type == key.channel_type), Configured())  # fmt: skip
@@ -68,7 +68,7 @@ def opened(mount: Callable[[Adapter], None], delivery: Delivery, adapter: Adapte
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """What delivery tells the owner; the alerts are built after it."""
+    """Delivery's reports to the owner; the alerts are built after it."""
 
     alerts: Callable[[], Alerts]
     troubles: Troubles
@@ -89,7 +89,7 @@ class Reports:
 
 
 def places(live: Live, chosen: Chosen, conversation: ConversationId) -> Places:
-    """Who shares what is remembered there."""
+    """Places that share what is remembered there."""
     key = ConversationKey.parse(conversation)
     parts = next((one.place_parts for one in live.settings.channels if one.type == key.platform), None)
     return places_of(key, chosen.of(PARENT_SETTING, conversation), parts)

@@ -39,7 +39,7 @@ _log = logging.getLogger("tieline.scheduler")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiringDeps:
-    """What firing asks of the gateway; all of it is quick and does no I/O but through the connection.
+    """The port of firing to the gateway; all of it is quick and does no I/O but through the connection.
 
     `why_not` says why nothing may be done for the schedule's creator there, or None; `role` is the creator's now, which
     may be less than it was when they set it. `reachable` says whether the account can send there at all, which
@@ -56,7 +56,7 @@ class FiringDeps:
 
 @dataclass(slots=True)
 class Done:
-    """What one transaction did, to be told once it is committed."""
+    """The effects of one transaction, to be told once it is committed."""
 
     deliver: set[ConversationId] = field(default_factory=set)
     work: set[ConversationId] = field(default_factory=set)

@@ -83,7 +83,7 @@ _COST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What the model calls of a schedule's runs took; `unpriced` calls are not in the money."""
+    """Usage by the model calls of a schedule's runs; `unpriced` calls are not in the money."""
 
     calls: int
     tokens: int
@@ -146,7 +146,7 @@ def settle(conn: Connection, entry: Entry, found: Finding, *, at: int) -> None:
 
 
 def recent(conn: Connection, schedule: int, *, most: int = 5) -> tuple[Entry, ...]:
-    """What it did last, newest first."""
+    """Its last actions, newest first."""
     return tuple(_entry(row) for row in conn.execute(_RECENT, {"schedule": schedule, "most": most}))
 
 

@@ -26,7 +26,7 @@ LONGEST_TEXT = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Creator:
-    """Who asked for it, as the turn it wakes shall see them."""
+    """The person who asked for it, as the turn it wakes shall see them."""
 
     person: PersonId | None
     display: str = ""
@@ -37,7 +37,7 @@ class Creator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a schedule is made of. `said` are the words that gave the rule; `zone` an IANA name."""
+    """The content of a schedule. `said` are the words that gave the rule; `zone` an IANA name."""
 
     action: Action
     text: str

@@ -260,7 +260,7 @@ class ScheduleService:
         return await self._change(id, work)
 
     async def set_misfire(self, conversation: ConversationId, id: int, misfire: Misfire) -> Schedule:
-        """What becomes of its missed moments; it stays as it is otherwise, on or off."""
+        """Set the treatment of its missed moments; it stays as it is otherwise, on or off."""
 
         def work(conn: Connection, now: datetime) -> None:
             store.set_misfire(conn, _there(conn, conversation, id).id, misfire, at=to_timestamp(now))

@@ -107,13 +107,13 @@ def by_origin(conn: Connection, origin: str) -> Schedule | None:
 
 
 def of_conversation(conn: Connection, conversation: ConversationId, *, most: int = 1000) -> tuple[Schedule, ...]:
-    """What is set there, what comes next first and what rests last; what has ended is left out."""
+    """Schedules set there, the next first and the resting last; ended ones are left out."""
     found = conn.execute(_OF_CONVERSATION, {"conversation": conversation, "most": most})
     return _parsed(found.all())[0]
 
 
 def of_person(conn: Connection, person: str) -> tuple[Schedule, ...]:
-    """What they asked for, anywhere."""
+    """Schedules of that person, anywhere."""
     return _parsed(conn.execute(_OF_PERSON, {"who": person}).all())[0]
 
 
@@ -128,7 +128,7 @@ def states(conn: Connection) -> Mapping[str, int]:
 
 
 def due(conn: Connection, *, now: int, most: int) -> tuple[Schedule, ...]:
-    """What is to be acted on now, the longest due first; locked until the end of the transaction."""
+    """Schedules to be acted on now, the longest due first; locked until the end of the transaction."""
     return _readable(conn, conn.execute(_DUE, {"now": now, "most": most}).all(), now)
 
 

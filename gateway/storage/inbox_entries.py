@@ -56,12 +56,12 @@ _ANSWERED_LAST = select(inbox.c.payload).where(inbox.c.id == _NEWEST_RUN.scalar_
 
 
 def dead(conn: Connection, *, most: int = 100) -> tuple[InboxEntry, ...]:
-    """What was given up, newest first."""
+    """Messages given up, newest first."""
     return _listed(conn, _LIST_DEAD, most)
 
 
 def waiting(conn: Connection, *, most: int = 100) -> tuple[InboxEntry, ...]:
-    """What waits or is under work, newest first."""
+    """Messages that wait or are under work, newest first."""
     return _listed(conn, _LIST_WAITING, most)
 
 
@@ -111,7 +111,7 @@ def counts(conn: Connection) -> tuple[int, int]:
 
 
 def name_of(conn: Connection, conversation: ConversationId) -> str:
-    """Whose message the agent there has worked on last, as the platform shows them; "" where that is not known."""
+    """The sender of the message that the agent there has worked on last, as the platform shows them; "" if unknown."""
     payload = conn.execute(_ANSWERED_LAST, {"conversation": conversation}).scalar_one_or_none()
     try:
         return decode_incoming(payload).display if payload else ""

@@ -43,12 +43,12 @@ _BURY = update(outbox).where(_ONE, _DEAD).values(status="dropped").returning(out
 
 
 def dead(conn: Connection, *, most: int = 100) -> tuple[OutboxEntry, ...]:
-    """What was given up, newest first."""
+    """Messages given up, newest first."""
     return _listed(conn, _LIST_DEAD, most)
 
 
 def still_open(conn: Connection, *, most: int = 100) -> tuple[OutboxEntry, ...]:
-    """What is not yet sent, newest first."""
+    """Messages not yet sent, newest first."""
     return _listed(conn, _LIST_OPEN, most)
 
 

@@ -90,7 +90,7 @@ def open_requests(conn: Connection, now: int) -> tuple[Pairing, ...]:
 
 
 def open_of(conn: Connection, subject: str, now: int) -> Pairing | None:
-    """What this person has asked and nobody has decided yet."""
+    """This person's requests that nobody has decided yet."""
     row = conn.execute(_OPEN_OF, {"now": now, "who": subject}).first()
     return None if row is None else _pairing(row)
 

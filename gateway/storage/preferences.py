@@ -41,7 +41,7 @@ def save(conn: Connection, preference: Preference) -> None:
 
 
 def load(conn: Connection, channel_type: str, channel_id: str) -> Preference | None:
-    """What the channel prefers; None: the default. The name may no longer be configured (Z-70 is the caller's)."""
+    """The channel's preference; None: the default. The name may no longer be configured (Z-70 is the caller's)."""
     row = conn.execute(_LOAD, {"type": channel_type, "place": channel_id}).one_or_none()
     return _preference(row) if row else None
 

@@ -86,14 +86,14 @@ def _free_names(conn: Connection, old: str, new: str) -> None:
 
 
 def _leave_rules(conn: Connection, old: str, new: str) -> None:
-    """What is allowed for good in both places is allowed once."""
+    """Keep once a rule that both places have for good."""
     kept = approval_rule.alias()
     same = and_(kept.c.conv == new, kept.c.tool == approval_rule.c.tool, kept.c.covers == approval_rule.c.covers)
     conn.execute(delete(approval_rule).where(approval_rule.c.conv == old, exists().where(same)))
 
 
 def _keep_guidelines(conn: Connection, old: str, new: str) -> None:
-    """What compactions have learnt goes with the session that goes on, the older place's."""
+    """Keep the guidelines of the session that goes on, the older place's."""
     former = guideline.alias()
     gone = and_(guideline.c.conv == new, exists().where(former.c.conv == old))
     conn.execute(delete(guideline).where(gone))

@@ -37,7 +37,7 @@ NAMED = 3  # conversations that a finding names
 
 
 def ailments(conn: Connection) -> Sequence[Ailment]:
-    """What is wrong; nothing when all is well."""
+    """Ailments; none when all is well."""
     return [found for cure in _CURES if (found := cure(conn, False)).count]
 
 

@@ -81,7 +81,7 @@ class _Collector:
         yield from self._gauges()
 
     def _money(self) -> Iterable[Metric]:
-        """What the ledger entered. The operation is "chat" in the conventions' words; what else is paid has its own."""
+        """Money in the ledger. The operation is "chat" in the conventions' words; other calls have their own."""
         of_model = ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"]
         tokens = CounterMetricFamily(
             "gen_ai_client_token_usage_tokens", "Tokens billed by providers.", labels=[*of_model, "gen_ai_token_type"]

@@ -131,7 +131,7 @@ class MetricsSnapshot:
 
 @dataclass(slots=True)
 class Billed:
-    """What calls of one purpose to one model took."""
+    """Usage by calls of one purpose to one model."""
 
     prompt: int = 0
     output: int = 0
@@ -217,7 +217,7 @@ class Metrics:
         self.evicted += evicted
 
     def listener_failed(self, error: Exception, event: object) -> None:
-        """What to give the bus as `on_error`, together with a log line."""
+        """The `on_error` of the bus, together with a log line."""
         self.lost_events += 1
 
     def _own(self, conversation: ConversationId) -> MetricsSnapshot:

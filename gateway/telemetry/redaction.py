@@ -102,7 +102,7 @@ class Redactor:
 
 
 def found_in(pattern: re.Pattern[str], text: str, at: int = 0) -> Iterator[re.Match[str]]:
-    """What `pattern.finditer` gives from there on, in several searches where the text is long.
+    """Matches of `pattern.finditer` from there on, in several searches where the text is long.
 
     A match counts when it ends within its piece and begins `REACH` characters before the piece's end: then what comes
     behind the piece makes no other match of it. Else the next piece begins there.
@@ -123,7 +123,7 @@ def found_in(pattern: re.Pattern[str], text: str, at: int = 0) -> Iterator[re.Ma
 
 
 def _suspects(text: str) -> Iterator[tuple[int, int, str, str]]:
-    """What looks like a secret, in order: from, to, its kind, what to show instead. Of two that overlap the first."""
+    """Likely secrets, in order: from, to, its kind, what to show instead. Of two that overlap the first."""
     others, tokens = found_in(_LOOKS_LIKE, text), _web_tokens(text, 0)
     other, token = next(others, None), next(tokens, None)
     while other is not None or token is not None:

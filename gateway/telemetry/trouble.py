@@ -77,7 +77,7 @@ class Troubles:
 
     @property
     def open(self) -> tuple[Trouble, ...]:
-        """What is wrong now, oldest first."""
+        """Open troubles, oldest first."""
         return tuple(self._open.values())
 
     @property

@@ -79,7 +79,7 @@ def channel_call(home: Path, path: str, body: Any) -> Any:
 
 
 def differing(running: str) -> str:
-    """What to say where the running gateway has another version than this command; "" where it has the same."""
+    """The notice that the running gateway has another version than this command; "" where it has the same."""
     here = version("tieline")
     return "" if running == here else f"Tieline {running} runs, {here} is installed"
 

@@ -139,7 +139,7 @@ def headline(overview: Overview, reasons: Sequence[Reason]) -> str:
 
 
 def attention(overview: Overview, reasons: Sequence[Reason]) -> Sequence[Reason]:
-    """What does not keep the gateway from working, and should be looked at; `reasons` are told elsewhere."""
+    """Matters that should be looked at without keeping the gateway from working; `reasons` are told elsewhere."""
     told = {reason.subject for reason in reasons} | {reason.subject.removeprefix("model ") for reason in reasons}
     found = [
         Reason(f"{trouble.kind} {trouble.subject}", trouble.text, trouble.fix)

@@ -75,7 +75,7 @@ class Sessions:
         return Session(id=secrets.token_urlsafe(18), person=person, ends_at=self._clock.now() + SESSION_LIFE)
 
     def cookie(self, session: Session) -> str:
-        """What the browser keeps."""
+        """The browser's cookie."""
         payload = json.dumps(
             [session.id, session.person.id, session.person.display, int(session.ends_at.timestamp())]
         ).encode()
@@ -107,7 +107,7 @@ class Sessions:
         return Session(id=session.id, person=session.person, ends_at=ends_at)
 
     def token(self, session: Session) -> str:
-        """What a page must send back with everything that changes state (CSRF)."""
+        """The token that a page must send back with everything that changes state (CSRF)."""
         return _encoded(self._signature(b"csrf:" + session.id.encode()))
 
     def token_matches(self, session: Session, token: str) -> bool:

@@ -236,7 +236,7 @@ def _tier(configured: str, asked: CacheTier) -> CacheTier:
 
 
 def _complaint(words: str, headers: Collection[str]) -> frozenset[str]:
-    """What a refusal complains of, as far as the request can do without it.
+    """The complaint of a refusal, as far as the request can do without that feature.
 
     That is beta headers, a time to live, two messages of one role in a row (which Anthropic itself has long taken), and
     summaries of its own.
@@ -249,7 +249,7 @@ def _complaint(words: str, headers: Collection[str]) -> frozenset[str]:
 
 
 def _kept(dialect: Mapping[str, Any], headers: Collection[str]) -> frozenset[str]:
-    """What was found before to be spared."""
+    """Take up features that were found before to be refused."""
     spared = dialect.get("spared")
     return frozenset({*OURS, *headers} & {*spared}) if isinstance(spared, list) else frozenset()
 

@@ -92,7 +92,7 @@ class Reading:
 
     @property
     def usage(self) -> Usage | None:
-        """What the provider has counted so far; None if it has said nothing."""
+        """The provider's count so far; None if it has said nothing."""
         if not self._counts:
             return None
         return Usage(
@@ -103,7 +103,7 @@ class Reading:
         )
 
     def end(self) -> list[Chunk]:
-        """What is left when a complete stream has ended."""
+        """The rest when a complete stream has ended."""
         usage = self.usage
         return [*([usage] if usage else []), Done(self._stop)]
 

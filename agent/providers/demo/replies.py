@@ -135,7 +135,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """What the demo looks at: the messages and the tools it may call."""
+    """The demo's input: the messages and the tools it may call."""
 
     messages: Sequence[Message]
     tools: Mapping[str, ToolSpec]
@@ -166,7 +166,7 @@ def reply_to(asked: Conversation) -> Reply:
 
 
 def _about(asked: Conversation, result: ToolResult) -> str:
-    """What to say of a tool's result, by the call it answers."""
+    """The words on a tool's result, by the call it answers."""
     use = next(
         (use for message in reversed(asked.messages) for use in message.tool_uses if use.id == result.tool_use_id), None
     )

@@ -175,7 +175,7 @@ class OpenAIProvider:
         )
 
     def _used(self, request: Request, dialect: Dialect, files: Bytes, error: AgentError) -> frozenset[str]:
-        """What such a refusal may complain of."""
+        """Possible complaints of such a refusal."""
         used = {"repeats", "system", "null_content"} | ({"tools"} if request.tools.specs else set())
         if dialect.media and any(part.mime_type not in TEXTS for part in files):
             used.add("media")

@@ -53,7 +53,7 @@ DETAILS = "reasoning_details"  # OpenRouter's
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """What one reply held for its own endpoint and model, `origin`: fields of its calls by their ids, and details.
+    """Parts of a reply for its own endpoint and model, `origin`: fields of its calls by their ids, and details.
 
     Gemini refuses a call that comes back without its signature; other servers refuse fields they do not know.
     """
@@ -80,7 +80,7 @@ def is_reasoning(part: Part, family: str) -> bool:
 
 
 def opaque_of(message: Message, family: str, origin: str) -> Opaque:
-    """What of the message goes back to `origin` alone."""
+    """The part of the message that goes back to `origin` alone."""
     for part in message.parts:
         if isinstance(part, RedactedThinking) and part.family == family:
             try:
@@ -293,7 +293,7 @@ _CONCESSIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What an endpoint understands. Starts hopeful and is corrected by what it refuses."""
+    """The dialect of an endpoint. Starts hopeful and is corrected by refusals."""
 
     usage: bool = True
     completion_limit: bool = False
@@ -314,7 +314,7 @@ def dialect_for(model: str, base_url: str) -> Dialect:
 
 
 def differing(dialect: Dialect, guess: Dialect) -> dict[str, bool]:
-    """What of the dialect is not as it was guessed, to be kept."""
+    """The differences of the dialect from the guess, to be kept."""
     known, guessed = asdict(dialect), asdict(guess)
     return {feature: value for feature, value in known.items() if value != guessed[feature]}
 

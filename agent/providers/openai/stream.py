@@ -95,7 +95,7 @@ class Body:
         self._whole = b""
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """What `piece` completed; b"" stands for the end. Raises ValueError for what grows beyond all measure."""
+        """Events that `piece` completed; b"" stands for the end. Raises ValueError for one beyond all measure."""
         if not self.has_begun and piece.strip():
             self.has_begun, self.is_plain = True, piece.lstrip().startswith((b"{", b"["))
         if not self.is_plain:
@@ -133,7 +133,7 @@ class Tagged:
         self._ended = False  # a thought has ended, and nothing was said since
 
     def taken(self, text: str) -> Iterator[Piece]:
-        """What `text` settles."""
+        """The parts that `text` settles."""
         if self._state == "beginning":
             text, self._held = self._held + text, ""
             begun = text.lstrip()
@@ -151,7 +151,7 @@ class Tagged:
             yield from self._speaking(text)
 
     def rest(self, *, cut: bool) -> Iterator[Piece]:
-        """What is left at the end. A thought that never ended is one if the reply was `cut`; else it was no thought."""
+        """The rest at the end. A thought that never ended is one if the reply was `cut`; else it was no thought."""
         held, self._held = self._held, ""
         if self._state == "thinking":
             if not cut:
@@ -350,7 +350,7 @@ class Reading:
         return self._usage
 
     def end(self) -> list[Chunk]:
-        """What is left when a complete stream has ended."""
+        """The rest when a complete stream has ended."""
         # Pieces of one call may come between those of another: none is whole before the end.
         cut = self._stop == "max_tokens" or bool(self._begun)
         chunks = [*self._thinking_done(), *self._chunks(self._tagged.rest(cut=cut))]
@@ -368,7 +368,7 @@ class Reading:
         return [*chunks, Done(stop)]
 
     def forget_reasoning(self) -> None:
-        """What was thought so far is kept elsewhere."""
+        """End the thought; its text so far is kept elsewhere."""
         self._thought = {}
 
     def _choice(self, choice: Any) -> list[Chunk]:

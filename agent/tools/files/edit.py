@@ -148,7 +148,7 @@ def encoded(text: str) -> bytes:
 
 
 def both_ends(text: str) -> str:
-    """What a person is shown of a text before allowing it: of a longer one its beginning and its end."""
+    """A text for a person who must allow it: of a longer one its beginning and its end."""
     if len(text) <= SHOWN:
         return text
     half = SHOWN // 2

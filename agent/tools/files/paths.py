@@ -157,7 +157,7 @@ READABLE = "Relative, or below /workspace or /skills."
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """What a call may read: names in a tree, and how the tree's paths are written."""
+    """The readable part of a call: names in a tree, and how the tree's paths are written."""
 
     tree: Tree
     names: Names
@@ -180,7 +180,7 @@ def tree_of(context: ToolContext) -> Tree:
 
 
 def meant(path: str, context: ToolContext) -> Names:
-    """What a path stands for in this call. Raises OutOfScope."""
+    """The meaning of a path in this call. Raises OutOfScope."""
     execution = context.execution
     return grounded(path, names_of(execution.cwd, execution.workspace), execution.workspace)
 

@@ -24,7 +24,7 @@ ASKS_FOR_S = 300.0  # as long as an approval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a server asks of a person: a form by its `schema`, or that they open `url`.
+    """A server's question to a person: a form by its `schema`, or that they open `url`.
 
     `before`: its call goes on only after they have been there.
     """
@@ -37,7 +37,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What came of it, in the protocol's words. `note` tells the model why people were not asked."""
+    """The result, in the protocol's words. `note` tells the model why people were not asked."""
 
     action: Literal["accept", "decline", "cancel"]
     content: Mapping[str, Any] | None = None
@@ -46,7 +46,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class _Controls:
-    """What a question may be answered with instead of an answer, as people read it."""
+    """Replies to a question that are no answer, as people read them."""
 
     labels: Mapping[str, str]  # by what it means: skip, decline, cancel
 
@@ -206,7 +206,7 @@ class _Form:
         return len(self.fields) > 1 or not _shown_choices(one)
 
     def _hint(self, one: Field) -> str:
-        """What fits, and what stands there already."""
+        """The values that fit, and the present one."""
         phrase, schema = self.context.phrase, one.schema
         format = schema.get("format")
         hints = {"integer": "form_whole_number", "number": "form_number", "choices": "form_choose_several"}

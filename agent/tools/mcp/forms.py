@@ -73,7 +73,7 @@ class Field:
 
 
 def fields_of(message: str, schema: Mapping[str, Any]) -> tuple[Field, ...]:
-    """What the form asks for, in its order; nothing where a yes is all that is wanted. Raises NotAsked."""
+    """Fields of the form, in their order; none where a yes is all that is wanted. Raises NotAsked."""
     properties = schema.get("properties") or {}
     if not isinstance(properties, Mapping):
         raise NotAsked("its form is no form of the protocol")
@@ -147,7 +147,7 @@ def _options(name: str, wanted: Mapping[str, Any]) -> tuple[Option, ...]:
 
 
 def value_of(field: Field, words: str) -> Any:
-    """What the server gets of the words. Raises Unfit."""
+    """The value of the words for the server. Raises Unfit."""
     words = words.strip()
     value: Any
     match field.kind:
@@ -243,7 +243,7 @@ def _has_format(value: str, format: Any) -> bool:
 
 
 def in_one_message(fields: Sequence[Field], words: str) -> Mapping[str, str] | None:
-    """What each field gets of words that answer several at once, a line each (`Name: Ann`); None where they do not."""
+    """Each field's part of words that answer several at once, a line each (`Name: Ann`); None where they do not."""
     found: dict[str, str] = {}
     lines = [line for line in words.splitlines() if line.strip()]
     known = {key.casefold(): field.name for field in fields for key in (field.label, field.name)}

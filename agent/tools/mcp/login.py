@@ -38,7 +38,7 @@ class LoginFailed(Exception):
 
 
 class Kept(BaseModel):
-    """What the file holds. It counts for this `url` only: no other server is ever sent its token.
+    """The content of the file. It counts for this `url` only: no other server is ever sent its token.
 
     `ends_at` is in POSIX seconds, None where the server named no end.
     """
@@ -151,7 +151,7 @@ def renewal(kept: Kept) -> httpx2.Request:
 
 
 class _Fresh:
-    """What one login brings. The SDK's `TokenStorage`; nothing of an earlier login counts."""
+    """Tokens of one login. The SDK's `TokenStorage`; nothing of an earlier login counts."""
 
     def __init__(self, client: OAuthClientInformationFull | None) -> None:
         self.client = client
@@ -171,7 +171,7 @@ class _Fresh:
 
 
 def code_in(address: str) -> AuthorizationCodeResult:
-    """What the authorization server sent along in the address. Raises ValueError where there is no code in it."""
+    """The code that the authorization server sent in the address. Raises ValueError where there is none."""
     asked = {name: values[0] for name, values in parse_qs(urlsplit(address[:LARGEST_SENT_BACK].strip()).query).items()}
     if "error" in asked:
         raise LoginFailed(f"the server says: {asked.get('error_description') or asked['error']}"[:300])
@@ -243,7 +243,7 @@ async def log_in(
 def _first_word(
     client: httpx2.AsyncClient, url: str, auth: httpx2.Auth
 ) -> AbstractAsyncContextManager[httpx2.Response]:
-    """What a client says first, so that the server asks for a login."""
+    """A client's first message, so that the server asks for a login."""
     if speaks_sse(url):
         return client.stream("GET", url, headers={"Accept": "text/event-stream"}, auth=auth)
     about = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "tieline", "version": "1"}}

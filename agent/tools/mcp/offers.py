@@ -86,7 +86,7 @@ class NotShown(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What came of a server's tools, each by the server's own name.
+    """A server's tools as shown, each by the server's own name.
 
     `left_out` says why a tool is not there, `withheld` names those of whose texts something is withheld. What the
     operator does not want is in neither.
@@ -98,7 +98,7 @@ class Shown:
 
 
 def shown_of(offers: Collection[Offer], server: ServerSettings) -> Shown:
-    """What is shown of a server's tools; those that cannot be shown safely are left out, each with the reason."""
+    """A server's tools as the model sees them; those that cannot be shown safely are left out, each with the reason."""
     found: dict[str, ToolSpec] = {}
     left_out: dict[str, str] = {}
     withheld: list[str] = []
@@ -140,7 +140,7 @@ def plain(name: str) -> str:
 
 
 def prefix_of(server: str) -> str:
-    """What the names of all its tools begin with."""
+    """The prefix of the names of all its tools."""
     return f"{PREFIX}{server}__"
 
 
@@ -261,7 +261,7 @@ class Blob:
 
 
 def blobs_of(result: Result) -> Mapping[int, Blob]:
-    """What can be kept as files, by the position of their block; of many the first."""
+    """Blobs to keep as files, by the position of their block; of many the first."""
     found: dict[int, Blob] = {}
     for position, block in enumerate(result.blocks):
         inner = block.get("resource") if block.get("type") == "resource" else block

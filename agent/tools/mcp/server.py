@@ -171,7 +171,7 @@ class Server:
         return f"{reason}; it has said last: {said}" if said else reason
 
     async def _sdk(self) -> Any:
-        """What speaks to servers, as soon as it can be imported: a broken installation is this server's trouble."""
+        """The SDK, as soon as it can be imported: a broken installation is this server's trouble."""
         wait_s = FIRST_WAIT_S
         while True:
             try:
@@ -213,14 +213,14 @@ class Server:
         return told
 
     async def read(self, address: str, context: ToolContext) -> str:
-        """What one of its resources holds, for the model. Raises ToolError."""
+        """The content of one of its resources, for the model. Raises ToolError."""
         with self._calling(context) as notes:
             result = await self._asked(lambda one: one.read(address), context)
             told = "\n".join([text_of(result, await _kept(result, context)), *notes])
         return f"From the MCP server {self.settings.name}:\n{told}"
 
     async def prompt(self, prompt: Prompt, arguments: Mapping[str, str]) -> str:
-        """What one of its prompts says. Raises ToolError."""
+        """The text of one of its prompts. Raises ToolError."""
         return prompt_text(await self._asked(lambda one: one.prompt(prompt.name, arguments), None))
 
     @contextmanager
@@ -237,7 +237,7 @@ class Server:
             self._notes.pop(id(context), None)
 
     async def _asked(self, do: Callable[[Any], Awaitable[T]], context: ToolContext | None) -> T:
-        """What it answers; once more after the person has been where it wants them to go first. Raises ToolError."""
+        """Its answer; once more after the person has been where it wants them to go first. Raises ToolError."""
         connection, name = await self._ready(context), self.settings.name
         wire: Any = import_module(WIRE)
         try:

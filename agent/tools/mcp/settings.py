@@ -84,7 +84,7 @@ class McpSettings:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """What is given to servers and must not be seen elsewhere."""
+        """Values given to servers that must not be seen elsewhere."""
         return frozenset(
             value.get_secret_value()
             for server in self.servers

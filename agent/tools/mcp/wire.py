@@ -111,7 +111,7 @@ class Connection:
         return Catalogue(prompts=tuple(prompts), resources=tuple(resources))
 
     async def read(self, address: str) -> Result:
-        """What the resource of that address holds. Raises Refused or Lost."""
+        """The content of the resource at that address. Raises Refused or Lost."""
         answer = await _answered(lambda: self.client.read_resource(address, cache_mode="bypass"))
         contents = [one.model_dump(mode="json", by_alias=True) for one in answer.contents]
         return Result(blocks=[{"type": "resource", "resource": one} for one in contents])
@@ -214,7 +214,7 @@ def _unstarted(server: ServerSettings, error: BaseException) -> str | None:
 
 
 def refusal(status: int, server: ServerSettings) -> str:
-    """What an operator can do about a server that answers the first words with this HTTP state."""
+    """Advice to an operator about a server that answers the first words with this HTTP state."""
     match status:
         case 401 | 403 if server.has_own_login:
             what = "it wants a login, or another one: see headers of its [[mcp.servers]] entry"
@@ -271,7 +271,7 @@ _CHANGES = (
 
 
 async def _answered(ask: Callable[[], Awaitable[T]]) -> T:
-    """What the server answers. Raises Refused (WantsFirst among them) or Lost."""
+    """The server's answer. Raises Refused (WantsFirst among them) or Lost."""
     try:
         return await ask()
     except MCPError as error:

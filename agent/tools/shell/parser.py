@@ -150,7 +150,7 @@ class _Reader:
             self._at += 1
 
     def _substitution(self, opening: int) -> None:
-        """What stands between parentheses is a command of its own."""
+        """Read a command of its own between parentheses."""
         depth, at = 0, opening
         while at < len(self._text):
             depth += {"(": 1, ")": -1}.get(self._text[at], 0)

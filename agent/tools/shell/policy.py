@@ -158,7 +158,7 @@ def unwrapped(texts: Sequence[str]) -> list[str]:
 
 
 def _script_of(arguments: Sequence[str]) -> str | None:
-    """What `sh -c` is given."""
+    """The script that `sh -c` is given."""
     for at, argument in enumerate(arguments):
         if re.fullmatch(r"-[abd-z]*+c[a-z]*", argument) and at + 1 < len(arguments):
             return arguments[at + 1]
@@ -205,7 +205,7 @@ _NUMBER = re.compile(r"-\d[\w.]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a command may be given. Letters in `valued` take the rest of their word, `whole` are words with one dash.
+    """Options of a command. Letters in `valued` take the rest of their word, `whole` are words with one dash.
 
     `barred`: what else it must not be given anywhere. `free`: every word is text to it.
     """
@@ -426,7 +426,7 @@ CHECKING: Mapping[tuple[str, ...], Options] = {
 
 
 def options_of(texts: Sequence[str], table: Mapping[tuple[str, ...], Options]) -> tuple[Options, Sequence[str]] | None:
-    """What the command may be given, and the words that are held to it; None: it is not in the table."""
+    """Options of the command, and the words that are held to it; None: it is not in the table."""
     for length in (2, 1):
         if (found := table.get(tuple(texts[:length]))) is not None:
             return found, texts[length:]
@@ -441,7 +441,7 @@ def beyond(options: Options, words: Sequence[str]) -> str | None:
 
 
 def values_in(word: str, options: Options) -> Iterator[str]:
-    """What stands in an option's own word and is its value, for it may be a path."""
+    """Values in an option's own word, for one may be a path."""
     if word.startswith("--"):
         yield word.partition("=")[2]
     elif word.startswith("-"):
@@ -502,7 +502,7 @@ class Judgement:
 
 
 def judged(command: str, *, sandboxed: bool, root: str = ROOT) -> Judgement:
-    """What becomes of the command, by its words alone. `root`: the workspace's path as commands see it; "": none is."""
+    """The verdict on the command, by its words alone. `root`: the workspace's path as commands see it; "": none is."""
     if why := denied(command):
         return Judgement("deny", f"this command never runs here: {why}")
     if odd := next((sign for sign in command if _is_odd(sign)), None):
@@ -534,7 +534,7 @@ def only_removes(command: str) -> bool:
 
 
 def _worst(reading: Reading) -> str:
-    """What of it does the most harm, in a person's words and with its own; "" where nothing known does any."""
+    """The most harmful part of it, in a person's words and with its own; "" where nothing known does any."""
     found = []
     for words in reading.commands:
         texts = [word.text for word in words]
@@ -577,7 +577,7 @@ def _leaves(text: str, root: str) -> bool:
 
 
 def _is_odd(sign: str) -> bool:
-    """What a person may read as another sign, or not see at all; letters of any language are none."""
+    """Whether a person may take the character for another, or not see it; letters of any language are none."""
     if sign.isascii():
         return not (sign.isprintable() or sign in "\n\t")  # \r is no blank to a shell
     return not sign.isprintable() or sign.isspace() or not sign.isalnum()

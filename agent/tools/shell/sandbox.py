@@ -53,7 +53,7 @@ def top_of_system() -> tuple[Top, ...]:
 
 
 def environment(extra: Mapping[str, str], *, home: str) -> dict[str, str]:
-    """What a command finds in its environment: nothing of the gateway's own."""
+    """The environment of a command: nothing of the gateway's own."""
     known = {"PATH": PATH, "HOME": home, "USER": "agent", "LOGNAME": "agent", "LANG": "C.UTF-8", "TERM": "dumb",
              "PYTHONDONTWRITEBYTECODE": "1", "GIT_TERMINAL_PROMPT": "0", "PAGER": "cat"}  # fmt: skip
     return {**known, **extra}
@@ -111,7 +111,7 @@ _LAST_WORDS_S = 0.2  # for what is still in the pipe when the program has ended 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What a program may take. Memory counts for each of its processes."""
+    """Limits of a program. Memory counts for each of its processes."""
 
     wall_s: float
     cpu_s: int

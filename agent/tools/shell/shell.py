@@ -198,7 +198,7 @@ def with_real_folders(command: str, skills: Mapping[str, Path]) -> str:
 
 
 def told(ended: Ended, took_s: float, settings: ShellSettings) -> str:
-    """What the model reads of a command that has ended."""
+    """The result of an ended command for the model."""
     text = ended.head.decode("utf-8", "replace")
     if ended.left_out > 0:
         text += f"\n[{ended.left_out} bytes are left out here]\n"

@@ -28,7 +28,7 @@ _HEADERS = {"User-Agent": AGENT, "Accept": "text/html,text/*,application/json,*/
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What came. `url` is where from, after redirects; `cut`: there was more than is taken."""
+    """The document fetched. `url` is where from, after redirects; `cut`: there was more than is taken."""
 
     url: str
     status: int

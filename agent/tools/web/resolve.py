@@ -16,7 +16,7 @@ Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 async def look_up(host: str, port: int) -> Sequence[str]:
-    """What the system's resolver says, numbers in any notation included. Raises OSError."""
+    """The answer of the system's resolver, numbers in any notation included. Raises OSError."""
     found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 

@@ -183,7 +183,7 @@ class WebSearch:
 
 
 def request_for(query: str, settings: WebSettings) -> dict[str, Any]:
-    """What is sent, in the provider's own way."""
+    """The request, in the provider's own way."""
     base = (settings.search_url or BASES.get(settings.search, "")).rstrip("/")
     key = settings.search_key.get_secret_value() if settings.search_key is not None else ""
     match settings.search:

@@ -256,7 +256,7 @@ class Drafts:
             self.drop(key, draft)
 
     async def take(self, key: ConversationKey, work: int) -> Shown | None:
-        """What the draft of that work has on the screen, for the reply to take its place; it is the reply's now."""
+        """The shown draft of that work, for the reply to take its place; it is the reply's now."""
         for draft in [draft for draft in self._drafts.get(key, ()) if draft.audience.inbox_id == work]:
             self._remove(key, draft)
             return await draft.take()

@@ -50,7 +50,7 @@ class Shown:
 
 
 def unnamed(key: str, of: int | None = None) -> Shown:
-    """What is about to be shown, or may have been."""
+    """A reference for a message that is about to be shown, or may have been."""
     return Shown(SentRef(""), "key", of, key)
 
 
@@ -190,7 +190,7 @@ class Showing:
         by: By = "message",
         of: int | None = None,
     ) -> Shown | None:
-        """What is shown and noted now; None when it cannot be reached again and goes by itself.
+        """Show and note it; None when it cannot be reached again and goes by itself.
 
         By "key": nobody knows whether it arrived, and it may arrive yet. Raises ChannelError and TimeoutError when it
         did not arrive, or when nothing more can be found out by us; the answer may still come, and then it goes.
@@ -304,7 +304,7 @@ class Tidying:
     async def clear(
         self, key: ConversationKey, left_over: Sequence[EphemeralRow], keep: Sequence[Shown], language: str
     ) -> None:
-        """What an earlier process left on the screen, all but `keep`."""
+        """Remove what an earlier process left on the screen, all but `keep`."""
         async with anyio.create_task_group() as tasks:
             for row in left_over:
                 shown = decode(row.ref)

@@ -74,7 +74,7 @@ class Prompts:
         self._spawn(partial(self._keep_true, id, restarted=False))
 
     async def recover(self) -> None:
-        """What an earlier process left: buttons of questions that are over go, those that stand are shown anew."""
+        """Take up what an earlier process left: remove the buttons of ended questions, show open ones anew."""
         for id in await self._database.read(approval_rows.unsettled):
             self._spawn(partial(self._keep_true, id, restarted=True))
 
@@ -138,7 +138,7 @@ def outcome_of(one: Approval, phrase: Phrases) -> str:
 
 
 def label_of(one: Approval, phrase: Phrases, language: str) -> str:
-    """What people read of the answer to a question."""
+    """The answer to a question as people read it."""
     if one.answer in ("yes", "no") and one.answer in one.choices:
         return phrase(one.answer, language)
     words = " ".join((one.answer or "").split())
@@ -219,7 +219,7 @@ class PlanPrompts:
         self._spawn(partial(self._keep_true, id, restarted=False))
 
     async def recover(self) -> None:
-        """What an earlier process left."""
+        """Take up what an earlier process left."""
         for id in await self._database.read(store.unsettled):
             self._spawn(partial(self._keep_true, id, restarted=True))
 

@@ -41,7 +41,7 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a press meant; `text` is to be shown to the presser alone."""
+    """The meaning of a press; `text` is to be shown to the presser alone."""
 
     finding: Finding
     text: str = ""

@@ -138,7 +138,7 @@ class StatusLine:
         return await (self._channel.send(message) if self._openly else self._channel.send_ephemeral(message, self._to))
 
     async def _remove(self) -> None:
-        """What cannot be taken away now is taken away as soon as it can be."""
+        """Remove it, or as soon as that is possible."""
         shown = self._shown
         if shown is None:
             return

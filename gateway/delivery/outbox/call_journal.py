@@ -31,7 +31,7 @@ _FILE_BYTES = _HEADER_BYTES + SLOTS * _SLOT.size
 
 
 class _Notes:
-    """What one process noted: by row, attempt and piece of its newest call. Rows up to `forgotten` may be missing."""
+    """Notes of one process: by row, attempt and piece of its newest call. Rows up to `forgotten` may be missing."""
 
     def __init__(self) -> None:
         self.rows: dict[int, tuple[int, int]] = {}
@@ -153,7 +153,7 @@ def _made(path: Path) -> int:
 
 
 def _read(path: Path) -> _Notes | None:
-    """What a dead process noted; None where its file cannot prove anything. Raises OSError, also while it lives."""
+    """Notes of a dead process; None where its file cannot prove anything. Raises OSError, also while it lives."""
     with path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         content = file.read(_FILE_BYTES + 1)

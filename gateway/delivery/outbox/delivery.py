@@ -114,7 +114,7 @@ class Returning:
         return key in self._homeless
 
     def unshelved(self, key: ConversationKey) -> Sequence[EphemeralRow]:
-        """What was kept with it, as it is served now."""
+        """The rows kept for the place, which is served now."""
         return self._homeless.pop(key, ())
 
     def look_again(self) -> None:

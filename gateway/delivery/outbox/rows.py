@@ -218,7 +218,7 @@ class InFlightRows:
         return found
 
     def keep_only(self, key: ConversationKey, row_id: int | None) -> None:
-        """What became of the other rows of its worker is committed; None: it carries none any more."""
+        """Drop the other rows of its worker, whose results are committed; None: it carries none any more."""
         carried = self._carried.pop(key, set())
         for row in carried - {row_id}:
             self._holders.pop(row, None)

@@ -50,7 +50,7 @@ class Reports(Protocol):
         """Nothing can be sent with this account, whatever its adapter hears; told at each try."""
 
     def login_accepted(self, channel_type: str) -> None:
-        """That is over."""
+        """Note that the login is accepted again."""
 
 
 class Worker:
@@ -167,7 +167,7 @@ class Worker:
         return self._preview[1] if self._preview else None
 
     def _conclude(self, row: Claimed, outcome: Outcome) -> tuple[Settle | None, float, bool]:
-        """What to write, how long to pause before it is looked at again, and whether to stop altogether."""
+        """The values to write, the pause before the next look, and whether to stop altogether."""
         extra = {"conversation": str(self._key), "outbox_id": row.id}
         match outcome:
             case Sent(refs):

@@ -196,7 +196,7 @@ def _signs(text: str, start: int, stop: int, runs: Sequence[Run], spans: Spans) 
 
 
 def _beside(character: str) -> str:
-    """What stands beside a token: `blank` (also the edge of the text), a letter that is `unspaced`, or a `mark`."""
+    """The neighbour of a token: `blank` (also the edge of the text), a letter that is `unspaced`, or a `mark`."""
     if not character or character.isspace():
         return "blank"
     return "unspaced" if _UNSPACED_LETTER.match(character) else "mark"

@@ -67,7 +67,7 @@ class Growing:
         self._outgrown = False  # messages before this one were left
 
     def frame(self, text: str) -> Document:
-        """What one message shows of the text: all of it, or its end when it has outgrown one message.
+        """The part of the text that one message shows: all of it, or its end when it has outgrown one message.
 
         What may be the beginning of a secret waits for the rest. Empty while there is nothing to see.
         """
@@ -200,7 +200,7 @@ def _cut(opening: str, tail: str, guard: Guard) -> Cut | None:
 
 
 def _opening(source: str) -> str:
-    """What the source behind it needs before it, to be read as the same block."""
+    """The opening that the source behind it needs, to be read as the same block."""
     fence, fence_line, header = "", "", ""
     before = ""
     for line in source.splitlines():

@@ -116,7 +116,7 @@ def _entity(state: StateInline, silent: bool) -> bool:
 
 
 class _Level:
-    """What stands between the brackets of a link, or outside of all: its text, and the runs of signs in it."""
+    """The text between the brackets of a link, or outside of all, and the runs of markup characters in it."""
 
     def __init__(self, delimiters: list[Delimiter]) -> None:
         self.delimiters = delimiters
@@ -470,7 +470,7 @@ def _run(tokens: Iterator[Token], closing: str, within: frozenset[str]) -> tuple
 
 
 def _link(url: str, children: tuple[Inline, ...], within: frozenset[str]) -> tuple[Inline, ...]:
-    """What leads nowhere, or stands in another link, is text; what has no text shows where it leads."""
+    """A link; one that leads nowhere, or stands in another link, is text; one without text shows where it leads."""
     shown = (Text(url),) if url and is_blank((Paragraph(children),)) else children
     return (Link(url, shown),) if url and "link" not in within else shown
 

@@ -58,7 +58,7 @@ class Words:
         return found
 
     def try_to(self, read: Callable[[], T]) -> T:
-        """What `read` gives; when it gives None, nothing was read."""
+        """The result of `read`; when that is None, nothing was read."""
         at = self.at
         value = read()
         if value is None:
@@ -73,7 +73,7 @@ class Words:
 
     @property
     def rest(self) -> str:
-        """What is not read, as it was written."""
+        """The unread rest, as it was written."""
         return "" if self.is_done else self._text[self._found[self.at].start() :].strip()
 
 

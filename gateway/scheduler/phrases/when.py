@@ -79,7 +79,7 @@ _WINDOW_ONLY = {"window"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What was read: the rule, the words it was read from, and the rest of the text."""
+    """The reading: the rule, the words it was read from, and the rest of the text."""
 
     rule: Rule
     when: str
@@ -88,7 +88,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Behind:
-    """What the text ends in: where it begins, and what was said."""
+    """The time at the end of a text: where it begins, and what was said."""
 
     at: int
     said: ParsedPhrase | Rule

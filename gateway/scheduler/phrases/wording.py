@@ -24,7 +24,7 @@ def reminder(schedule: Schedule, at: datetime, phrase: Catalogue, *, late: bool)
 
 
 def missed(schedule: Schedule, at: datetime, count: int, phrase: Catalogue, *, more: bool) -> str:
-    """What was not made up for."""
+    """The words about moments that were not made up for."""
     return phrase(
         "schedule_missed",
         schedule.creator.language,
@@ -36,7 +36,7 @@ def missed(schedule: Schedule, at: datetime, count: int, phrase: Catalogue, *, m
 
 
 def task(schedule: Schedule, at: datetime, *, late: bool) -> str:
-    """What the agent is woken with."""
+    """The words that wake the agent."""
     words = cleaned(schedule.plan.text)
     text = f"[Heartbeat] {words}" if schedule.plan.action == "heartbeat" else f"[Scheduled task] {words}"
     if late:

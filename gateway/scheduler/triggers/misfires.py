@@ -50,7 +50,7 @@ def read_quiet(text: str, zone: str) -> Quiet:
 
 
 def stored_quiet(text: str) -> Quiet:
-    """What `str` gave."""
+    """Quiet hours as `str` gave them."""
     window, _, zone = text.partition(" ")
     return read_quiet(window, zone)
 
@@ -94,7 +94,7 @@ class Fire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What fires now, in order, and what is written off."""
+    """The moments that fire now, in order, and those written off."""
 
     fires: tuple[Fire, ...]
     missed: tuple[Occurrence, ...] = ()
@@ -140,7 +140,7 @@ def read_misfire(text: str) -> Misfire:
 
 
 def written(misfire: Misfire) -> str:
-    """What `read_misfire` reads."""
+    """The text that `read_misfire` reads."""
     return misfire.policy if misfire.within_s is None else f"{misfire.policy} {misfire.within_s}"
 
 

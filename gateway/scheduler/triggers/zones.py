@@ -128,7 +128,7 @@ def is_zone(name: str | None) -> bool:
 
 
 def likely_zones(language: str) -> tuple[str, ...]:
-    """What to offer, most likely first; never empty."""
+    """Zones to offer, most likely first; never empty."""
     return _LIKELY.get(language.partition("-")[0].lower(), _LIKELY["en"])
 
 

@@ -15,5 +15,5 @@ async def page(name: str, **values: object) -> str:
 
 
 async def sign_in_page(problem: str = "") -> str:
-    """What is shown to whoever is not signed in."""
+    """The page for people who are not signed in."""
     return await page("sign_in.html", problem=problem, program=program_as_typed(to_unpaired=True))
