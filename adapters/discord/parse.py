@@ -250,7 +250,7 @@ SUB_COMMAND, SUB_COMMAND_GROUP, ATTACHMENT_OPTION = 1, 2, 11
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """How an interaction is answered, as the opaque text that goes through the gateway (it outlives a restart)."""
+    """The handle for answers to an interaction, as opaque text for the gateway (it outlives a restart)."""
 
     kind: Literal["slash", "button"]
     id: str

@@ -41,7 +41,7 @@ def settled(document: Document) -> str:
         opened = whole.rstrip("`").rstrip("\n")
         head, newline, line = opened.rpartition("\n")
         return head + newline if not line.strip("`~") else opened
-    # What is behind the last words tells nothing: "```" and a line ending may yet become a block of code.
+    # The characters behind the last words tell nothing: "```" and a line ending may yet become a block of code.
     head, newline, line = whole.rstrip().rpartition("\n")
     return (head + newline + _settled_line(line)).rstrip("\n")
 

@@ -188,7 +188,7 @@ def _attachment(file: Mapping[str, Any], kind: Kind, usual_type: str, stem: str)
     )
 
 
-# What is asked of Telegram; everything else it need not send.
+# Updates that Telegram is asked for; it need not send any other.
 UPDATES = ("message", "edited_message", "channel_post", "edited_channel_post", "callback_query", "my_chat_member")
 _PRESENT = {"creator", "administrator", "member"}
 

@@ -127,7 +127,7 @@ def _padded(text: str, width: int, align: Align | str) -> str:
 
 TEXT_LIMIT = 4096  # UTF-16 units after parsing; the documentation says characters, this is the stricter reading
 CAPTION_LIMIT = 1024
-# What stands behind the hundredth entity loses its marking, and nobody is told (rubenlagus/TelegramBots, issue 854).
+# Text behind the hundredth entity loses its marking, without an error (rubenlagus/TelegramBots, issue 854).
 MOST_ENTITIES = 100
 # More of them together, as the server writes them down, are refused (tdlib/telegram-bot-api, issue 165: "about").
 ENTITY_BYTES = 9000

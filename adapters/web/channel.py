@@ -39,7 +39,7 @@ class WebChannel:
     """One conversation of one signed-in person. Also its streams, presence, files and interactions."""
 
     capabilities = CAPABILITIES
-    # What is said here is admitted before the browser is answered: there is nothing to catch up with.
+    # Posts are admitted before the browser is answered: there is nothing to catch up with.
     history: History | None = None
 
     def __init__(self, key: ConversationKey, sessions: ChatSessions, shelves: "Shelves") -> None:

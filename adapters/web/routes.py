@@ -254,7 +254,7 @@ class Routes:
         if found is None:
             raise HTTPException(404, "this file is no longer there")
         file, path = found
-        # What could run in a page is never shown as one: everything but a known picture is handed over as a download.
+        # A file that could run in a page is never shown there: all but known pictures are handed over as downloads.
         shown = file.is_image and "download" not in request.query_params
         name = quote(file.name)
         return FileResponse(

@@ -83,7 +83,7 @@ def registry_text(subgoals: Iterable[Subgoal]) -> str:
 
 
 def scores_text(strategy: str, blocks: Sequence[Block], scores: Sequence[float | None]) -> str:
-    """How pruning judged each result, one line each; what it may not take has no score."""
+    """The judgement of pruning on each result, one line each; a protected one has no score."""
     lines = [
         f"{block.position} {block.call} {block.tool} {block.tokens} tokens: "
         f"{'never' if score is None else format(score, '.4f')}\n"

@@ -142,7 +142,7 @@ class Engine:
         await self._rule_stages.prune(load, options, self._run, load.raw(before - target))
         self._rule_stages.microcompact(load, options, self._run)
         if load.tokens(state.window) > target:
-            # What was refused whole may be read in part: that which is about to leave.
+            # A history that was refused whole may be read in part: the part that is about to leave.
             await self._flush_first(load, options, "reactive", upto=self._llm_stages.end_of_old(options, "reactive"))
             await self._llm_stages.compact(load, options, self._run, stage="reactive")
         if load.tokens(state.window) > target:

@@ -191,7 +191,7 @@ SHORTEST = 4  # characters of a value that can be told from chance
 
 
 def retentions(blocks: Sequence[Block], entries: Sequence[Entry], now: datetime) -> list[float]:
-    """How well each block is remembered: a later call that took a value out of a result has used it again."""
+    """The retention of each block: a later call that took a value out of a result has used it again."""
     uses = [
         (position, entry.stored.created_at, _values(entry.message.tool_uses))
         for position, entry in enumerate(entries)

@@ -84,7 +84,7 @@ STUB = "[… {count} characters left out to save room; recall_transcript can fin
 LONGEST_ARGUMENT = 400  # characters of one argument of an old call, as JSON
 STALE = "[cleared — stale tool output after {minutes}min idle]"
 
-# What costs little to get again.
+# Tools whose results cost little to get again.
 LOW_VALUE = frozenset(
     {"shell", "bash", "grep", "glob", "find", "web_fetch", "web_search", "web_scrape", "read", "read_file", "cat", "ls",
      "list", "list_files"}

@@ -32,7 +32,7 @@ class SubgoalWatch:
         self._found: Extracted | None = None
         self._newest = ""  # the newest words of a person that were seen, as a hash
         self._unasked = 0  # messages of people since the newest question
-        # What the active subgoal weighs at most, less all that had arrived when it was weighed: only what arrives since
+        # The weight of the active subgoal at most, less all that had arrived when it was weighed: only later arrivals
         # can have made it heavier. The share is no part of that: it changes with what providers report.
         self._weight: int | None = None
 
@@ -108,7 +108,7 @@ class SubgoalWatch:
         subgoals, size = self.subgoals, len(window)
         active = subgoals.active_subgoal()
         if active is not None and not active.description:
-            # What was changed while nothing was protected does not become active.
+            # A message changed while nothing was protected does not become active.
             changed = next((place for place in range(size - 1, -1, -1) if window[place].is_cleared), -1)
             subgoals.release_before(changed + 1)
             subgoals.describe_active(found.current)
@@ -116,7 +116,7 @@ class SubgoalWatch:
             return False
         if active is not None and found.completed is None:
             return False
-        # What the old one has let go of may have been changed since: it never becomes active again.
+        # Messages that the old one has let go of may have been changed since: they never become active again.
         begin = max(subgoals.bookmark, active.start) if active is not None else subgoals.bookmark
         subgoals.push_active(found.current, min(begin, size - 1))
         subgoals.extend_active(size)

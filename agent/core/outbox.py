@@ -34,8 +34,8 @@ class FileRef:
     mime_type: str
 
 
-# What a notice tells of an answer: it was stopped, or there is none. "behind": a status line tells that a message waits
-# behind a question.
+# The tone of a notice on an answer: it was stopped, or there is none. "behind": a status line tells that a message
+# waits behind a question.
 Tone = Literal["", "stopped", "problem", "behind"]
 
 

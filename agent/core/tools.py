@@ -121,7 +121,7 @@ class Appraisal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """How a tool presents itself. `schema` is the JSON schema of its arguments (`agent.tools.arguments` makes one).
+    """The specification of a tool. `schema` is the JSON schema of its arguments (`agent.tools.arguments` makes one).
 
     `appraise` looks at one call, whose arguments fit the schema; it may look at files and changes nothing. It raises
     OutOfScope for what lies outside of the conversation's reach: refused whatever is approved or set. Without it the

@@ -50,7 +50,7 @@ Came = Literal["went", "gave_way", "waits", "broke", "gave_up", "barred"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a turn came out.
+    """The result of a turn.
 
     `gave_way`: it was cut short for somebody's sake. `waits`: it asked a person something. `broke`: it failed, and may
     work later. `gave_up`: it failed for good, `why` tells. `barred`: a limit forbade its next call. `claims`: its

@@ -21,7 +21,7 @@ SPANS: tuple[Span, ...] = ("day", "month")
 
 _Amount = TypeVar("_Amount", float | None, int | None)
 
-# Whom a call is charged to, by scope; several names of one place: its own first, then those of what holds it.
+# Payers of a call, by scope; several names of one place: its own first, then those of what holds it.
 Names = Mapping[Scope, Sequence[str]]
 
 
@@ -218,7 +218,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountBalance:
-    """How a limit stands: what it is with all approvals, and what was spent of it. USD and tokens."""
+    """The state of a limit: its amount with all approvals, and what was spent of it. USD and tokens."""
 
     limit: Limit
     account: Account
@@ -320,7 +320,7 @@ class Accounts:
             self._sum(standing.account).warned = standing.share >= rules.spending.warn_at
 
     def find(self, rules: Rules, account: Account, at: datetime) -> AccountBalance | None:
-        """How the limit of that account stands; None when none holds for it."""
+        """The state of that account's limit; None when none holds for it."""
         found = self._sums.get(account)
         own = found is None or found.pays_itself or not found.holds_others
         names: Names = {account.scope: (account.name,) if own else ("", account.name)}

@@ -43,7 +43,7 @@ async def forget(
     await memory.misses.flush()  # what waits to be written would come after
     places = await memory.database.read(lambda conn: erasure_rows.places(conn, target))
     with memory.forgotten.going_on(places):
-        # What was on its way when that began is there to be found.
+        # Words that were on their way when that began can be found now.
         await memory.database.write(lambda conn: wait_for_writers(conn, places))
         meant, left = await _erased(memory, target, home, folders, at)
         memory.forgotten.tell(target.scope.own, meant.conversations)

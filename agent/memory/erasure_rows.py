@@ -502,7 +502,7 @@ def _without(part: Part, target: Target, *, whole: bool) -> Part | None:
 
 
 def _styles(conn: Connection, target: Target) -> None:
-    """How people write goes with everything else: from one's own chat everywhere, in a group what was seen there."""
+    """Erase styles of writing with everything else: from one's own chat everywhere, in a group what was seen there."""
     if not target.everything:
         return
     theirs = user_model.c.audience == target.scope.own

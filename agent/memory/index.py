@@ -50,7 +50,7 @@ _TAKE = (
 _TAKE_AFTER = CompiledStatement(text(_TAKE.format("last = memory_session.last + :many")))
 _TAKE_BEFORE = CompiledStatement(text(_TAKE.format("first = memory_session.first - :many")))
 _SESSION = CompiledStatement(select(memory_session.c.no).where(memory_session.c.session == bindparam("session")))
-# What people took back, and what the model sees in its window anyway, is not found.
+# Messages that people took back, and those that the model sees in its window anyway, are not found.
 _OPEN_TO_ALL = (
     " AND (message.id IS NULL OR (message.user_visible AND NOT (message.session_id = :session"
     " AND message.agent_visible)))"

@@ -130,7 +130,7 @@ def with_common(score: float, words: frozenset[str], forms: Mapping[int, Sequenc
 
 
 def certainty(candidate: Candidate, weights: Weighed) -> float:
-    """How sure (0..1) a question is about it: by the words that stand there, less by those known at all."""
+    """The certainty (0..1) that a question is about it: by the words that stand there, less by those known at all."""
     return (2 * candidate.share + weights.known) / 3
 
 

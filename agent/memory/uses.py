@@ -50,7 +50,7 @@ class UseLog:
 
 def _add(conn: Connection, uses: Mapping[int, int], at: int) -> None:
     for ids in chunks(sorted(uses)):
-        # What was forgotten meanwhile has no row, and gets none.
+        # A thing forgotten meanwhile has no row, and gets none.
         known = conn.execute(select(memory.c.id, memory.c.audience).where(memory.c.id.in_(ids))).all()
         for id, audience in known:
             conn.execute(_FIRST, {"memory_id": id, "audience": Audience(audience), "uses": 0, "at": at})

@@ -38,7 +38,7 @@ CONTEXT_WORDS = re.compile(
     r"|range of input length should be|configured context size is",
     re.IGNORECASE,
 )
-# What some servers answer as 429 although waiting does not help: there is no money left.
+# Answers of some servers with 429 although waiting does not help: there is no money left.
 QUOTA_CODES = frozenset(
     {
         "insufficient_quota",
@@ -51,7 +51,7 @@ QUOTA_CODES = frozenset(
 REFUSED_KINDS = frozenset(
     {"invalid_request_error", "authentication_error", "permission_error", "not_found_error", "invalid_api_key"}
 )
-# What some servers answer as 400 although nothing in the request's messages is wrong.
+# Answers of some servers with 400 although nothing in the request's messages is wrong.
 LOGIN_CODES = frozenset({"invalid_api_key", "model_not_found", "permission_denied"})
 LOGIN_KINDS = frozenset({"authentication_error", "permission_error", "not_found_error", "invalid_api_key"})
 NO_CREDIT = "the account has no credit left or has reached a limit of its own; add credit or raise the limit"
@@ -96,7 +96,7 @@ _WAIT = re.compile(
     r"(?:try again|retry) in (?:(\d{1,4})h)?(?:(\d{1,4})m(?!s))?(?:(\d{1,9}(?:\.\d{1,12})?)(ms|s))?", re.IGNORECASE
 )
 
-# What services call a request of theirs; whoever asks them about it must name that.
+# Headers with a service's own id of a request, by which its support finds it.
 _REQUEST_HEADERS = ("x-request-id", "request-id", "apim-request-id", "x-generation-id", "cf-ray")
 _REQUEST_ID = re.compile(r"[\w.:/-]{1,80}")
 _TAG = re.compile(r"<[^<>]*>")
@@ -183,7 +183,7 @@ def without_markup(text: str) -> str:
 
 
 def request_id(headers: Mapping[str, str]) -> str:
-    """How the service calls the request; "" where it does not say, or says more than a name."""
+    """The service's id of the request; "" where it does not say, or says more than a name."""
     return _named(next((value for name in _REQUEST_HEADERS if (value := headers.get(name))), ""))
 
 

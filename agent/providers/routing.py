@@ -124,7 +124,7 @@ class Models:
         return self._policy()
 
     def state_of(self, provider: Provider) -> State:
-        """How its circuit stands."""
+        """The state of its circuit."""
         circuit = self._circuits.get(_key(provider))
         return circuit.state(self._clock.monotonic()) if circuit else "closed"
 
@@ -328,7 +328,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """How heavy a request is: the tier of its routing hint, and its scaled tokens."""
+    """The weight of a request: the tier of its routing hint, and its scaled tokens."""
 
     tier: str = ""
     tokens: int = 0

@@ -92,7 +92,7 @@ class Meter(Protocol):
 
 
 class Counting(Protocol):
-    """How tokens are estimated for a conversation; `agent.turn.tokens.Estimator` keeps this promise."""
+    """The estimator of a conversation's tokens; `agent.turn.tokens.Estimator` keeps this promise."""
 
     def text(self, text: str) -> int: ...
     def scaled(self, raw: int) -> int: ...

@@ -185,7 +185,7 @@ _HIDE = (
     .where(or_(message_table.c.agent_visible, message_table.c.user_visible))
     .where(or_(message_table.c.position >= 0, message_table.c.place >= bindparam("first") * STEP))
 )
-# What people take back is out of reach for good: it counts as compacted no longer, so it cannot be recalled either.
+# A message that people take back is out of reach for good: not counted as compacted, it cannot be recalled.
 _HIDE_FROM_AGENT = _HIDE.values(agent_visible=False, compacted_at=None)
 _HIDE_FROM_ALL = _HIDE.values(agent_visible=False, user_visible=False, compacted_at=None)
 _NO_SUMMARY = (

@@ -95,7 +95,7 @@ def priors_by_rank(names: Sequence[str]) -> dict[str, int]:
 
 # Outcome of a finished turn for the skill that was hinted in it (W-54). Pure.
 
-# What became of the hinted skill: the model or a person called it up; its text stood before the model, which may have
+# Uses of the hinted skill: the model or a person called it up; its text stood before the model, which may have
 # followed it; or the model answered without it, or with another one.
 Use = Literal["used", "shown", "unused"]
 LITTLE = 0.25  # of a success or a failure: what cannot be seen, and a hint that nobody took

@@ -212,7 +212,7 @@ class Skills:
             return self._put(await self._judged(skills)).entries.get(name)
 
     async def _judged(self, skills: Mapping[str, Skill]) -> Snapshot:
-        """How they stand. What was found harmless at first sight is written down."""
+        """The trust in each. One found harmless at first sight is written down."""
         decided = await self._database.read(rows.decided)
         in_use = self.catalogue.snapshot.index.is_warm
         snapshot, notes = await anyio.to_thread.run_sync(_judge, skills, decided, in_use)

@@ -204,7 +204,7 @@ class Index:
             self._counted = _Counted(self.skills)
 
     def scores(self, text: str) -> dict[str, float]:
-        """How well each skill fits, by name; those that do not at all are left out."""
+        """The score of each skill that fits, by name."""
         if not self.skills:
             return {}
         self.warm()

@@ -81,7 +81,7 @@ KNOWN = frozenset({
 FURTHER = (
     "effort", "paths", "max_turns", "max_tokens", "hooks", "artifacts", "license", "compatibility", "metadata",
 )  # fmt: skip
-# What the public format calls the tools that are here; any other name is taken as it stands.
+# Names of the public format for the tools that are here; any other name is taken as it stands.
 PUBLIC_NAMES: Mapping[str, tuple[str, ...]] = {
     "read": ("read",),
     "notebookread": ("read",),

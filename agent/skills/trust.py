@@ -123,14 +123,14 @@ class Trust:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """How a skill stands, and what is to be written down about it; None: nothing new."""
+    """The standing of a skill, and the decision to write down; None: nothing new."""
 
     entry: Entry
     note: Trust | None = None
 
 
 def judge(skill: Skill, trust: Trust | None) -> Judged:
-    """How the skill stands, given what was decided about its name."""
+    """The standing of the skill, given the decisions about its name."""
     if trust is not None and trust.verdict == "revoked":
         return Judged(entry=Entry(skill=skill, standing="revoked"))
     if skill.origin == "shipped":

@@ -18,7 +18,7 @@ CONNECT_WITHIN_S = 5
 
 
 def look(url: str, home: Path, schema: Schema) -> State | None:
-    """How its tables stand; None for a SQLite file that is not there yet. Blocking. Raises DatabaseUnusable."""
+    """The state of its tables; None for a SQLite file that is not there yet. Blocking. Raises DatabaseUnusable."""
     target = target_of(url, home)
     if isinstance(target, Path) and not target.exists():
         return None

@@ -132,7 +132,7 @@ turn = Table(
 Index("ix_turn_conv", turn.c.conv, turn.c.id)
 partial_index("ix_turn_waiting", turn.c.session_id, turn.c.id, where="state = 'waiting'")
 
-# What a person is asked to allow: one call, frozen as it will run; or what a call asks of them.
+# Approvals: one call each, frozen as it will run; or a call's question to people.
 approval = Table(
     "approval",
     metadata,
@@ -168,7 +168,7 @@ Index("ix_approval_conv", approval.c.conv, approval.c.id)
 partial_index("ix_approval_pending", approval.c.conv, approval.c.expires_at, where="status = 'pending'")
 partial_index("ix_approval_screen", approval.c.id, where="screen = 'open'")
 
-# What an admin has allowed for good in one conversation.
+# Rules of an admin in one conversation, for good.
 approval_rule = Table(
     "approval_rule",
     metadata,
@@ -235,7 +235,7 @@ Index("ix_usage_created_at", usage.c.created_at)
 partial_index("ix_usage_goal", usage.c.goal, where="goal is not null")
 Index("uq_usage_call_id", usage.c.call_id, unique=True)
 
-# What was approved beyond a limit of [spending], for one payer in one day or month.
+# Money approved beyond a limit of [spending], for one payer in one day or month.
 budget_grant = Table(
     "budget_grant",
     metadata,
@@ -260,7 +260,7 @@ ephemeral = Table(
     UniqueConstraint("conv", "kind", "ref"),
 )
 
-# What was found out about a model at one address of an API, beyond what is configured.
+# Findings about a model at one address of an API, beyond the configuration.
 model_fact = Table(
     "model_fact",
     metadata,
@@ -344,7 +344,7 @@ message = Table(
 )
 Index("ix_message_session", message.c.session_id, message.c.id)
 
-# What a model sees instead of a result, or (as JSON) of a call's arguments; the message itself is never rewritten.
+# Text that a model sees instead of a result, or (as JSON) of a call's arguments; the message itself is never rewritten.
 cleared_result = Table(
     "cleared_result",
     metadata,
@@ -356,7 +356,7 @@ cleared_result = Table(
 )
 Index("ix_cleared_result_session", cleared_result.c.session_id)
 
-# What a conversation's compactions have learnt of what was looked up after them: `agent.compaction.guidelines`.
+# Guidelines that a conversation's compactions have learnt from later lookups: `agent.compaction.guidelines`.
 guideline = Table(
     "guideline",
     metadata,
@@ -366,7 +366,7 @@ guideline = Table(
     Column("at", BigInteger, nullable=False),
 )
 
-# What left a window, in pieces that can be searched (SQLite: passage_fts).
+# Messages that left a window, in pieces that can be searched (SQLite: passage_fts).
 passage = Table(
     "passage",
     metadata,
@@ -387,7 +387,7 @@ event.listen(passage, "before_drop", _on_sqlite("DROP TABLE IF EXISTS passage_ft
 
 # Tables of work over several turns: goals, tasks and plans, and how far each has come.
 
-# What a session is after, as its words tell; no row: nothing.
+# Goals of sessions, as their words tell them; no row: none.
 session_goal = Table(
     "session_goal",
     metadata,
@@ -427,7 +427,7 @@ goal = Table(
 partial_index("ix_goal_active", goal.c.conv, where="status = 'active'", unique=True)
 Index("ix_goal_conv", goal.c.conv, goal.c.id)
 
-# What a model has set itself to do in a session.
+# Tasks that a model has set itself in a session.
 task = Table(
     "task",
     metadata,
@@ -603,7 +603,7 @@ Index("ix_relation_audience", relation.c.audience)
 Index("ix_relation_object", relation.c.object_id)
 Index("ix_relation_memory", relation.c.memory_id)
 
-# What a conversation has chosen, and how far its graph was read.
+# The memory's state of a conversation: its choice, and how far its graph was read.
 memory_place = Table(
     "memory_place",
     metadata,
@@ -628,7 +628,7 @@ skill_outcomes = Table(
 Index("ix_skill_outcomes_type", skill_outcomes.c.outcome_type, skill_outcomes.c.ts)
 Index("ix_skill_outcomes_conv", skill_outcomes.c.conv, skill_outcomes.c.id)
 
-# That something was erased, never what. `cleaned_at` None: the file's free pages may still hold it.
+# Erasures, without what was erased. `cleaned_at` None: the file's free pages may still hold it.
 memory_erasure = Table(
     "memory_erasure",
     metadata,
@@ -662,7 +662,7 @@ memory_backlog = Table(
 )
 
 
-# What is known of skills besides their files: which ones people trust, and which no more.
+# Decisions about skills: which ones people trust, and which no more.
 
 # One row for each name that was ever judged. A skill whose file has these very bytes needs no second look.
 skill_trust = Table(
@@ -708,7 +708,7 @@ evolved_prompts = Table(
     Column("created_at", BigInteger, nullable=False),
 )
 
-# What a person said of an answer with /feedback: one row for each run and person, the newest word counts.
+# Feedback of a person on an answer (/feedback): one row for each run and person, the newest word counts.
 feedback = Table(
     "feedback",
     metadata,

@@ -45,7 +45,7 @@ class UserModel(Protocol):
         """Its name in the log."""
 
     def brief(self, conn: Connection, user: PersonId, audience: str) -> StyleDetector:
-        """How they have written in front of that audience; empty where that is not known."""
+        """Their style in front of that audience; empty where that is not known."""
 
     def preferences(self, conn: Connection, user: PersonId) -> Preferences: ...
 

@@ -19,7 +19,7 @@ LONGEST = 16_000  # characters of a message
 
 
 class Sending(Protocol):
-    """How what tools send gets out. Each call says a thing once, however often it is repeated with the same `key`."""
+    """The port for what tools send. Each call says a thing once, however often it is repeated with the same `key`."""
 
     async def message(self, to: ConversationId, text: str, key: str) -> None: ...
 

@@ -98,7 +98,7 @@ class Toolbox:
             await self._came.wait()
 
     def specs(self, names: frozenset[str]) -> tuple[ToolSpec, ...]:
-        """How the tools of these names present themselves."""
+        """The specifications of the tools of these names."""
         return tuple(tool.spec for name, tool in self._tools.items() if name in names)
 
     def schema(self, names: frozenset[str], extra: Sequence[ToolSpec] = ()) -> ToolSchema:
@@ -124,7 +124,7 @@ class Toolbox:
 
 # The working tools (files, programs, web, other chats), built from what they need of the gateway.
 
-# What there may be; `shell` and `web_search` only where the operator's machine and settings have them.
+# All tools that there may be; `shell` and `web_search` only where the operator's machine and settings have them.
 WORKING = frozenset(
     {"read", "write", "edit", "list", "glob", "grep", "set_working_directory", "shell", "web_fetch", "web_scrape",
      "web_search", "send_file", "send_message"}

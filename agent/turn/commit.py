@@ -204,7 +204,7 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States, at: in
     if staged.closes is not None:
         store.set_state(conn, staged.closes, "terminated")
     if staged.switch_session:
-        # What was closed for good stays so when it is left (B-13).
+        # A session closed for good stays so when it is left (B-13).
         if session is not None and session != staged.session and store.state_of(conn, session) != "terminated":
             store.set_state(conn, session, "ended")
         if staged.session is not None:

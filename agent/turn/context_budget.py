@@ -35,7 +35,7 @@ def options_of(settings: Settings) -> Options:
 
 
 def load_of(fixed: int, provider: Provider, states: States, settings: Settings, *, first: bool) -> ContextUsage:
-    """How heavy a request is besides the window; `fixed` in raw tokens."""
+    """The weight of a request besides the window; `fixed` in raw tokens."""
     return ContextUsage(
         fixed=fixed,
         scale=states.metrics.estimator.scale,

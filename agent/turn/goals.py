@@ -156,7 +156,7 @@ def sentence_of(error: CapReached) -> tuple[str, dict[str, object]]:
 
 
 def outcome_of(executed: Executed, run: Run) -> Outcome:
-    """How the turn came out, as the driver of its goal counts it."""
+    """The result of the turn, as the driver of its goal counts it."""
     notice, came, why = executed.notice, _came(executed, run), None
     if notice is not None and came in ("broke", "gave_up", "barred"):
         why = Reason(key=notice.phrase, values={name: str(value) for name, value in notice.values.items()})

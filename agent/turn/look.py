@@ -69,7 +69,7 @@ class SidequestView:
 
 
 def focus_of(state: CompactionState, settings: FocusSettings) -> FocusView:
-    """How Focus stands."""
+    """The state of Focus."""
     place = knowledge_in(state.window)
     entry = state.window[place] if place is not None else None
     return FocusView(
@@ -84,7 +84,7 @@ def focus_of(state: CompactionState, settings: FocusSettings) -> FocusView:
 
 
 def sidequest_of(state: CompactionState, settings: SidequestSettings) -> SidequestView:
-    """How SideQuest stands."""
+    """The state of SideQuest."""
     return SidequestView(
         enabled=settings.enabled,
         every=settings.interval_turns,

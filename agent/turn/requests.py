@@ -283,7 +283,7 @@ def build_request(
 
 
 def need_of(run: Run, states: States) -> Need:
-    """How heavy the next request will be, as far as that is known before it is made for a provider (W-38)."""
+    """The weight of the next request, as far as that is known before it is made for a provider (W-38)."""
     tokens = states.metrics.context_tokens
     return Need(_routing_hint(run, tokens).partition(":")[0], tokens)
 

@@ -247,7 +247,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executed:
-    """How a run came out. `text` is what the model said to the person, `notice` what the gateway adds (B-28).
+    """The result of a run. `text` is the model's words to the person, `notice` the gateway's addition (B-28).
 
     `error` goes into the log and the event, never into a chat.
     """

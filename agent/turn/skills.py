@@ -107,7 +107,7 @@ def choose_skills(run: Run, states: States, tokens: int) -> bool:
 
 
 def skill_scores(run: Run, states: States) -> dict[str, float]:
-    """How well each skill fits the run's words (0..1), by words alone, by name. They are compared once a run."""
+    """The scores of skills for the run's words (0..1), by words alone, by name. They are compared once a run."""
     if run.skill_scores is None:
         run.skill_scores = states.skill.snapshot.index.scores(without_call(_words(run)))
     return run.skill_scores

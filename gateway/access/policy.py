@@ -98,12 +98,12 @@ def subject_kind(name: str) -> Literal["person", "place", None]:
 
 
 def person_name(inbound: Received) -> str:
-    """How grants and settings call the sender: `<platform>:<user id>`."""
+    """The sender's name in grants and settings: `<platform>:<user id>`."""
     return f"{inbound.key.platform}:{inbound.sender.id}"
 
 
 def place_names(inbound: Received) -> frozenset[str]:
-    """How they may call the place: in full, by its last part (a Slack channel without its team), by what holds it."""
+    """The place's names there: in full, by its last part (a Slack channel without its team), by what holds it."""
     platform, place = inbound.key.platform, inbound.place
     return frozenset(f"{platform}:{name}" for name in (place, place.rpartition(":")[2], *inbound.grantable))
 

@@ -17,7 +17,7 @@ class ChatType(StrEnum):
 
 
 class Mention(StrEnum):
-    """How a message addresses the bot: not, by name or slash command, or by replying to it or in its own thread."""
+    """The way a message addresses the bot: not, by name or slash command, or by replying to it or in its own thread."""
 
     NONE = "none"
     DIRECT = "direct"

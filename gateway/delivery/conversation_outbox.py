@@ -31,7 +31,7 @@ log = logging.getLogger("tieline.delivery")
 
 STOP_BUTTON_AFTER_S = 5.0  # of work; most answers are there by then
 STOP_ACTION = "c:/stop pressed"  # the command of the running turn's end, given by a button
-# What is said of a message that waits, by whether a question is open.
+# The words on a waiting message, by whether a question is open.
 _WAITING: Mapping[bool, tuple[str, Tone]] = {False: ("queued", ""), True: ("queued_behind", "behind")}
 STAYS_S = 86_400.0  # longer than any turn: it goes with it
 

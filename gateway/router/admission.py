@@ -313,7 +313,7 @@ class Admission:
         if incoming.album is None and admitted.depth > 1:
             inbox_rows.complete_albums(conn, conversation)
         if admitted.id is not None and conversation_rows.is_gone(conn, conversation):
-            # Who is heard can be spoken to, whatever the platform told or failed to tell about our return.
+            # A place that is heard can be spoken to, whatever the platform told or failed to tell about our return.
             conversation_rows.set_gone(conn, conversation, gone=False)
         failpoint("admit.commit")
         return admitted

@@ -87,7 +87,7 @@ def act(conn: Connection, schedule: Schedule, now: datetime, around: FiringDeps,
         return
     moments = due(schedule.plan.rule, schedule.zone, first=schedule.due, now=now, most=MOST_COUNTED)
     grace = timedelta(seconds=around.settings.late_after_s)
-    # What was held back is on time when quiet hours end; nobody was running then: it is as late as anything else.
+    # A firing held back is on time when quiet hours end. If nobody was running then, it is as late as any other.
     is_on_time = schedule.held and schedule.next_at is not None and now - schedule.next_at <= grace
     verdict = held_back(moments) if is_on_time else judge(moments, schedule.plan.misfire, now=now, grace=grace)
     if verdict.missed:

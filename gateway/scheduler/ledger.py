@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """How a started run stands. None: it is not over."""
+    """The state of a started run. None: it is not over."""
 
     run: RunState | None
     delivery: DeliveryState | None
@@ -128,7 +128,7 @@ def is_waiting(conn: Connection, schedule: Schedule) -> bool:
 
 
 def finding(conn: Connection, entry: Entry) -> Finding:
-    """How a started run stands now. Rows that were tidied away meanwhile are taken to have gone well."""
+    """The present state of a started run. Rows that were tidied away meanwhile are taken to have gone well."""
     work = conn.execute(_WORK, {"key": entry.dedup}).one_or_none()
     if work is None:
         status = conn.execute(_SAID, {"key": entry.dedup}).scalar_one_or_none()

@@ -76,6 +76,6 @@ class Schedule:
 
     @property
     def title(self) -> str:
-        """How people know it, on one short line."""
+        """Its short title for people, on one line."""
         words = " ".join((self.name or self.plan.text).split())
         return words if len(words) <= 60 else f"{words[:59]}…"

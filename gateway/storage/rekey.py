@@ -51,7 +51,7 @@ def rekey(conn: Connection, old: ConversationId, new: ConversationId) -> bool:
     _keep_one_goal(conn, old, new)
     _keep_one_plan(conn, old, new)
     follow(conn, old, new)
-    # What was on show is gone with the old place, and its message ids may mean something else in the new one.
+    # Shown messages are gone with the old place, and their ids may mean something else in the new one.
     conn.execute(delete(ephemeral).where(ephemeral.c.conv == old))
     for table in metadata.sorted_tables:
         if "conv" in table.c and table is not channel_setting and table is not memory_place:

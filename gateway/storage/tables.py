@@ -122,7 +122,7 @@ schedule_run = Table(
 partial_index("ix_schedule_run_open", schedule_run.c.id, where="ended_at is null")
 Index("ix_schedule_run_conv", schedule_run.c.conv, schedule_run.c.id)
 
-# What adapters keep between starts: short texts that are cheap to lose.
+# Notes of adapters between starts: short texts that are cheap to lose.
 adapter_store = Table(
     "adapter_store",
     metadata,

@@ -44,7 +44,7 @@ _WEB_TOKEN = re.compile(r"\b(?P<jwt>eyJ)[A-Za-z0-9_-]{10,}+(?P<rest>\.[A-Za-z0-9
 # The shortest of TOKENS has so many of these characters on end; to look for that costs a tenth of looking for them all.
 _MAY_HOLD_ONE = re.compile(r"[A-Za-z0-9_-]{13}")
 
-# What may become one of the tokens above when more of the text comes.
+# Beginnings that may become one of the tokens above when more of the text comes.
 _BEGUN = re.compile(
     r"(?<![A-Za-z0-9_-])(?:\d{6,12}:[A-Za-z0-9_-]*|xox[a-z]-[A-Za-z0-9-]*|xapp-[A-Za-z0-9-]*|sk-[A-Za-z0-9_-]*"
     r"|AIza[A-Za-z0-9_-]*|gh[pousr]_[A-Za-z0-9_]*|github_pat_[A-Za-z0-9_]*|AKIA[A-Z0-9]*|eyJ[A-Za-z0-9_.-]*"

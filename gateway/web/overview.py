@@ -87,7 +87,7 @@ class OwnWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """How the gateway stands at one moment. Tokens and money are since the start.
+    """The state of the gateway at one moment. Tokens and money are since the start.
 
     `unanswered` messages and `undelivered` answers were given up; `unpriced` calls are those whose price nobody knows.
     """

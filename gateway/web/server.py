@@ -181,7 +181,7 @@ class WebServer:
 
     @property
     def url(self) -> str:
-        """How people reach it: `public_url`, else the address it is bound to."""
+        """Its address for people: `public_url`, else the address it is bound to."""
         host = self._settings.host
         shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
         return (self._settings.public_url or f"http://{shown}:{self.port}").rstrip("/")

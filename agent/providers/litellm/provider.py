@@ -25,7 +25,7 @@ from agent.providers.settings import ProviderSettings
 ANSWER_ROOM = 4096  # tokens of the answer beside what is thought
 LARGEST_FILE = 3_900_000  # bytes: the strictest service behind it takes 5 MB as base64
 
-# What litellm's many parsers raise when a server sends something odd, besides its own classes.
+# Errors that litellm's many parsers raise on odd answers of a server, besides its own classes.
 PARSER_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 
 log = logging.getLogger("tieline.providers")

@@ -116,7 +116,7 @@ COMPLAINT = re.compile(
     r"|unexpected role '?(?:user|assistant)'? after role",
     re.IGNORECASE,
 )
-# What is heard between results of tools and what a person wrote meanwhile; without it that would be user after tool.
+# The assistant's turn between results of tools and a person's words, which may not follow each other directly.
 HEARD = "I have the results."
 
 

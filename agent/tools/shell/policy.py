@@ -17,7 +17,7 @@ from agent.tools.shell.parser import Reading, Unreadable, Word, read
 
 DEEPEST = 6  # commands within commands
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "su", "runuser"})
-# What runs the command that follows it, with how many words of its own besides options.
+# Programs that run the command after them, with the number of their own words besides options.
 WRAPPERS = {
     "sudo": 0, "doas": 0, "env": 0, "nice": 0, "nohup": 0, "time": 0, "timeout": 1, "exec": 0, "command": 0,
     "builtin": 0, "busybox": 0, "stdbuf": 0, "setsid": 0, "ionice": 0, "xargs": 0, "chroot": 1, "unshare": 0,
@@ -32,7 +32,7 @@ _SYSTEM = frozenset(
 _DEVICE = re.compile(
     r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|dm-|mapper/|md\d|loop|ram\d|sr\d|mem\b|kmem|port\b|rdisk|mtd|nbd)"
 )
-# What a function's definition begins with, what ends its body, and what starts one command beside another.
+# Signs that begin a function's definition, end its body, and start one command beside another.
 _BOMB_PARTS = re.compile(
     r"(?<![\w:.])(?P<name>[\w:.]++)(?P<empty>\(\))?[{(]++|(?P<ends>[})])|(?<![\w:.])(?P<left>[\w:.]*+)[|&]++(?=(?P<right>[\w:.]*+))"
 )
@@ -473,7 +473,7 @@ _OUTSIDE = re.compile(r"^/|[=:,@]/|^-\w+/")  # an absolute path, also as the val
 _UPWARDS = re.compile(r"(?<![\w.])\.\.(?=/|$)|/\.\.(?![\w.])")
 
 
-# What a person should read first of a command, by its program: the lower the number, the graver.
+# Gravity of a command by its program, for the order in which a person reads: the lower the number, the graver.
 HARM: Mapping[str, tuple[int, str]] = MappingProxyType(
     {
         **dict.fromkeys(("rm", "rmdir", "unlink", "shred"), (0, "deletes files")),

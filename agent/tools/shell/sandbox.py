@@ -25,7 +25,7 @@ from agent.tools.shell import launcher
 NO_SKILLS: Mapping[str, Path] = {}
 USER, HOST = 1000, "sandbox"
 TMP_BYTES = 256 * 1024 * 1024
-# What programs look up; nothing of it tells who uses the machine.
+# Files that programs look up; none tells who uses the machine.
 _LOOKED_UP = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "ssl/certs", "ca-certificates",
               "pki", "mime.types", "magic", "protocols", "services", "terminfo")  # fmt: skip
 _FOR_NETWORK = ("resolv.conf", "hosts", "nsswitch.conf", "gai.conf")
@@ -124,7 +124,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How it ended. `left_out` bytes lie between `head` and `tail`; `why` says what ended it, "" itself."""
+    """The result of a program. `left_out` bytes lie between `head` and `tail`; `why` says what ended it, "" itself."""
 
     status: int
     head: bytes

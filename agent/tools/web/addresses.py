@@ -14,7 +14,7 @@ from agent.tools.settings import WebSettings
 
 Address = IPv4Address | IPv6Address
 
-# What `is_global` of some Python still takes for public.
+# Networks that `is_global` of some Python versions still takes for public.
 _ALSO_CLOSED: tuple[IPv4Network | IPv6Network, ...] = tuple(
     ip_network(one)
     for one in (

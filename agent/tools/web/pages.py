@@ -101,7 +101,7 @@ _PARAGRAPHS = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "pre"
 _BLOCKS = _PARAGRAPHS | {"div", "section", "article", "main", "li", "tr", "blockquote", "dl", "dt", "dd", "figure",
                          "figcaption", "br", "hr", "address", "details", "summary", "header", "footer", "nav", "aside",
                          "form", "body"}  # fmt: skip
-# What pages are written in; Python knows codecs besides that take hours, or are no letters at all.
+# Encodings of pages; Python knows codecs besides that take hours, or are no letters at all.
 _LETTERS = re.compile(
     r"(?:us-)?ascii|utf-?(?:8|16|32)(?:-?[lb]e)?|iso-?8859-?\d{1,2}|latin-?\d|windows-\d{3,4}|cp\d{3,4}|koi8-?\w|mac\w*"
     r"|gb(?:k|2312|18030)|big5(?:-?hkscs)?|euc-?\w\w|shift[_-]?jis|iso-?2022-\w\w(?:-\w+)?|tis-?620",

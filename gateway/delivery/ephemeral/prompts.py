@@ -130,7 +130,7 @@ class Prompts:
 
 
 def outcome_of(one: Approval, phrase: Phrases) -> str:
-    """How it ended, in one line."""
+    """The result, in one line."""
     if one.choices and one.status in ("answered", "expired"):
         return phrase(one.status, one.language, choice=label_of(one, phrase, one.language))
     status = "approved" if one.status == "executed" else one.status

@@ -55,7 +55,7 @@ class Growing:
         self._measure = measure
         self._guard = guard
         self._read = read
-        # What is settled, as far as the newest message shows it: blocks, what they measure at most, and the last block,
+        # The settled part, as far as the newest message shows it: blocks, their measure at most, and the last block,
         # which the rest may go on.
         self._head: Document = ()
         self._size = 0

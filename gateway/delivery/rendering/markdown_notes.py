@@ -14,7 +14,7 @@ MOST_LINES = 100  # of one that stands alone
 # As pandoc has it: no space inside the dollars, no letter or digit outside; and something that money does not have.
 _DOLLARS = re.compile(r"\$\$?(?![\s$])[^$\n]{1,500}(?<!\s)\$\$?(?![\w$])")
 _BRACKETS = re.compile(r"\\\([^\n]{1,500}?\\\)|\\\[[^\n]{1,500}?\\\]")
-# What escaped brackets ("\\[a\\_b\\]") and sums of money do not have: a command, or a sign that is not escaped.
+# Marks of a formula, which escaped brackets ("\\[a\\_b\\]") and sums of money lack: a command, or an unescaped sign.
 _FORMAL = re.compile(r"\\[A-Za-z]|(?<!\\)[\^_{}=]")
 _REFERENCE = re.compile(r"\[\^([^\]\s^]{1,40})\]")
 _NOTE = re.compile(r"\[\^([^\]\s^]{1,40})\]:[ \t]+")

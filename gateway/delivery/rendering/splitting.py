@@ -209,7 +209,7 @@ def last_grapheme_break(text: str, most: int) -> int:
             if not text[cut:].isspace():
                 return cut
             cut = text.rfind(separator, 0, cut - 1) + 1
-    # What follows must hold something to see: step back before the last visible character if need be.
+    # The rest must hold something to see: step back before the last visible character if need be.
     visible = len(text.rstrip())
     most = max(1, min(most, visible - 1)) if visible else most
     for cut in range(most, max(0, most - _LONGEST_CLUSTER), -1):

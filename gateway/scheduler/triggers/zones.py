@@ -11,7 +11,7 @@ from gateway.scheduler.errors import Mistake
 LONGEST = 64
 LIKE = 0.75  # 0..1, of difflib: above what any made-up name has in common with some city
 
-# What to offer somebody of whom only the language is known: the most populous zones where it is spoken.
+# Zones to offer a person of whom only the language is known: the most populous where it is spoken.
 _LIKELY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "de": ("Europe/Berlin", "Europe/Vienna", "Europe/Zurich"),

@@ -13,7 +13,7 @@ from gateway.web.pages.rendering import render
 
 Reasons = Callable[[], Sequence[Reason]]
 
-# What the subject of a trouble is, in front of its name.
+# The kind of a trouble's subject, in front of its name.
 KINDS: Mapping[Kind, str] = {
     "adapter": "Channel",
     "storage": "Storage:",
