@@ -262,7 +262,7 @@ def program_as_typed(*, to_unpaired: bool = False) -> str:
 
 
 def spelled(script: Path, *, found: str | None, here: Path, to_unpaired: bool = False) -> str:
-    """The command for `script` in the directory `here`, where a shell takes its bare name for `found` (None: nothing)."""
+    """The command for `script` in the directory `here`; a shell takes its bare name for `found` (None: nothing)."""
     if not script.exists() or (found is not None and os.path.samefile(found, script)):
         return NAME
     if script.is_relative_to(here) and here != here.parent:  # a service is started in the root directory
