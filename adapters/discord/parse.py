@@ -325,7 +325,7 @@ def press(interaction: Payload, where: Where, account: Account, *, received_at: 
 
 
 def _typed(name: str, words: Sequence[str]) -> str:
-    """The words that somebody would have typed; `/tieline status` stands for `/status`, and without words for `/help`."""
+    """The words somebody would have typed; `/tieline status` stands for `/status`, and without words for `/help`."""
     if name == UMBRELLA:
         return f"/{' '.join(words).strip().removeprefix('/').strip() or 'help'}"
     return " ".join([f"/{name}", *words])

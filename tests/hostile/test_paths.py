@@ -126,6 +126,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/storage/restore.py _check": ("sqlite3.connect", OPERATOR),
     "agent/storage/restore.py _keep": (".mkdir .replace .replace .unlink sqlite3.connect", OPERATOR),
     "agent/storage/restore.py _sync": ("os.open", OPERATOR),
+    "agent/storage/sqlite.py emptied": (".glob", DATA),
     "agent/storage/sqlite.py sqlite_engine.connect": ("sqlite3.connect", OPERATOR),
     "agent/core/safe_files.py put_whole": (".chmod .mkdir .replace .touch .write_text", DATA),
     "agent/subagent/profiles.py Profiles.names": (".glob", OPERATOR),
