@@ -4,8 +4,8 @@ Below `/channels/console`: `GET /events` streams JSON lines, first what nobody h
 `{"type": "message" | "edit" | "whisper", "id", "text", "markdown", "document", "buttons": [[{"label", "action"}]],
 "files": [{"name", "path"}], "reply_to", "answers", "tone", "silent"}` (`text` is for readers that render nothing;
 `document`, null where `markdown` is false, is the same for others, as `gateway.channels.document_json` writes it;
-`answers` is the id of its post; a message may have `"replaces"`: the draft it takes the place of; a silent "whisper" is
-a status line, which does not stay; with the `tone` "behind" it tells that what was posted waits behind an open question),
+`answers` is the id of its post; a message may have `"replaces"`: the draft it takes the place of; a silent "whisper"
+is a status line, which does not stay; with the `tone` "behind" it tells that it waits behind an open question),
 `{"type": "draft", "id", "text", "markdown", "document"}` (the whole text so far), `{"type": "gone", "id"}`,
 `{"type": "typing", "status"}`, `{"type": "toast", "text"}`, `{"type": "commands", "commands"}`, `{"type": "demo"}`
 while no model is connected, `{"type": "caught_up"}` after what nobody had printed, `{"type": "alive"}`,
