@@ -24,7 +24,6 @@ from adapters.slack.presence import SlackPresence, Statuses
 from adapters.slack.settings import SlackSettings
 from adapters.slack.socket_mode import Listening
 from adapters.slack.streams import SlackStreams, StreamLedger
-from adapters.slack.webhook import SlackWebhook
 from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Health, State
 from gateway.channels.errors import ChannelError, ChannelFatal, GatewayUnavailable
 from gateway.channels.keys import ConversationKey
@@ -65,9 +64,9 @@ class SlackAdapter:
         if not settings.socket_mode:
             secret = settings.signing_secret
             assert secret is not None  # the settings see to it
-            self.routes = SlackWebhook(
-                secret.get_secret_value().strip(), adapter_context, self._posted_by_slack
-            ).routes()
+            from adapters.slack.webhook import SlackWebhook  # only here: it brings slack-bolt along
+
+            self.routes = SlackWebhook(secret.get_secret_value().strip(), self._posted_by_slack).routes()
 
     async def run(self, admit: Admit) -> None:
         """See `Adapter.run`."""

@@ -7,10 +7,10 @@ from email.utils import parsedate_to_datetime
 from adapters.slack.api import SlackApi
 from adapters.slack.manifest import SCOPES
 from adapters.slack.settings import SlackSettings
-from adapters.slack.webhook import REPLAY_WINDOW_S
 from gateway.channels.adapter import AdapterContext, Diagnosis
 from gateway.channels.errors import ChannelError, ChannelFatal
 
+REPLAY_WINDOW_S = 300  # older requests are refused by the signature check of slack-bolt
 _SKEW_S = 60
 _APPS = "api.slack.com/apps"
 

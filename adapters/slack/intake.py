@@ -61,6 +61,9 @@ log = logging.getLogger("tieline.slack")
 MOST_RECENT = 4096
 MOST_JOINED = 16384
 MOST_TWINS = 1024
+# A command or button is not sent again: a person whose answer came too late does it again, though it was done. So
+# network time is left.
+ACKNOWLEDGE_WITHIN_S = 2.0
 TWIN_S = 1.0  # for so long an `app_mention` waits for the message that it tells of
 LOOK_UP_S = 5.0  # Slack sends the mention again meanwhile, which is known to be a repeat
 MENTIONS_ALONE = 3  # after so many without a message the app is taken to have no events of channels' messages

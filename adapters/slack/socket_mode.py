@@ -19,10 +19,9 @@ from aiohttp import WSMsgType
 from adapters.slack.account import HealthMonitor
 from adapters.slack.api import SlackApi, delay_s
 from adapters.slack.catch_up import CatchUp
-from adapters.slack.intake import Arrival
+from adapters.slack.intake import ACKNOWLEDGE_WITHIN_S, Arrival
 from adapters.slack.keyed_queue import KeyedQueue
 from adapters.slack.settings import SlackSettings
-from adapters.slack.webhook import ACKNOWLEDGE_WITHIN_S
 from gateway.channels.adapter import AdapterContext, State
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, GatewayUnavailable
 

@@ -1,62 +1,45 @@
-"""Slack's signed HTTP requests: believed, handed over, answered only when stored."""
+"""Slack's signed HTTP requests: checked and dispatched by slack-bolt, answered only when what they bring is stored."""
 
-import hashlib
-import hmac
-import json
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
 import anyio
+from slack_bolt.adapter.starlette.async_handler import to_starlette_response
+from slack_bolt.async_app import AsyncApp
+from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.context.ack.async_ack import AsyncAck
+from slack_bolt.request.async_request import AsyncBoltRequest
+from slack_bolt.response import BoltResponse
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from adapters.slack.intake import ACKNOWLEDGE_WITHIN_S
 from agent.core.bounded_body import BodyTooLarge, whole_body
-from gateway.channels.adapter import AdapterContext
-
-# Check of a request's origin: signature v0 and the replay window (docs.slack.dev, "Verifying requests"). Pure.
-
-REPLAY_WINDOW_S = 300
-
-
-def signature(secret: str, body: bytes, timestamp: str) -> str:
-    """The value that `X-Slack-Signature` must have."""
-    digest = hmac.new(secret.encode(), b"v0:" + timestamp.encode() + b":" + body, hashlib.sha256).hexdigest()
-    return f"v0={digest}"
-
-
-def refusal(secret: str, body: bytes, *, timestamp: str | None, signed: str | None, now: float) -> str | None:
-    """Why a request is not believed, or None if it is. `now` is Unix time in seconds."""
-    if not timestamp or not signed:
-        return "unsigned"
-    if not (timestamp.isascii() and timestamp.isdigit()) or abs(now - int(timestamp)) > REPLAY_WINDOW_S:
-        return "too old, or the clock is wrong"
-    if not hmac.compare_digest(signature(secret, body, timestamp).encode(), signed.encode()):
-        return "wrong signature"
-    return None
-
 
 log = logging.getLogger("tieline.slack")
 
-# A command or button is not sent again: a person whose answer came too late does it again, though it was done. So
-# network time is left.
-ACKNOWLEDGE_WITHIN_S = 2.0
 BODY_LIMIT = 256 * 1024  # bytes
 ANSWER_WITHIN_S = 2.8  # Slack waits 3 s, then sends an event again
+FORM = "application/x-www-form-urlencoded"
+TIMESTAMP, SIGNATURE = "x-slack-request-timestamp", "x-slack-signature"
 
 # (kind, payload) → done when it is stored; the kinds are those of Socket Mode's envelopes.
 Handle = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+
+# Its lower levels print whole requests, also those that nobody signed.
+_bolt_log = logging.getLogger("tieline.slack.bolt")
+_bolt_log.setLevel(logging.ERROR)
 
 
 class SlackWebhook:
     """The routes of one account. All three kinds of request are told apart by their content, so one address will do."""
 
-    def __init__(self, signing_secret: str, adapter_context: AdapterContext, handle: Handle) -> None:
-        self._secret = signing_secret
-        self._clock = adapter_context.clock
-        self._handle = handle
+    def __init__(self, signing_secret: str, handle: Handle) -> None:
+        self._app = _app(signing_secret, handle)
 
     def routes(self) -> Sequence[BaseRoute]:
         return tuple(
@@ -70,38 +53,102 @@ class SlackWebhook:
             return PlainTextResponse("gone", status_code=400)
         if body is None:
             return PlainTextResponse("too large", status_code=413)
-        why_not = refusal(
-            self._secret,
-            body,
-            timestamp=request.headers.get("x-slack-request-timestamp"),
-            signed=request.headers.get("x-slack-signature"),
-            now=self._clock.now().timestamp(),
-        )
-        if why_not is not None:
-            log.warning("refused a request that claims to be from Slack", extra={"why": why_not})
-            return PlainTextResponse(why_not, status_code=401)
-        found = _payload(body, request.headers.get("content-type", ""))
-        if found is None:
+        # These alone: others may tell the library not to run a listener.
+        headers = {name: request.headers.get(name, "") for name in (TIMESTAMP, SIGNATURE, "content-type")}
+        if not _could_be_signed(headers):
+            return _refused("unsigned")
+        understood = _understood(body, headers)
+        if understood is None:
             return PlainTextResponse("not understood", status_code=400)
-        kind, payload = found
-        if payload.get("type") == "url_verification":
-            return JSONResponse({"challenge": payload.get("challenge")})
-        if payload.get("ssl_check"):
-            return Response()
-        return await self._hand_over(kind, payload)
+        answer = await self._app.async_dispatch(understood)
+        if answer.status == 401:
+            return _refused("wrong signature, too old, or the clock is wrong")
+        return to_starlette_response(answer)
 
-    async def _hand_over(self, kind: str, payload: Mapping[str, Any]) -> Response:
+
+def _app(signing_secret: str, handle: Handle) -> AsyncApp:
+    """Checks the signature and the age of a request, and answers it when its listener has ended."""
+    app = AsyncApp(
+        name=_bolt_log.name,  # the library sets the level of the logger with this name, too
+        logger=_bolt_log,
+        process_before_response=True,
+        signing_secret=signing_secret,
+        authorize=_authorize,
+        # Of these the adapter decides itself, by the names that the account has; the certificate check is signed, too.
+        ignoring_self_events_enabled=False,
+        ssl_check_enabled=False,
+    )
+
+    async def take(kind: str, payload: Mapping[str, Any], ack: AsyncAck) -> BoltResponse | None:
         try:
             with anyio.fail_after(ANSWER_WITHIN_S if kind == "events_api" else ACKNOWLEDGE_WITHIN_S):
-                await self._handle(kind, payload)
+                await handle(kind, payload)
         except TimeoutError:
-            if kind != "events_api":  # it goes on; any other answer is shown to the person as a failure
-                return Response()
-            return PlainTextResponse("not stored in time", status_code=503)
+            if kind == "events_api":
+                return BoltResponse(status=503, body="not stored in time")
+            # It goes on; any other answer is shown to the person as a failure.
         except RuntimeError:
             log.exception("a request from Slack was not stored; Slack sends events again", extra={"kind": kind})
-            return PlainTextResponse("not stored", status_code=503)
-        return Response()
+            return BoltResponse(status=503, body="not stored")
+        await ack()
+        return None
+
+    async def take_event(body: dict[str, Any], ack: AsyncAck) -> BoltResponse | None:
+        return await take("events_api", body, ack)
+
+    async def take_command(body: dict[str, Any], ack: AsyncAck) -> BoltResponse | None:
+        return await take("slash_commands", body, ack)
+
+    async def take_press(body: dict[str, Any], ack: AsyncAck) -> BoltResponse | None:
+        return await take("interactive", body, ack)
+
+    anything = re.compile("")
+    app.middleware(_leave_out_the_rest)
+    app.event(anything)(take_event)
+    app.command(anything)(take_command)
+    app.action(anything)(take_press)
+    return app
+
+
+async def _authorize(enterprise_id: str | None, team_id: str | None) -> AuthorizeResult:
+    """The library would ask Slack with each first request who the bot is; the adapter knows, or learns it elsewhere."""
+    return AuthorizeResult(enterprise_id=enterprise_id, team_id=team_id)
+
+
+async def _leave_out_the_rest(body: dict[str, Any], next_: Callable[[], Awaitable[None]]) -> BoltResponse | None:
+    """Signed, but no listener takes it: the check of a certificate, a note on rate limits, an unused control."""
+    event = body.get("event")
+    is_event = body.get("type") == "event_callback" and isinstance(event, dict) and isinstance(event.get("type"), str)
+    is_press = body.get("type") == "block_actions" and bool(body.get("actions"))
+    if is_event or is_press or "command" in body:
+        await next_()
+        return None
+    log.info("a request from Slack is left out", extra={"type": str(body.get("type") or "")})
+    return BoltResponse(status=200)
+
+
+def _refused(why: str) -> Response:
+    log.warning("refused a request that claims to be from Slack", extra={"why": why})
+    return PlainTextResponse(why, status_code=401)
+
+
+def _could_be_signed(headers: Mapping[str, str]) -> bool:
+    """Whether the library can read these headers: what is no number, or not ASCII, makes it fail with a 500."""
+    timestamp, signature = headers[TIMESTAMP], headers[SIGNATURE]
+    return timestamp.isascii() and timestamp.isdigit() and len(timestamp) < 16 and signature.isascii()
+
+
+def _understood(body: bytes, headers: Mapping[str, str]) -> AsyncBoltRequest | None:
+    """The request as the library knows it; None for what Slack would not send."""
+    try:
+        text = body.decode()
+        request = AsyncBoltRequest(body=text, headers={**headers})
+        if not request.body and headers["content-type"].startswith(FORM):
+            # A form with the word "payload" anywhere, and no such field, is empty for the library.
+            request.body = dict(parse_qsl(text, keep_blank_values=True))
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
+        return None  # it looks into what it has read before it knows that there is an object
+    return request if isinstance(request.body, dict) else None
 
 
 async def _limited(request: Request) -> bytes | None:
@@ -113,19 +160,3 @@ async def _limited(request: Request) -> bytes | None:
         return await whole_body(request.stream(), BODY_LIMIT)
     except BodyTooLarge:
         return None
-
-
-def _payload(body: bytes, content_type: str) -> tuple[str, Mapping[str, Any]] | None:
-    """The kind of the request, and its payload; None for what Slack would not send."""
-    try:
-        if content_type.startswith("application/json"):
-            kind, payload = "events_api", json.loads(body)
-        else:
-            form = dict(parse_qsl(body.decode(), keep_blank_values=True))
-            if "payload" in form:
-                kind, payload = "interactive", json.loads(form["payload"])
-            else:
-                kind, payload = "slash_commands", form
-    except (ValueError, UnicodeDecodeError):
-        return None
-    return (kind, payload) if isinstance(payload, dict) else None

@@ -1,16 +1,21 @@
 """A person talks to the running program over Slack, by Socket Mode and by signed HTTP."""
 
 import json
+import sqlite3
+import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 from typing import Any
 
+import aiohttp
 import pytest
 import pytest_asyncio
 
 from gateway.delivery.rendering.markdown import parse
+from tests.doubles.slack_api import sign
 from tests.fakes.readable import readable
 from tests.program import configs
-from tests.program.doubles import until
+from tests.program.doubles import SLACK_SECRET, until
 from tests.program.people import OnSlack
 from tests.program.stage import ODD_PLAIN, PICTURE, POEM, Stage, becomes, on_stage
 
@@ -147,6 +152,28 @@ async def test_everyday_over_http(over_http: Stage) -> None:
     await everyday(over_http)
     deliveries = (await OnSlack(over_http.doubles).state())["deliveries"]
     assert {attempt["transport"] for one in deliveries for attempt in one["attempts"]} == {"http"}
+
+
+@pytest.mark.requirement("G-12")
+async def test_the_program_stores_only_what_slack_has_signed_just_now(over_http: Stage) -> None:
+    def event(text: str) -> str:
+        said = {"type": "message", "channel": "D0ANN", "channel_type": "im", "user": "U0ANN", "ts": "1.2", "text": text}
+        return json.dumps({"type": "event_callback", "team_id": "T0DOUBLE", "event_id": text, "event": said})
+
+    url = f"{over_http.program.url}/channels/slack/events"
+    old = int(time.time()) - 400
+    async with aiohttp.ClientSession(headers={"Content-Type": "application/json"}) as client:
+
+        async def status(body: str, headers: dict[str, str]) -> int:
+            async with client.post(url, data=body, headers=headers) as answer:
+                return answer.status
+
+        assert await status(event("forged"), sign("another secret", event("forged"))) == 401
+        assert await status(event("replayed"), sign(SLACK_SECRET, event("replayed"), old)) == 401
+        assert await status(event("genuine"), sign(SLACK_SECRET, event("genuine"))) == 200
+    with closing(sqlite3.connect(over_http.program.home / "tieline.db", timeout=30)) as database:
+        stored = " ".join(row[0] for row in database.execute("SELECT payload FROM inbox"))
+    assert [word for word in ("forged", "replayed", "genuine") if word in stored] == ["genuine"]
 
 
 @pytest.mark.requirement("B-29")

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from adapters.slack.adapter import SlackAdapter
+from adapters.slack.diagnosis import REPLAY_WINDOW_S
 from adapters.slack.webhook import ANSWER_WITHIN_S
 from gateway.channels.adapter import State
 from gateway.channels.document import Plain
@@ -70,19 +71,93 @@ async def test_the_address_can_be_verified(tmp_path: Path) -> None:
         assert (await post(world, challenge, sign("wrong", challenge) | json_type))[0] == 401
 
 
-async def test_only_slack_is_believed(tmp_path: Path) -> None:
+EVENT = json.dumps(
+    {
+        "type": "event_callback",
+        "team_id": "T0TEAM",
+        "event": {
+            "type": "message",
+            "channel": "D0ANN",
+            "channel_type": "im",
+            "user": "U0ANN",
+            "ts": "1.2",
+            "text": "x",
+        },
+    }
+)
+JSON = {"Content-Type": "application/json"}
+
+
+def now() -> int:
+    return int(time.time())
+
+
+@pytest.mark.requirement("G-12")
+async def test_a_signed_event_passes_the_check_of_slack_bolt_within_five_minutes(tmp_path: Path) -> None:
     async with http_workspace(tmp_path) as (world, _):
-        body = json.dumps({"type": "event_callback", "event": {"type": "message", "channel": "D0ANN", "text": "x"}})
-        json_type = {"Content-Type": "application/json"}
-        for headers in (
-            {},
-            sign("wrong", body),
-            sign(SECRET, body + " "),
-            sign(SECRET, body, int(time.time()) - 330),
-            sign(SECRET, body, int(time.time()) + 330),
-            {"X-Slack-Request-Timestamp": "soon", "X-Slack-Signature": "v0=x"},
-        ):
-            assert (await post(world, body, headers | json_type))[0] == 401
+        assert (await post(world, EVENT, sign(SECRET, EVENT, now() - REPLAY_WINDOW_S + 10) | JSON))[0] == 200
+        assert [said.text for said in world.said()] == ["x"]
+
+
+@pytest.mark.requirement("G-12")
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param(dict, id="nothing signed"),
+        pytest.param(lambda: sign("wrong", EVENT), id="another secret"),
+        pytest.param(lambda: sign(SECRET, EVENT + " "), id="another body"),
+        pytest.param(lambda: sign(SECRET, EVENT, now() - REPLAY_WINDOW_S - 10), id="replayed"),
+        pytest.param(lambda: sign(SECRET, EVENT, now() + REPLAY_WINDOW_S + 10), id="from the future"),
+        pytest.param(lambda: sign(SECRET, EVENT) | {"X-Slack-Signature": "v0=00"}, id="forged"),
+        pytest.param(lambda: sign(SECRET, EVENT) | {"X-Slack-Signature": "v0=ü"}, id="not ASCII"),
+        pytest.param(lambda: sign(SECRET, EVENT) | {"X-Slack-Request-Timestamp": "soon"}, id="no number"),
+        pytest.param(lambda: sign(SECRET, EVENT) | {"X-Slack-Request-Timestamp": "१५३"}, id="other digits"),
+        pytest.param(lambda: sign(SECRET, EVENT) | {"X-Slack-Request-Timestamp": "9" * 5000}, id="a long number"),
+    ],
+)
+async def test_only_slack_is_believed(
+    tmp_path: Path, headers: Callable[[], dict[str, str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with http_workspace(tmp_path) as (world, _):
+        assert (await post(world, EVENT, headers() | JSON))[0] == 401
+        assert world.admitted == []
+        assert "refused a request that claims to be from Slack" in caplog.text
+
+
+@pytest.mark.requirement("G-07")
+async def test_the_answer_waits_until_the_event_is_stored(tmp_path: Path) -> None:
+    async with http_workspace(tmp_path) as (world, _):
+        world.gate = anyio.Event()
+        answered: list[int] = []
+
+        async def send() -> None:
+            answered.append((await post(world, EVENT, sign(SECRET, EVENT) | JSON))[0])
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(send)
+            await eventually(lambda: world.waiting == 1)
+            for _ in range(50):
+                await anyio.lowlevel.checkpoint()
+            assert (answered, world.admitted) == ([], [])
+            world.gate.set()
+        assert (answered, len(world.admitted)) == ([200], 1)
+
+
+async def test_a_command_that_speaks_of_a_payload_arrives(tmp_path: Path) -> None:
+    """slack-bolt reads a form with this word as one that has a field of that name."""
+    async with http_workspace(tmp_path) as (world, _):
+        (command,) = await world.event(kind="slash", command="/ask", text="what is a payload?")
+        assert command["acked"]
+        assert [said.text for said in world.said()] == ["/ask what is a payload?"]
+
+
+@pytest.mark.parametrize(
+    "more", [{"type": "app_rate_limited"}, {"type": "view_closed", "view": {"id": "V1"}}, {"event": 5}]
+)
+async def test_what_no_listener_takes_is_answered_and_left_out(tmp_path: Path, more: dict[str, object]) -> None:
+    async with http_workspace(tmp_path) as (world, _):
+        body = json.dumps({"team_id": "T0TEAM"} | more)
+        assert (await post(world, body, sign(SECRET, body) | JSON))[0] == 200
         assert world.admitted == []
 
 
@@ -94,7 +169,7 @@ async def test_bodies_have_a_limit(tmp_path: Path) -> None:
         assert (await post(world, fits, sign(SECRET, fits)))[0] == 200  # signed nonsense is no event, and no error
 
 
-@pytest.mark.parametrize("body", ["{", "[1]", "null"])
+@pytest.mark.parametrize("body", ["{", "[1]", "null", "[" * 100_000])
 async def test_signed_nonsense_is_refused(tmp_path: Path, body: str) -> None:
     async with http_workspace(tmp_path) as (world, _):
         status, _text = await post(world, body, sign(SECRET, body) | {"Content-Type": "application/json"})

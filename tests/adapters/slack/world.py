@@ -44,13 +44,16 @@ class World:
     broken_admits: int = 0  # so many admits fail, as with a full disk
     broken_lookups: int = 0  # so many looks at the known places too
     gate: anyio.Event | None = None
+    waiting: int = 0  # admits that wait for it
     lookup_gate: anyio.Event | None = None
     home: Path = Path()
     not_taken: str = ""  # how the house words that something could not be stored
 
     async def admit(self, inbound: Inbound) -> Receipt:
         if self.gate is not None:
+            self.waiting += 1
             await self.gate.wait()
+            self.waiting -= 1
         if self.broken_admits:
             self.broken_admits -= 1
             raise GatewayUnavailable("disk full")
