@@ -22,7 +22,7 @@ from agent.core.clock import Clock, SystemClock
 from agent.core.events import EventBus
 from agent.core.phrases import as_typed, home_as_typed, program_as_typed, with_home, with_program
 from gateway.channels.adapter import Adapter
-from gateway.config.live import Live
+from gateway.config.live import LOOK_EVERY_S, Live
 from gateway.config.settings import Settings
 from gateway.phrases.catalogue import Catalogue, marked, read_catalogue
 from gateway.telemetry.event_log import EventLog
@@ -127,7 +127,7 @@ class App:
                 await services.run(tasks)
                 self._announce_address()
                 tasks.start_soon(services.ingest, tasks)
-                tasks.start_soon(services.loops.keep, "configuration", partial(self.live.watch, self._clock))
+                services.keep_doing(tasks, "configuration", partial(self.live.look, self._clock), every_s=LOOK_EVERY_S)
                 tasks.start_soon(services.warm_up)
                 tasks.start_soon(self._keep_owning)
                 gc.freeze()  # it stays: each look through it for garbage would hold up turns for 0.1 s

@@ -71,6 +71,7 @@ from gateway.running.schedules import Scheduling
 from gateway.running.spending import SpendingService, open_ledger
 from gateway.running.user_models import UserModels
 from gateway.running.wiring import Abandoned, goal_buttons, goal_role
+from gateway.scheduler.process_scheduler import ProcessScheduler
 from gateway.services import Services
 from gateway.storage import grants
 from gateway.telemetry.metrics import LoopLag, Metrics
@@ -141,9 +142,11 @@ async def build(
     reachable = partial(wiring.reachable, accounts, delivery)
     approvals = Approvals(database, clock, lambda: live.settings.approvals, changed=delivery.prompts.changed)
     notices = Notices(database, clock, delivery.wake)
+    scheduler = ProcessScheduler(clock)
     alerts = Alerts(
         database=database,
         clock=clock,
+        scheduler=scheduler,
         troubles=troubles,
         health=accounts.health,
         owners=lambda: wiring.owners(live, book),
@@ -157,6 +160,7 @@ async def build(
         live,
         database,
         clock,
+        scheduler,
         book,
         phrase,
         metrics,
@@ -396,6 +400,7 @@ async def build(
         skills=skills,
         backlog=Backlog(database, memory, clock),
         approvals=approvals,
+        scheduler=scheduler,
         schedules=scheduling.runner,
         goals=goals,
         plans=plans,

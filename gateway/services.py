@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
@@ -31,11 +32,13 @@ from gateway.dispatch.local import LocalDispatcher
 from gateway.operations.operations import Operations
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.router import Router
+from gateway.running import retention
 from gateway.running.accounts import Accounts, Gateway, Loops
 from gateway.running.alerts import Alerts
 from gateway.running.overview import OverviewService
 from gateway.running.retention import Upkeep
 from gateway.running.wiring import goal_buttons
+from gateway.scheduler.process_scheduler import ProcessScheduler
 from gateway.scheduler.runner import Runner
 from gateway.storage import preferences
 
@@ -66,6 +69,7 @@ class Services:
     known_models: KnownModels
     operations: Operations
     overview: OverviewService
+    scheduler: ProcessScheduler
     schedules: Runner
     goals: GoalService
     plans: PlanService
@@ -82,16 +86,15 @@ class Services:
         """Start everything but the accounts."""
         await self.goals.reconcile_orphans(self.phrase, goal_buttons(self.phrase))  # before anything could wake them
         await service.reconcile(self.plans, self.phrase, plan_buttons(self.phrase))
+        self.scheduler.start()
         tasks.start_soon(self.delivery.run)
         tasks.start_soon(self.dispatcher.run)
         for name, loop in (
             ("conversations", self.conversations.run),
             ("schedules", self.schedules.run),
-            ("upkeep", self.upkeep.run),
             ("memory sweep", self.sweep.run),
             ("alerts", self.alerts.run),
             ("ledger", self.ledger.run),
-            ("approvals", self._reap),
             ("work between turns", self.background.run),
             ("memory misses", self.memory.misses.run),
             ("skill learning", self.learning.run),
@@ -100,6 +103,21 @@ class Services:
             ("mcp", self.servers.run),
         ):
             tasks.start_soon(self.loops.keep, name, loop)
+        self.keep_doing(tasks, "upkeep", self.upkeep.run_once, every_s=retention.EVERY_S, first_s=retention.FIRST_S)
+        self.keep_doing(tasks, "approvals", self._reap, every_s=REAP_EVERY_S, first_s=0.0)
+
+    def keep_doing(
+        self,
+        tasks: TaskGroup,
+        name: str,
+        work: Callable[[], Awaitable[None]],
+        *,
+        every_s: float,
+        first_s: float | None = None,
+    ) -> None:
+        """Do the work again and again as a periodic job; one that breaks is told, and done again."""
+        job = partial(self.scheduler.repeat, name, work, every_s=every_s, first_s=first_s)
+        tasks.start_soon(self.loops.keep, name, job)
 
     async def ingest(self, tasks: TaskGroup) -> None:
         """Take in what the accounts hear; open those that are not open yet."""
@@ -129,12 +147,10 @@ class Services:
 
     async def _reap(self) -> None:
         """End what nobody answered in time."""
-        while True:
-            try:
-                await self.approvals.reap()
-            except StorageError as error:
-                _log.warning("what waits for approval cannot be looked at: %s", error)
-            await anyio.sleep(REAP_EVERY_S)
+        try:
+            await self.approvals.reap()
+        except StorageError as error:
+            _log.warning("what waits for approval cannot be looked at: %s", error)
 
     async def drain(self, within_s: float) -> None:
         """Take nothing in, let running turns end, send what they said; the rest waits for the next start (G-27)."""
@@ -146,6 +162,7 @@ class Services:
 
     async def aclose(self) -> None:
         with anyio.CancelScope(shield=True):
+            self.scheduler.stop()
             await self.accounts.aclose()
             await self.conversations.aclose()
             await self.providers.aclose()

@@ -109,21 +109,16 @@ class Live:
             _log.warning("changed, but needs a restart: %s", ", ".join(waiting))
         return tuple(waiting)
 
-    async def watch(self, clock: Clock) -> None:
-        """Reload whenever the file changes, until cancelled.
+    async def look(self, clock: Clock) -> None:
+        """Reload if the file has changed since the last look.
 
         Asked every second, not watched: the file lies beside the database, whose every commit would wake a watcher.
         """
         source = self.settings.source
-        if source is None:
-            return
-        while True:
-            await clock.sleep(LOOK_EVERY_S)
-            now = _signature(source)
-            if now != self._seen:
-                await clock.sleep(SETTLE_S)  # an editor may still be writing
-                self._seen = _signature(source)
-                self.reload()
+        if source is not None and _signature(source) != self._seen:
+            await clock.sleep(SETTLE_S)  # an editor may still be writing
+            self._seen = _signature(source)
+            self.reload()
 
 
 def _signature(path: Path) -> tuple[int, int] | None:

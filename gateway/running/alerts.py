@@ -22,9 +22,9 @@ from gateway.access.policy import OPERATOR_PLATFORMS
 from gateway.channels.adapter import Health, State
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.ephemeral.pairing_alerts import alert_key
-from gateway.delivery.sleep import InterruptibleSleep
 from gateway.phrases.catalogue import Catalogue, spelled
 from gateway.router.ports import Notices
+from gateway.scheduler.process_scheduler import PeriodicWakeEvent, ProcessScheduler
 from gateway.storage import settings_rows
 from gateway.telemetry.trouble import Trouble, Troubles
 from gateway.web.health import Reason
@@ -59,6 +59,7 @@ class Alerts:
         *,
         database: Database,
         clock: Clock,
+        scheduler: ProcessScheduler,
         troubles: Troubles,
         health: Callable[[], Mapping[str, Health]],
         owners: Callable[[], Sequence[str]],
@@ -82,7 +83,8 @@ class Alerts:
         self._deaf_since: dict[str, float] = {}
         self._told_deaf: set[str] = set()
         self._sent = 0
-        self._rest = InterruptibleSleep(clock)
+        self._scheduler = scheduler
+        self._wake_event: PeriodicWakeEvent | None = None  # while it runs
 
     def met(self, person: str, key: ConversationKey, language: str) -> None:
         """This person writes to us directly there. Kept for the next start."""
@@ -91,7 +93,7 @@ class Alerts:
         if chat != known:
             self._chats[person] = chat
             self._unsaved.setdefault(person, known.key if known else None)
-            self._rest.end()
+            self._wake()
 
     def tell(
         self,
@@ -119,26 +121,26 @@ class Alerts:
             self._told.popitem(last=False)
         _log.warning("%s", spelled(sentence))
         self._waiting.append((key, values, buttons, told))
-        self._rest.end()
+        self._wake()
         return True
 
     def test(self, by: str) -> tuple[str, ...]:
         """Say a test to the owners, as any alert goes, however often; gives who is told, and where."""
         self._waiting.append(("owner_test", {"by": by}, lambda language: (), ""))
-        self._rest.end()
+        self._wake()
         return tuple(f"{owner} ({chat.key})" for owner, chat in self._recipients().items())
 
     def outage(self, subject: str, key: str, values: dict[str, object]) -> None:
         """Something fails until `outage_over`: the owners are told once, also over restarts."""
         self._over.pop(subject, None)
         self._outages[subject] = (key, values)
-        self._rest.end()
+        self._wake()
 
     def outage_over(self, subject: str, key: str | None, values: dict[str, object]) -> None:
         """It works again: told to owners who were told that it did not. No `key`: nobody needs to hear it."""
         self._outages.pop(subject, None)
         self._over[subject] = (key, values) if key is not None else None
-        self._rest.end()
+        self._wake()
 
     def login_refused(self, channel_type: str, reason: str) -> None:
         fix = "see `tieline doctor`, then restart"
@@ -162,18 +164,23 @@ class Alerts:
         What the disk refuses is tried again.
         """
         remembered = False
-        while True:
-            self._look()
-            try:
-                if not remembered:
-                    await self._remember()
-                    remembered = True
-                await self.save()
-                await self._tell_outages()
-                await self._tell_waiting()
-            except StorageTrouble as error:
-                _log.warning("the owners cannot be told now: %s", error)
-            await self._rest.sleep(LOOK_EVERY_S)
+        with self._scheduler.wake_event("alerts", every_s=LOOK_EVERY_S) as self._wake_event:
+            while True:
+                self._look()
+                try:
+                    if not remembered:
+                        await self._remember()
+                        remembered = True
+                    await self.save()
+                    await self._tell_outages()
+                    await self._tell_waiting()
+                except StorageTrouble as error:
+                    _log.warning("the owners cannot be told now: %s", error)
+                await self._wake_event.wait()
+
+    def _wake(self) -> None:
+        if self._wake_event is not None:
+            self._wake_event.set()
 
     def _look(self) -> None:
         now = self._clock.monotonic()

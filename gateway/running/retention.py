@@ -28,7 +28,7 @@ _log = logging.getLogger("tieline.upkeep")
 
 
 class Upkeep:
-    """Runs beside everything else, an hour apart; a failure waits for the next hour."""
+    """What the scheduler has done once an hour; a failure waits for the next hour."""
 
     def __init__(
         self,
@@ -48,16 +48,14 @@ class Upkeep:
         self._ledger_days = ledger_days
         self._miss_days = miss_days
 
-    async def run(self) -> None:
-        await self._clock.sleep(FIRST_S)
-        while True:
-            # Files first: on a full disk no row can go before there is room.
-            for tidy in (self._tidy_files, self._tidy_rows):
-                try:
-                    await tidy(self._retention(), self._clock.now())
-                except (StorageError, OSError) as error:
-                    _log.warning("tidying up failed, tried again in an hour: %s", error)
-            await self._clock.sleep(EVERY_S)
+    async def run_once(self) -> None:
+        """Go through everything; what fails is logged, and left for the next time."""
+        # Files first: on a full disk no row can go before there is room.
+        for tidy in (self._tidy_files, self._tidy_rows):
+            try:
+                await tidy(self._retention(), self._clock.now())
+            except (StorageError, OSError) as error:
+                _log.warning("tidying up failed, tried again in an hour: %s", error)
 
     async def tidy(self) -> None:
         """Once through everything. Raises StorageError and OSError."""

@@ -22,6 +22,7 @@ from gateway.scheduler.firing import FiringDeps
 from gateway.scheduler.person_zones import Zone
 from gateway.scheduler.phrases.when import read_moment
 from gateway.scheduler.phrases.wording import moment_of, stamp
+from gateway.scheduler.process_scheduler import ProcessScheduler
 from gateway.scheduler.runner import Runner
 from gateway.scheduler.schedule import Creator, Plan, Schedule
 from gateway.scheduler.service import ScheduleService
@@ -43,6 +44,7 @@ class Scheduling:
         live: Live,
         database: Database,
         clock: Clock,
+        scheduler: ProcessScheduler,
         book: AccessBook,
         phrase: Catalogue,
         metrics: Metrics,
@@ -60,6 +62,7 @@ class Scheduling:
         self.runner = Runner(
             database,
             clock,
+            scheduler,
             deps=self._deps,
             deliver=lambda conversation: deliver(ConversationKey.parse(conversation)),
             work=work,

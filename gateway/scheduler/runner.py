@@ -1,16 +1,17 @@
-"""Keeps schedules going: sleeps until the next is due, acts on it, looks how it went. The table is the truth.
+"""Keeps schedules going: waits until the next is due, acts on it, looks how it went. The table is the truth.
 
 Any number of processes may run it on one database: rows are locked while they are acted on, and the ledger's unique key
-decides. It holds no timer for each schedule, so ten thousand cost as much as one.
+decides. It has two jobs of APScheduler, so ten thousand schedules cost as much as one: a date job at the
+earliest moment, and an interval job for all that cannot be known before.
 """
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-import anyio
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -22,6 +23,7 @@ from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.scheduler import store
 from gateway.scheduler.firing import Done, FiringDeps, Settled, act, compute, guarded, settle
 from gateway.scheduler.ledger import Outcome
+from gateway.scheduler.process_scheduler import PeriodicWakeEvent, ProcessScheduler
 from gateway.scheduler.schedule import Schedule
 
 T = TypeVar("T")
@@ -49,45 +51,51 @@ class Runner:
         self,
         database: Database,
         clock: Clock,
+        scheduler: ProcessScheduler,
         *,
         deps: Callable[[], FiringDeps],
         deliver: Callable[[ConversationId], None],
         work: Callable[[ConversationId], None],
         fired: Callable[[Outcome, float], None],
         turned_off: Callable[[Schedule], None],
+        look_every_s: float = LOOK_EVERY_S,
     ) -> None:
         """`fired` counts outcomes, with the seconds after their moments; `turned_off` tells the owner."""
         self._database = database
         self._clock = clock
+        self._scheduler = scheduler
         self._deps = deps
         self._deliver = deliver
         self._work = work
         self._fired = fired
         self._turned_off = turned_off
-        self._stage = anyio.Event()
+        self._look_every_s = look_every_s
+        self._wake_event: PeriodicWakeEvent | None = None  # while it runs
         self._settled = Settled(True)  # some may be under way: the first look tells
         self._settled_at = float("-inf")
 
     def look(self) -> None:
         """Something was changed: when to wake up next may be another moment."""
         self._settled = Settled(True, self._settled.after)  # a run may have been started by hand
-        self._stage.set()
+        if self._wake_event is not None:
+            self._wake_event.set()
 
     async def run(self) -> None:
         """Until cancelled. What the database refuses is tried again."""
-        while True:
-            self._stage = anyio.Event()
-            try:
-                wait_s = await self.step()
-            except (StorageTrouble, StorageError, SQLAlchemyError) as error:
-                _log.warning("schedules wait for the storage: %s", error)
-                wait_s = TROUBLE_PAUSE_S
-            await self._rest(wait_s)
+        with self._scheduler.wake_event("schedules", every_s=self._look_every_s) as self._wake_event:
+            while True:
+                try:
+                    if (earliest := await self.step()) is not None:
+                        self._wake_event.set_at(earliest)
+                except (StorageTrouble, StorageError, SQLAlchemyError) as error:
+                    _log.warning("schedules wait for the storage: %s", error)
+                    await self._clock.sleep(TROUBLE_PAUSE_S)
+                await self._wake_event.wait()
 
-    async def step(self) -> float:
-        """Act on everything that is due; for how many seconds nothing will be."""
+    async def step(self) -> datetime | None:
+        """Act on everything that is due; the moment before which nothing will be, None when nothing is set."""
         if not self._deps().settings.enabled:
-            return LOOK_EVERY_S
+            return None
         while True:
             done, acted = await self._commit(self._act)
             if done:
@@ -99,10 +107,7 @@ class Runner:
             before = self._settled
             _, settled = await self._commit(self._settle)
             self._settled = settled if self._settled is before else Settled(True, settled.after)
-        if acted.earliest is None:
-            return LOOK_EVERY_S
-        wait_s = (from_timestamp(acted.earliest) - self._clock.now()).total_seconds()
-        return min(max(wait_s, 0.0), LOOK_EVERY_S)
+        return None if acted.earliest is None else from_timestamp(acted.earliest)
 
     async def _commit(self, work: Callable[[Connection, Done], T]) -> tuple[bool, T]:
         """Run it in a transaction, then tell what it did; whether it fired anything, and what it returned."""
@@ -136,16 +141,3 @@ class Runner:
 
     def _settle(self, conn: Connection, done: Done) -> Settled:
         return settle(conn, self._clock.now(), self._deps(), done, after=self._settled.after)
-
-    async def _rest(self, seconds: float) -> None:
-        """For so long, or until somebody calls `look`."""
-        stage = self._stage
-        async with anyio.create_task_group() as group:
-
-            async def sleep() -> None:
-                await self._clock.sleep(seconds)
-                group.cancel_scope.cancel()
-
-            group.start_soon(sleep)
-            await stage.wait()
-            group.cancel_scope.cancel()

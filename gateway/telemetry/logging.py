@@ -25,6 +25,7 @@ _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "task
 _LEVEL_COLOURS = {"WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[31;1m", "DEBUG": "\x1b[2m"}
 _OFF = "\x1b[0m"
 _CHATTY = (
+    "apscheduler",
     "httpx",
     "httpx2",
     "httpcore",

@@ -4,15 +4,17 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gateway.config.errors import ConfigError
-from gateway.config.live import RELOADABLE, Live
+from gateway.config.live import LOOK_EVERY_S, RELOADABLE, Live
 from gateway.config.read import home_directory, load, read
 from gateway.config.settings import Sections, Settings
+from gateway.scheduler.process_scheduler import ProcessScheduler
 from tests.fakes.clock import HastyClock
 from tests.fakes.running import running
 from tests.fakes.waiting import until
@@ -320,7 +322,9 @@ async def test_a_change_between_the_load_and_the_watch_counts(tmp_path: Path) ->
     environ = {"TIELINE_HOME": str(tmp_path)}
     live = Live(load(file, environ), environ)
     file.write_text('[queue]\nmode = "drop"')
-    async with running(lambda: live.watch(HastyClock(1000))):
+    clock = HastyClock(1000)
+    look = partial(live.look, clock)
+    async with running(lambda: ProcessScheduler(clock).repeat("configuration", look, every_s=LOOK_EVERY_S)):
         await until(lambda: live.settings.queue.mode == "drop")
 
 

@@ -16,6 +16,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.phrases.catalogue import read_catalogue
 from gateway.router.ports import Notices
 from gateway.running.alerts import DEAF_AFTER_S, LOOK_EVERY_S, Alerts
+from gateway.scheduler.process_scheduler import ProcessScheduler
 from gateway.telemetry.trouble import Troubles
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
@@ -54,6 +55,7 @@ class Desk:
         return Alerts(
             database=self.database,
             clock=self.clock,
+            scheduler=ProcessScheduler(self.clock, late_s=0.0),
             troubles=self.troubles,
             health=lambda: self.healths,
             owners=lambda: self.owners,
@@ -99,6 +101,17 @@ async def test_an_owner_on_telegram_is_told_in_their_own_chat(sqlite_database: D
         ((chat, text),) = await services.told()
     assert chat == "telegram:77"
     assert text.startswith("⚠️ A message in telegram:78 could not be answered")
+
+
+async def test_what_is_noted_is_told_before_the_next_look(sqlite_database: Database, clock: Rounds) -> None:
+    services = service(sqlite_database, clock, "telegram:77")
+    async with services.process() as alerts:
+        alerts.tell("owner_dead", {"chat": "telegram:78"})
+
+        async def told() -> bool:
+            return len(await services.told()) == 1
+
+        await until(told)
 
 
 async def test_owners_elsewhere_are_told_where_they_were_met_in_their_language_also_after_a_restart(

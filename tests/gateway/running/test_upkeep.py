@@ -1,9 +1,12 @@
 """What nobody needs any more goes, and nothing else."""
 
 import os
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -21,6 +24,7 @@ from agent.storage.tables import inbox, outbox
 from agent.storage.timestamps import to_timestamp
 from gateway.config.sections import MOST_DAYS, RetentionSettings
 from gateway.running.retention import EVERY_S, FIRST_S, Upkeep
+from gateway.scheduler.process_scheduler import ProcessScheduler
 from gateway.storage.retention import BATCH
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
@@ -28,6 +32,12 @@ from tests.fakes.waiting import until
 
 KEY = ConversationId("telegram:77")
 RETENTION = RetentionSettings(attachment_days=5, inbox_days=10, outbox_days=20, backups=2)
+
+
+def hourly(upkeep: Upkeep, clock: FakeClock) -> Callable[[], Coroutine[Any, Any, None]]:
+    """The periodic job of the services, on a clock that a test moves."""
+    scheduler = ProcessScheduler(clock, late_s=0.0)
+    return partial(scheduler.repeat, "upkeep", upkeep.run_once, every_s=EVERY_S, first_s=FIRST_S)
 
 
 class House:
@@ -206,7 +216,7 @@ async def test_a_database_that_takes_nothing_keeps_no_file_from_going(
     await services.said("old and done", 11, "done")
     await steady.write(lambda conn: conn.exec_driver_sql("PRAGMA query_only = ON"))
     old = services.file("files/a/0-x.txt", 6)
-    async with running(services.upkeep.run):
+    async with running(hourly(services.upkeep, clock)):
         await until(lambda: clock.sleepers == 1)
         clock.advance(FIRST_S)
         await until(lambda: not old.exists())
@@ -233,7 +243,7 @@ async def test_it_works_every_hour_and_a_failure_waits_for_the_next(
         miss_days=lambda: 90,
     )
     old = services.file("files/a/0-x.txt", 6)
-    async with running(upkeep.run):
+    async with running(hourly(upkeep, clock)):
         await until(lambda: clock.sleepers == 1)
         clock.advance(FIRST_S)
         await until(lambda: len(asked) == 2 and clock.sleepers == 1)
