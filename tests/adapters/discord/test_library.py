@@ -1,6 +1,9 @@
 """Pins what is private to discord.py and used all the same; fails when an update moves it."""
 
+import ast
 import inspect
+from collections.abc import Iterator
+from pathlib import Path
 
 import discord
 import pytest
@@ -13,6 +16,65 @@ from adapters.discord.settings import DiscordSettings
 from tests.adapters.discord.harness import Discord, House, connected, eventually
 
 SETTINGS = DiscordSettings(type="discord", token="t", api_base_url="http://127.0.0.1:1/x")  # type: ignore[arg-type]
+
+
+ROOT = Path(__file__).parents[3]
+RECORD = ROOT / "docs/decisions/0026-private-parts-of-libraries.md"
+PRIVATE = {
+    *("_connection", "_get_websocket", "_keep_alive", "_last_recv", "_last_ack"),
+    *("_buckets", "_try_clear_expired_ratelimits", "_loop", "_last_request"),
+}
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def _made_here(tree: ast.Module) -> Iterator[str]:
+    """Private names of our own: functions, fields of classes, what `__init__` puts on `self`, slots."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.name
+                if node.name == "__init__":
+                    yield from (
+                        one.attr
+                        for one in ast.walk(node)
+                        if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)
+                    )
+            case ast.ClassDef():
+                yield from (
+                    one.target.id
+                    for one in node.body
+                    if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+                )
+            case ast.With() | ast.AsyncWith():  # `with ... as self._scope`
+                yield from (
+                    one.optional_vars.attr for one in node.items if isinstance(one.optional_vars, ast.Attribute)
+                )
+
+
+def private_of_others(platform: str) -> set[str]:
+    """Private attributes that an adapter uses of others, or of `self` though none of its modules makes them."""
+    trees = [ast.parse(path.read_text()) for path in sorted((ROOT / "adapters" / platform).glob("*.py"))]
+    made = {name for tree in trees for name in _made_here(tree)}
+    used = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    return {
+        node.attr
+        for node in used
+        if _is_private(node.attr)
+        and (node.attr not in made or not isinstance(node.value, ast.Name) or node.value.id not in ("self", "cls"))
+    }
+
+
+@pytest.mark.parametrize(("platform", "names"), [("discord", PRIVATE), ("slack", {"_body"}), ("telegram", set())])
+def test_no_other_private_attribute_of_a_library_is_used(platform: str, names: set[str]) -> None:
+    assert private_of_others(platform) == names
+
+
+def test_the_decision_lists_what_is_private() -> None:
+    said = RECORD.read_text()
+    assert [name for name in sorted({*PRIVATE, "_body"}) if name not in said] == []
 
 
 async def test_the_parsers_are_a_dictionary_of_the_connection_state() -> None:
@@ -38,6 +100,9 @@ def test_the_client_makes_its_requests_and_sockets_by_these_methods() -> None:
     assert "trace_configs=None if self.http_trace is None" in inspect.getsource(HTTPClient.static_login)
     assert "client.http.ws_connect" in inspect.getsource(DiscordWebSocket.from_client)
     assert {"remaining", "outgoing", "expires", "_last_request", "_loop"} <= set(Ratelimit.__slots__)
+    get_ratelimit = inspect.getsource(HTTPClient.get_ratelimit)
+    assert "self._buckets[key]" in get_ratelimit
+    assert "self._try_clear_expired_ratelimits()" in get_ratelimit
     assert issubclass(Bucket, Ratelimit)
     assert issubclass(AccountHTTP, HTTPClient)
 
