@@ -46,7 +46,9 @@ from gateway.commands.all import all_commands
 from gateway.commands.command import CommandDeps
 from gateway.commands.handler import CommandHandler
 from gateway.commands.plans import plan_buttons
+from gateway.commands.status import VERBOSITY
 from gateway.config.live import SHIPPED_SKILLS, Live
+from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.egress import Guard
 from gateway.delivery.outbox.call_journal import open_journal
@@ -65,7 +67,6 @@ from gateway.running.alerts import Alerts, ModelHealth
 from gateway.running.dispatch import Running, local_dispatcher
 from gateway.running.foundation import Foundation
 from gateway.running.overview import OverviewService
-from gateway.running.place_settings import load_chosen
 from gateway.running.retention import Upkeep
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import SpendingService, open_ledger
@@ -101,8 +102,10 @@ async def build(
     recent_log.install()
     database, accounts = foundation.database, foundation.accounts
     book = AccessBook(await database.read(grants.all_grants))
-    chosen = await load_chosen(database)
-    live.listen(lambda _: setattr(delivery, "settings", chosen.delivery(live)))
+    commands = all_commands()
+    place_settings = PlaceSettings(commands.settings.values(), database, clock, lambda: live.settings)
+    await place_settings.load()
+    live.listen(lambda settings: setattr(delivery, "settings", settings.delivery))
 
     known_models = KnownModels(clock, ModelStore(database), on_window=partial(wiring.model_window, troubles))
     await known_models.load()
@@ -135,7 +138,8 @@ async def build(
         journal=await anyio.to_thread.run_sync(open_journal, settings.home),
         phrase=phrase,
         reports=wiring.Reports(lambda: alerts, troubles),
-        settings=chosen.delivery(live),
+        settings=settings.delivery,
+        verbosity=partial(place_settings.get, VERBOSITY),
         is_busy=lag.is_busy,
         guard=Guard(redact.found, redact.begun),
     )
@@ -155,7 +159,7 @@ async def build(
     )
 
     spending = SpendingService(bus, alerts, notices, phrase)
-    held = partial(wiring.held, live, chosen)
+    held = partial(wiring.held, live, place_settings)
     scheduling = Scheduling(
         live,
         database,
@@ -164,6 +168,7 @@ async def build(
         book,
         phrase,
         metrics,
+        place_settings,
         deliver=delivery.wake,
         work=lambda conversation: dispatcher.wake(conversation),
         notify_owner=alerts.tell,
@@ -174,7 +179,7 @@ async def build(
         database,
         clock,
         settings=lambda: live.settings.memory,
-        places=partial(wiring.places, live, chosen),
+        places=partial(wiring.places, live, place_settings),
         vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
     )
     skills = Skills(
@@ -232,8 +237,7 @@ async def build(
         book=book,
         decisions=decisions,
         providers=lambda: providers,
-        default_queue_mode=lambda: live.settings.queue.mode,
-        default_verbosity=lambda: live.settings.delivery.verbosity,
+        settings=place_settings,
         persistence=lambda: live.settings.session.provider_persistence,
         held=held,
         preference_changed=lambda place: agent_factory.refresh(place),
@@ -269,14 +273,12 @@ async def build(
         plan_of=lambda conversation: agent_factory.plan_of(conversation),
         goal_of=lambda conversation: agent_factory.goal_of(conversation),
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
-        setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
         deliver=delivery.wake,
         pairing_settled=delivery.pairing_alerts.settled,
         recent_log=recent_log.of,
         test_alert=alerts.test,
         switched_off=lambda: wiring.switched_off(live.settings),
     )
-    commands = all_commands()
     handler = CommandHandler(commands, services, lambda conversation: agent_factory.operations(conversation))
     shared = Shared(
         home=settings.home,
@@ -321,7 +323,7 @@ async def build(
         providers=lambda: providers,
         outbox_for=delivery.outbox_for,
         held=held,
-        around=chosen.around,
+        settings=place_settings,
     )
     session = settings.session
     conversations = Conversations(
@@ -347,7 +349,7 @@ async def build(
             approvals=approvals,
             conversations=Running(dispatcher, conversations),
             outbox_for=delivery.outbox_for,
-            queue_mode=lambda conversation: chosen.mode(conversation, live),
+            settings=place_settings,
             preemptible=agent_factory.works_by_itself,
             channel=delivery.channel_for,
             expect=dispatcher.expect,
@@ -356,9 +358,6 @@ async def build(
             phrase=phrase,
             notify_owner=alerts.tell,
             met=alerts.met,
-            setting_changed=services.setting_changed,
-            knows_parent=chosen.knows,
-            learn_parent=lambda thread, parent: chosen.learn(thread, parent, database, clock),
             later=Jobs(background).start,
         )
     )

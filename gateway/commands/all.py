@@ -1,6 +1,6 @@
 """All commands, in the order in which /help shows them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gateway.channels.outbound import CommandSpec
 from gateway.commands import (
@@ -27,6 +27,7 @@ from gateway.commands import (
 )
 from gateway.commands import help as help_family
 from gateway.commands.command import Call, Command, Commands, Reply
+from gateway.commands.settings import settings_command
 
 
 def all_commands() -> Commands:
@@ -35,7 +36,7 @@ def all_commands() -> Commands:
     async def show_help(call: Call) -> Reply:
         return help_family.help_of(commands, call)
 
-    commands = Commands(
+    commands = _with_settings(
         (
             Command(name="help", run=show_help, group="chat", usage="[command | all]", immediate=True, everyday=True),
             help_family.START,
@@ -98,6 +99,11 @@ def all_commands() -> Commands:
         )
     )
     return commands
+
+
+def _with_settings(listed: Sequence[Command]) -> Commands:
+    """With the command for all the settings that these declare."""
+    return Commands((*listed, settings_command(listed)))
 
 
 def specs(phrase: Callable[[str], str]) -> tuple[CommandSpec, ...]:

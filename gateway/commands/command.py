@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from sqlalchemy import Connection
 
@@ -34,9 +34,11 @@ from gateway.access.settings import AccessSettings
 from gateway.channels.adapter import Health
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
+from gateway.config.settings import Settings
 from gateway.conversations.choices import Held
-from gateway.dispatch.queue_modes import QueueMode
+from gateway.conversations.place_settings import InForce, PlaceSettings
 from gateway.phrases.catalogue import Catalogue
+from gateway.scheduler.errors import Mistake
 from gateway.scheduler.service import ScheduleService
 
 # Dependencies of commands: what they may use of the gateway.
@@ -44,8 +46,9 @@ from gateway.scheduler.service import ScheduleService
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandDeps:
-    """Callables read what may change: settings, the awake agents, the adapters' health.
+    """Callables read what may change: the configuration, the awake agents, the adapters' health.
 
+    `settings` are those of single places: what commands declare by `Setting`.
     `held` tells which provider holds for a place; `preference_changed` is told where somebody chose another.
     `more_allowed` is told for whom somebody raised a budget, and where.
     `subagent_registry` knows the sub-agents that work now, `profiles` those that are defined.
@@ -62,8 +65,7 @@ class CommandDeps:
     book: AccessBook
     decisions: Decisions
     providers: Callable[[], Registry]
-    default_queue_mode: Callable[[], QueueMode]
-    default_verbosity: Callable[[], str]
+    settings: PlaceSettings
     persistence: Callable[[], bool]
     held: Callable[[Connection, ConversationKey], Held]
     preference_changed: Callable[[ConversationKey], Awaitable[None]]
@@ -95,7 +97,6 @@ class CommandDeps:
     plan_of: Callable[[ConversationId], int | None]
     goal_of: Callable[[ConversationId], int | None]
     hide_live: Callable[[ConversationId], None]
-    setting_changed: Callable[[ConversationId, str, str], None]
     deliver: Callable[[ConversationKey], None]  # rows of that place were committed
     pairing_settled: Callable[[str, Literal["approved", "denied"]], None]  # what that person asked is decided
     recent_log: Callable[[ConversationId, int], Sequence[str]]  # its newest warnings and errors, oldest first
@@ -157,6 +158,100 @@ class Reply:
 
 Run = Callable[[Call], Awaitable[Reply]]
 Suggest = Callable[[Call], Awaitable[Sequence[str]]]
+T = TypeVar("T")
+
+
+def nothing_else(call: Call, value: object) -> None:
+    """Whoever needs the value asks for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting(Generic[T]):
+    """A setting of a place, all that there is to say of it. `/settings` and the command named in `command` change it.
+
+    `key` names it in the database and for people; the phrase `setting.KEY` says what it is. `default` is what the
+    configuration says of a place; `parse` gives the value of a stored text, or raises ValueError. It holds in topics
+    and threads too where it `inherits`.
+
+    `choices` are all its values as people write them. Where there is no such list, `text_for` gives the text to be
+    stored for what somebody wrote (None: as if nothing were chosen) or raises Mistake; `usage` shows how it is written.
+    `mistake` is the phrase for what is none of the `choices`; `changed` tells the new value, `cleared` that nothing is
+    chosen any more. `apply` lets what runs already follow, before the value is stored; it may raise Mistake. `show`
+    writes a value as people read it.
+
+    `role` may change it in a direct chat, `group_role` where several people share the chat.
+    """
+
+    key: str
+    command: str
+    default: Callable[[Settings, ConversationKey], T]
+    parse: Callable[[str], T]
+    changed: str
+    cleared: str = "setting_cleared"
+    choices: tuple[str, ...] = ()
+    text_for: Callable[[Call, str], Awaitable[str | None]] | None = None
+    usage: str = ""
+    mistake: str = "setting_value_unknown"
+    apply: Callable[[Call, T], None] = nothing_else
+    show: Callable[[T], str] = str
+    inherits: bool = True
+    role: Role = Role.MEMBER
+    group_role: Role = Role.ADMIN
+
+    @property
+    def written_as(self) -> str:
+        """Its values as people write them."""
+        return self.usage or " | ".join(self.choices)
+
+    def may_be_changed(self, call: Call) -> bool:
+        """Whether who gave the command has the right here."""
+        return call.role >= (self.group_role if call.in_group else self.role)
+
+    async def change(self, call: Call, written: str | None) -> Reply:
+        """Choose it for the place of the call; None takes the choice back. The reply tells value or mistake."""
+        phrase, language, settings = call.deps.phrase, call.incoming.language, call.deps.settings
+        if not self.may_be_changed(call):
+            return refused(call)
+        try:
+            text = await self._text(call, written) if written is not None else None
+            found = settings.find(self, call.key, own=False) if text is None else InForce(self.parse(text), call.key)
+            self.apply(call, found.value)
+        except Mistake as mistake:
+            return Reply(text=mistake.said(phrase, language), private=True)
+        if text is None:
+            await settings.clear(self, call.key)
+        else:
+            await settings.put(self, call.key, text)
+        told = self.changed if text is not None else self.cleared
+        values = {"setting": self.key, "value": self.show(found.value), "source": source_of(call, found)}
+        return Reply(text=phrase(told, language, **values))
+
+    async def _text(self, call: Call, written: str) -> str | None:
+        if self.text_for is not None:
+            return await self.text_for(call, written)
+        word = written.lower()
+        if word not in self.choices:
+            raise Mistake(self.mistake, value=written[:40], allowed=", ".join(self.choices))
+        return word
+
+
+def source_of(call: Call, found: InForce[T]) -> str:
+    """Who decided: this place, one around it, or the configuration."""
+    where = found.chosen_in
+    key = "setting_configured" if where is None else "setting_here" if where == call.key else "setting_around"
+    return call.deps.phrase(key, call.incoming.language)
+
+
+def one_of(values: Sequence[T]) -> Callable[[str], T]:
+    """Reads one of these by its text (`Setting.parse`)."""
+    known = {str(value): value for value in values}
+
+    def parse(text: str) -> T:
+        if text not in known:
+            raise ValueError(f"{text!r} is not one of {', '.join(known)}")
+        return known[text]
+
+    return parse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +264,7 @@ class Command:
     anything; "": all of them. `examples` is the phrase that shows how it is written; "": its usage says it all.
     An `everyday` one stands in menus and in the short /help. `feature` is what it belongs to:
     where that is switched off, nobody is shown the command. `choices` are all the words it takes, `suggest` gives those
-    that are only known at run time.
+    that are only known at run time. `settings` are the settings of a place that it changes: there is no other list.
     """
 
     name: str
@@ -189,6 +284,7 @@ class Command:
     feature: str = ""
     choices: tuple[str, ...] = ()
     suggest: Suggest | None = None
+    settings: tuple[Setting[Any], ...] = ()
 
     def is_immediate(self, args: str) -> bool:
         """Whether it runs at once with these words."""
@@ -205,7 +301,7 @@ class Command:
 
 
 class Commands:
-    """All commands by name. Two of one name are a programming error, found at start."""
+    """All commands by name, and the settings they declare. Two of one name are a programming error, found at start."""
 
     def __init__(self, commands: Iterable[Command]) -> None:
         self.all: tuple[Command, ...] = tuple(commands)
@@ -215,6 +311,11 @@ class Commands:
                 if name in self._by_name:
                     raise ValueError(f"two commands are called /{name}")
                 self._by_name[name] = command
+        self.settings: dict[str, Setting[Any]] = {}
+        for setting in (setting for command in self.all for setting in command.settings):
+            if setting.key in self.settings:
+                raise ValueError(f"two settings are called {setting.key}")
+            self.settings[setting.key] = setting
 
     def find(self, text: str) -> tuple[Command, str] | None:
         """The command a text calls and the words after it; None for ordinary text and unknown names."""

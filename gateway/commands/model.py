@@ -17,12 +17,12 @@ from agent.status import Status
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role, role_everywhere
 from gateway.channels.keys import ConversationKey
-from gateway.commands.command import Call, Command, Reply, choices, refused
+from gateway.commands.command import Call, Command, Reply, Setting, choices, refused
 from gateway.conversations.choices import account_of
-from gateway.storage import preferences, settings_rows
+from gateway.scheduler.errors import Mistake
+from gateway.storage import preferences
 from gateway.storage.preferences import Preference
 
-PERSONA_SETTING = "persona"
 MOST_BUTTONS = 8
 ACCOUNT_WORD = "account"
 
@@ -176,27 +176,41 @@ async def _lock(call: Call, place: ConversationKey, *, locked: bool) -> Reply:
 
 async def persona(call: Call) -> Reply:
     """Lists the agents (AGENT.md), or lets one of them answer in this chat."""
-    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
-    names = call.agent.personas()
+    phrase, language, names = call.deps.phrase, call.incoming.language, call.agent.personas()
     if not call.words:
         current = (await call.agent.status()).persona
         lines = [f"- {'▸ ' if name == current else ''}{name}" for name in names]
         buttons = choices("persona", (name for name in names if name != current), most=MOST_BUTTONS)
         title = phrase("persona_title", language, current=current)
         return Reply(text="\n".join([title, "", *lines]), buttons=buttons)
-    name = call.words[0]
+    return await PERSONA_SETTING.change(call, call.words[0])
+
+
+async def _first_word(call: Call, written: str) -> str:
+    return written.split()[0]
+
+
+def _become(call: Call, name: str) -> None:
+    """From the next turn on. Raises Mistake for an AGENT.md that is not there or cannot be read."""
     try:
-        definition = call.agent.switch_persona(name)
+        call.agent.switch_persona(name)
     except AgentMissing:
-        return Reply(text=phrase("persona_unknown", language, name=name, known=", ".join(names)))
+        raise Mistake("persona_unknown", name=name, known=", ".join(call.agent.personas())) from None
     except AgentInvalid as error:
-        _log.warning("persona not switched: %s", error, extra={"conversation": conversation})
-        return Reply(text=phrase("persona_broken", language, name=name))
-    at = to_timestamp(call.deps.clock.now())
-    await call.deps.database.write(
-        lambda conn: settings_rows.put(conn, conversation, PERSONA_SETTING, definition.name, at=at)
-    )
-    return Reply(text=phrase("persona_set", language, name=definition.name))
+        _log.warning("persona not switched: %s", error, extra={"conversation": ConversationId(str(call.key))})
+        raise Mistake("persona_broken", name=name) from error
+
+
+PERSONA_SETTING: Setting[str] = Setting(
+    key="persona",
+    command="persona",
+    default=lambda settings, place: settings.agent.name,
+    text_for=_first_word,
+    parse=str,
+    usage="name",
+    apply=_become,
+    changed="persona_set",
+)
 
 
 async def provider_names(call: Call) -> Sequence[str]:
@@ -313,5 +327,11 @@ PROVIDER = Command(
 )
 MODEL = Command(name="model", run=model, group="model", usage="[id | reset]", admin_in_groups=True, suggest=model_names)
 PERSONA = Command(
-    name="persona", run=persona, group="model", usage="[name]", admin_in_groups=True, suggest=persona_names
+    name="persona",
+    run=persona,
+    group="model",
+    usage="[name]",
+    admin_in_groups=True,
+    suggest=persona_names,
+    settings=(PERSONA_SETTING,),
 )

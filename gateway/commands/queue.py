@@ -2,6 +2,7 @@
 
 from enum import Enum
 from functools import partial
+from typing import get_args
 
 from sqlalchemy import Connection
 
@@ -12,10 +13,10 @@ from agent.storage import inbox_rows
 from agent.storage.inbox_rows import OpenRow
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
-from gateway.commands.command import Call, Command, Reply, refused
+from gateway.commands.command import Call, Command, Reply, Setting, one_of, refused
 from gateway.commands.goals import pause_work
 from gateway.commands.plans import halt_plan, halted_reply
-from gateway.storage import settings_rows
+from gateway.dispatch.queue_modes import QueueMode
 
 # Target of a stop while no turn runs: the message said before the stop that would begin next.
 
@@ -72,8 +73,16 @@ async def _refused(call: Call, conversation: ConversationId, row: OpenRow, reaso
     return await call.deps.database.write(work)
 
 
-MODES = ("queue", "drop", "interrupt")
-MODE_SETTING = "queue_mode"
+MODES: tuple[QueueMode, ...] = get_args(QueueMode)
+QUEUE_MODE: Setting[QueueMode] = Setting(
+    key="queue_mode",
+    command="queue",
+    default=lambda settings, place: settings.queue.mode,
+    choices=MODES,
+    parse=one_of(MODES),
+    changed="queue_mode_set",
+    mistake="queue_mode_unknown",
+)
 PRESSED = "pressed"  # after /stop: by the button, whose answer stops before the presser's eyes
 
 
@@ -81,28 +90,16 @@ async def queue(call: Call) -> Reply:
     """Shows what waits; for those who may also sets what a message meets while a turn runs, or clears."""
     if not call.words:
         return await _show(call)
-    if call.in_group and call.role < Role.ADMIN:
-        return refused(call)
     word = call.words[0].lower()
-    return await (clear_queue(call) if word == "clear" else _set_mode(call, word))
-
-
-async def _set_mode(call: Call, mode: str) -> Reply:
-    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
-    if mode not in MODES:
-        return Reply(text=phrase("queue_mode_unknown", language, mode=mode), private=True)
-    at = to_timestamp(call.deps.clock.now())
-    await call.deps.database.write(lambda conn: settings_rows.put(conn, conversation, MODE_SETTING, mode, at=at))
-    call.deps.setting_changed(conversation, MODE_SETTING, mode)
-    return Reply(text=phrase("queue_mode_set", language, mode=mode))
+    if word != "clear":
+        return await QUEUE_MODE.change(call, word)
+    return refused(call) if call.in_group and call.role < Role.ADMIN else await clear_queue(call)
 
 
 async def _show(call: Call) -> Reply:
     phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
-    waiting, stored = await call.deps.database.read(
-        lambda conn: (inbox_rows.waiting(conn, conversation), settings_rows.get(conn, conversation, MODE_SETTING))
-    )
-    mode = stored or call.deps.default_queue_mode()
+    waiting = await call.deps.database.read(partial(inbox_rows.waiting, conversation=conversation))
+    mode = call.deps.settings.get(QUEUE_MODE, call.key)
     if not waiting:
         return Reply(text=phrase("queue_empty", language, mode=mode), private=True)
     lines = [f"{number}. {_first_line(row.incoming)}" for number, row in enumerate(waiting, 1)]
@@ -165,11 +162,12 @@ def _first_line(incoming: Incoming) -> str:
 
 QUEUE = Command(
     name="queue",
-    choices=("queue", "drop", "interrupt", "clear"),
+    choices=(*MODES, "clear"),
     run=queue,
     group="chat",
     usage="[queue|drop|interrupt|clear]",
     immediate=True,
+    settings=(QUEUE_MODE,),
 )
 CLEAR_QUEUE = Command(name="clear-queue", run=clear_queue, group="chat", immediate=True, admin_in_groups=True)
 DROP_LAST = Command(name="drop-last-queued", run=drop_last_queued, group="chat", immediate=True, admin_in_groups=True)

@@ -10,8 +10,7 @@ from agent.core.outbox import Button
 from agent.core.phrases import money
 from agent.core.untrusted_text import worked_on
 from agent.storage.timestamps import from_timestamp, to_timestamp
-from gateway.access.policy import Role
-from gateway.commands.command import PRESS, Call, Command, Reply, refused
+from gateway.commands.command import PRESS, Call, Command, Reply, Setting, refused
 from gateway.commands.remind import confirmation, conversation_of, creator_of, origin_of
 from gateway.scheduler.errors import Mistake
 from gateway.scheduler.ledger import Entry
@@ -19,11 +18,9 @@ from gateway.scheduler.phrases.when import read_when
 from gateway.scheduler.phrases.wording import moment_of, shown, typed
 from gateway.scheduler.schedule import Schedule
 from gateway.scheduler.service import may_change
-from gateway.scheduler.triggers.misfires import read_misfire, read_quiet, written
+from gateway.scheduler.triggers.misfires import Quiet, read_misfire, read_quiet, stored_quiet, written
 from gateway.scheduler.triggers.zones import zone_named
-from gateway.storage import settings_rows
 
-QUIET_SETTING = "quiet_hours"
 MOST_LISTED = 20
 MOST_BUTTONS = 8
 _MARKS = {"active": "▸", "paused": "⏸", "failed": "⚠", "ended": "✓"}
@@ -60,7 +57,7 @@ async def _list(call: Call, wanted: str) -> Reply:
     """A page of it, what comes next first; one too far is the last."""
     phrase, language = call.deps.phrase, call.incoming.language
     found = await call.deps.schedules.all_of(conversation_of(call))
-    quiet = await _quiet_hours(call)
+    quiet = call.deps.settings.get(QUIET_HOURS, call.key)
     if not found:
         return Reply(text=phrase("schedules_none", language), private=True)
     reader = await call.deps.schedules.zone_of(call.incoming.person, call.incoming.zone)
@@ -233,28 +230,40 @@ _CHANGES: dict[str, Change] = {
 
 async def _quiet(call: Call, text: str) -> Reply:
     """Shows, sets or ends the hours in which nothing that recurs disturbs this chat."""
-    phrase, language, conversation = call.deps.phrase, call.incoming.language, conversation_of(call)
-    if not text:
-        quiet = await _quiet_hours(call)
-        key, values = ("quiet_now", {"window": quiet}) if quiet else ("quiet_none", {})
-        return Reply(text=phrase(key, language, **values), private=True)
-    if call.in_group and call.role < Role.ADMIN:
-        return refused(call)
-    if text.lower() in ("off", "aus"):
-        await call.deps.database.write(lambda conn: settings_rows.clear(conn, conversation, QUIET_SETTING))
-        return Reply(text=phrase("quiet_off", language))
+    if text:
+        return await QUIET_HOURS.change(call, text)
+    quiet = call.deps.settings.get(QUIET_HOURS, call.key)
+    key, values = ("quiet_now", {"window": quiet}) if quiet else ("quiet_none", {})
+    return Reply(text=call.deps.phrase(key, call.incoming.language, **values), private=True)
+
+
+async def _window(call: Call, written: str) -> str | None:
+    """In the zone of whoever sets it. Raises Mistake."""
+    if written.lower() in ("off", "aus"):
+        return None
     zone = await call.deps.schedules.zone_of(call.incoming.person, call.incoming.zone)
-    quiet_hours = str(read_quiet(text, zone_named(zone.name).key))
-    at = to_timestamp(call.deps.clock.now())
-    await call.deps.database.write(
-        lambda conn: settings_rows.put(conn, conversation, QUIET_SETTING, quiet_hours, at=at)
-    )
-    return Reply(text=phrase("quiet_set", language, window=quiet_hours))
+    return str(read_quiet(written, zone_named(zone.name).key))
 
 
-async def _quiet_hours(call: Call) -> str | None:
-    conversation = conversation_of(call)
-    return await call.deps.database.read(lambda conn: settings_rows.get(conn, conversation, QUIET_SETTING))
+def _quiet_of(text: str) -> Quiet:
+    try:
+        return stored_quiet(text)
+    except Mistake as mistake:
+        raise ValueError(f"{text!r} is no window of quiet hours") from mistake
+
+
+QUIET_HOURS: Setting[Quiet | None] = Setting(
+    key="quiet_hours",
+    command="schedules quiet",
+    default=lambda settings, place: None,
+    text_for=_window,
+    parse=_quiet_of,
+    show=lambda quiet: str(quiet) if quiet is not None else "–",
+    usage="22-7|off",
+    changed="quiet_set",
+    cleared="quiet_off",
+    inherits=False,  # a schedule is set in one topic, and its quiet hours with it
+)
 
 
 SCHEDULES = Command(
@@ -266,4 +275,5 @@ SCHEDULES = Command(
     usage="[number | list page | pause|resume|run|skip|edit|late|delete number | quiet 22-7]",
     aliases=("scheduler", "schedule"),
     immediate=True,
+    settings=(QUIET_HOURS,),
 )

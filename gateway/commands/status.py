@@ -1,6 +1,8 @@
 """Status of a chat: /status /usage /verbose /exit."""
 
 from collections.abc import Mapping
+from functools import partial
+from typing import get_args
 
 from sqlalchemy import Connection
 
@@ -13,25 +15,30 @@ from agent.status import Status
 from agent.storage import approval_rows
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
-from gateway.commands.command import Call, Command, Reply
+from gateway.commands.command import Call, Command, Reply, Setting, one_of
 from gateway.commands.goals import aim
 from gateway.commands.model import fallback, source_key
-from gateway.commands.queue import MODE_SETTING
+from gateway.commands.queue import QUEUE_MODE
 from gateway.commands.spending import spent_in_words
-from gateway.storage import settings_rows
+from gateway.delivery.ephemeral.verbosity import Verbosity
 
 GAUGES: Mapping[Colour, str] = {"green": "🟢", "yellow": "🟡", "red": "🔴"}
-VERBOSITY_SETTING = "verbosity"
-VERBOSITIES = ("quiet", "normal", "verbose")
+VERBOSITIES: tuple[Verbosity, ...] = get_args(Verbosity)
+VERBOSITY: Setting[Verbosity] = Setting(
+    key="verbosity",
+    command="verbose",
+    default=lambda settings, place: settings.delivery.verbosity_of(place),
+    choices=VERBOSITIES,
+    parse=one_of(VERBOSITIES),
+    changed="verbosity_set",
+)
 
 
 async def status(call: Call) -> Reply:
     """Provider and model really in use, context, queue, what runs; admins see the accounts' health too."""
     deps, phrase, language = call.deps, call.deps.phrase, call.incoming.language
     seen, conversation = await call.agent.status(), ConversationId(str(call.key))
-    mode, asked = await deps.database.read(
-        lambda conn: (settings_rows.get(conn, conversation, MODE_SETTING), approval_rows.pending(conn, conversation))
-    )
+    asked = await deps.database.read(partial(approval_rows.pending, conversation=conversation))
     since = deps.running_since(conversation)
     now = deps.clock.now()
     lines = [
@@ -50,7 +57,7 @@ async def status(call: Call) -> Reply:
         phrase("status_persona", language, name=seen.persona),
         phrase("status_session", language, count=seen.message_count, id=(seen.session or "–")[:8]),
         *await _spent(call, conversation),
-        phrase("status_queue", language, count=seen.waiting, mode=mode or deps.default_queue_mode()),
+        phrase("status_queue", language, count=seen.waiting, mode=deps.settings.get(QUEUE_MODE, call.key)),
         *await _goal(call),
         phrase("status_asks", language)
         if asked
@@ -163,15 +170,11 @@ def _usage_line(call: Call, span: str, totals: UsageTotals) -> str:
 
 async def verbose(call: Call) -> Reply:
     """How much of the work is shown while it goes on."""
-    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
     mode = call.words[0].lower() if call.words else ""
-    if mode not in VERBOSITIES:
-        now = await call.deps.database.read(lambda conn: settings_rows.get(conn, conversation, VERBOSITY_SETTING))
-        return Reply(text=phrase("verbosity_now", language, mode=now or call.deps.default_verbosity()), private=True)
-    at = to_timestamp(call.deps.clock.now())
-    await call.deps.database.write(lambda conn: settings_rows.put(conn, conversation, VERBOSITY_SETTING, mode, at=at))
-    call.deps.setting_changed(conversation, VERBOSITY_SETTING, mode)
-    return Reply(text=phrase("verbosity_set", language, mode=mode))
+    if mode in VERBOSITIES:
+        return await VERBOSITY.change(call, mode)
+    now = call.deps.settings.get(VERBOSITY, call.key)
+    return Reply(text=call.deps.phrase("verbosity_now", call.incoming.language, mode=now), private=True)
 
 
 async def leave(call: Call) -> Reply:
@@ -191,5 +194,6 @@ VERBOSE = Command(
     usage="[quiet|normal|verbose]",
     immediate=True,
     admin_in_groups=True,
+    settings=(VERBOSITY,),
 )
 EXIT = Command(name="exit", run=leave, group="more", aliases=("quit",), platform="console")

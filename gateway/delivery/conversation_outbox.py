@@ -20,7 +20,7 @@ from gateway.delivery.ephemeral.drafts import Draft, Drafts
 from gateway.delivery.ephemeral.messages import Showing
 from gateway.delivery.ephemeral.presence import Presence
 from gateway.delivery.ephemeral.status import Buttons, StatusLine
-from gateway.delivery.ephemeral.verbosity import line_for
+from gateway.delivery.ephemeral.verbosity import Verbosity, line_for
 from gateway.delivery.outbox.rows import Settle
 from gateway.delivery.pacing import Budget
 from gateway.delivery.rendering.compose import buttons_of
@@ -40,6 +40,7 @@ class Stage(Protocol):
     """The port's needs of the delivery it belongs to."""
 
     settings: Settings
+    verbosity: Callable[[ConversationKey], Verbosity]
     clock: Clock
     phrase: Phrases
     showing: Showing
@@ -138,8 +139,8 @@ class ConversationOutbox:
 
     def _has_stop_button(self, channel: Channel) -> bool:
         """Where all that is shown is the answer, no message of ours stands beside it."""
-        settings, can = self._stage.settings, channel.capabilities
-        wanted = settings.stop_button and settings.verbosity_of(self._key) != "quiet"
+        can = channel.capabilities
+        wanted = self._stage.settings.stop_button and self._stage.verbosity(self._key) != "quiet"
         return wanted and can.stop_button and can.buttons
 
     def _phrase(self, key: str) -> str:
@@ -208,8 +209,7 @@ class ConversationOutbox:
     def show(self, event: Event) -> None:
         if self._audience.silent:
             return
-        verbosity = self._stage.settings.verbosity_of(self._key)
-        line = line_for(event, verbosity, self._stage.phrase, self._audience.language)
+        line = line_for(event, self._stage.verbosity(self._key), self._stage.phrase, self._audience.language)
         if line is not None:
             self.status(line)
 
@@ -218,7 +218,7 @@ class ConversationOutbox:
 
         Behind a question even a quiet channel is told: without an answer nothing goes on.
         """
-        if count and (self._asks or self._stage.settings.verbosity_of(self._key) != "quiet"):
+        if count and (self._asks or self._stage.verbosity(self._key) != "quiet"):
             key, tone = _WAITING[bool(self._asks)]
             self.status(self._stage.phrase(key, self._audience.language, count=count), tone)
 

@@ -35,6 +35,6 @@ class Settings:
             yield f"delivery.language: there are no sentences in {self.language!r}; use one of {', '.join(spoken())}"
 
     def verbosity_of(self, key: ConversationKey) -> Verbosity:
-        """The choice for it, for the place around it, or for its platform."""
+        """The configured mode for it, for the place around it, for its platform, or for all."""
         places = (str(key), str(key.around), key.channel_type)
         return next((mode for place in places if (mode := self.verbosities.get(place))), self.verbosity)

@@ -23,6 +23,7 @@ from gateway.access.settings import AccessSettings
 from gateway.channels.inbound import ButtonClicked, MessageReceived, Outcome, Receipt
 from gateway.commands.approvals import answered_by_text
 from gateway.commands.command import MOST_ACTION, PRESS
+from gateway.commands.queue import QUEUE_MODE
 from gateway.dispatch.queue_modes import Verdict, verdict
 from gateway.router import albums
 from gateway.router.albums import Gathering
@@ -76,8 +77,8 @@ class Admission:
         """
         deps = self._deps
         failpoint("admit.before")
-        if said.parent is not None and not deps.knows_parent(said.key, said.parent):
-            await deps.learn_parent(said.key, said.parent)
+        if said.parent is not None and deps.settings.parent_of(said.key) != said.parent:
+            await deps.settings.learn_parent(said.key, said.parent)
         arrival = Arrival(said=said, role=role, dedup=dedup_key(origin or said), event=event_key(origin or said))
         if self._is_too_old(said):  # before all else: neither a stale /stop nor a stale "yes" may do anything
             return await self._too_old(arrival)
@@ -111,7 +112,7 @@ class Admission:
         if is_part:
             return await self._queue(arrival, interrupt=False)
         what = verdict(
-            deps.queue_mode(arrival.conversation),
+            deps.settings.get(QUEUE_MODE, arrival.said.key),
             is_running=self._is_running(arrival),
             preemptible=deps.preemptible(arrival.conversation),
         )
@@ -225,7 +226,7 @@ class Admission:
     def _room(self, arrival: Arrival) -> tuple[int, str]:
         """How many may wait there, and what is said to one too many. In mode drop nothing waits behind another."""
         deps, language, message = self._deps, language_of(arrival.said), first_words(arrival.said) or "…"
-        if deps.queue_mode(arrival.conversation) == "drop":
+        if deps.settings.get(QUEUE_MODE, arrival.said.key) == "drop":
             return 1, deps.phrase("busy", language, message=message)
         limit = deps.rules().queue_depth
         return limit, deps.phrase("queue_full", language, limit=limit, message=message)

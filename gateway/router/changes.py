@@ -1,7 +1,6 @@
 """Changes of places: a message changed or taken back before its turn, a group with a new key, a bot removed."""
 
 import logging
-from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from gateway.channels.inbound import Deleted, Edited, Membership, Moved, Outcome
 from gateway.channels.keys import ConversationKey
 from gateway.router.messages import language_of, notice_for
 from gateway.router.ports import RouterDeps
-from gateway.storage import grants, places, settings_rows
+from gateway.storage import grants, places
 from gateway.storage.grants import Grant
 from gateway.storage.rekey import rekey, rekey_grants
 
@@ -67,19 +66,19 @@ class Changes:
         old, new = _id(moved), ConversationId(str(moved.new_key))
         listed = self._listed(moved)
 
-        def work(conn: Connection) -> tuple[bool, Mapping[str, str]]:
+        def work(conn: Connection) -> bool:
             rekey_grants(conn, _place(moved.key, moved.place), _place(moved.key, moved.new_place))
             if listed is not None:
                 grants.give(conn, listed)
-            return rekey(conn, old, new), settings_rows.all_of(conn, new)
+            return rekey(conn, old, new)
 
         # The agent first: what it would still write under the old key must not be mixed in.
         self._deps.conversations.stop(old, "the chat has moved")
-        changed, settings = await self._deps.database.write(work)
+        changed = await self._deps.database.write(work)
         await self._move_files(old, new)  # before it is acknowledged: nobody tells it again
         self._deps.book.replace(await self._deps.database.read(grants.all_grants))
-        for key, value in settings.items():
-            self._deps.setting_changed(new, key, value)
+        for key in (moved.key, moved.new_key):
+            await self._deps.settings.refresh(key)
         self._deps.notices.committed(moved.new_key)
         # An agent takes its time to end, and the platform's other chats are not to wait for it.
         self._deps.later(partial(self._settle, old, new))

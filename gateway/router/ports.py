@@ -1,6 +1,6 @@
 """Ports of the router, and its settings of admission."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,9 +22,9 @@ from gateway.channels.channel import Channel
 from gateway.channels.inbound import MessageReceived
 from gateway.channels.keys import ConversationKey
 from gateway.commands.handler import CommandHandler
+from gateway.conversations.place_settings import PlaceSettings
 from gateway.delivery.conversation_outbox import ConversationOutbox
 from gateway.delivery.ephemeral.questions import Questions
-from gateway.dispatch.queue_modes import QueueMode
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.attachments import Attachments
 from gateway.router.messages import incoming_from
@@ -125,8 +125,7 @@ class RouterDeps:
     """Everything the router speaks to.
 
     `tell_owner` takes a key of the catalogue and its values; `met` is told where somebody who may be told such things
-    talks to us directly, and in which language. `setting_changed` takes conversation, key and value. `learn_parent`
-    takes a thread and the channel id of its place; `knows_parent` says whether that is known. `gives_way`: what runs in
+    talks to us directly, and in which language. `settings` are those of single places. `gives_way`: what runs in
     a conversation is a plan's or a goal's own turn. `expect` is told before a message of a person is stored (see
     `gateway.dispatch.dispatcher.Dispatcher.expect`). `later` runs a job beside everything else; one that a crash cuts
     off is not run again.
@@ -143,7 +142,7 @@ class RouterDeps:
     approvals: Approvals
     conversations: Conversations
     outbox_for: Callable[[ConversationKey], ConversationOutbox]
-    queue_mode: Callable[[ConversationId], QueueMode]
+    settings: PlaceSettings
     preemptible: Callable[[ConversationId], bool]
     channel: Callable[[ConversationKey], Channel | None]
     expect: Callable[[ConversationId], None]
@@ -152,7 +151,4 @@ class RouterDeps:
     phrase: Catalogue
     notify_owner: NotifyOwner
     met: Callable[[str, ConversationKey, str], None]
-    setting_changed: Callable[[ConversationId, str, str], None]
-    knows_parent: Callable[[ConversationKey, str], bool]
-    learn_parent: Callable[[ConversationKey, str], Awaitable[None]]
     later: Callable[[Job], None]

@@ -1,7 +1,7 @@
 """Agents as the registry keeps them: woken with the stored choice of provider and persona, closed without loss."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -40,9 +40,9 @@ from gateway.channels.keys import ConversationKey
 from gateway.commands.model import PERSONA_SETTING
 from gateway.config.live import Live
 from gateway.conversations.choices import Held, account_of
+from gateway.conversations.place_settings import PlaceSettings, Snapshot
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.running.sending import Sending
-from gateway.storage import settings_rows
 
 LOAD_WITHIN_S = 2.0  # a slow database must not keep a session from starting
 
@@ -87,14 +87,14 @@ class AgentFactory:
         providers: Callable[[], Registry],
         outbox_for: Callable[[ConversationKey], Outbox],
         held: Callable[[Connection, ConversationKey], Held],
-        around: Callable[[ConversationKey], Sequence[ConversationKey]],
+        settings: PlaceSettings,
     ) -> None:
-        """`held` tells which provider holds for a place, `around` what the place is part of."""
+        """`held` tells which provider holds for a place."""
         self._shared = shared
         self._providers = providers
         self._outbox_for = outbox_for
         self._held = held
-        self._around = around
+        self._settings = settings
         self._awake: dict[ConversationId, ActiveAgent] = {}
 
     async def wake(self, conversation: ConversationId) -> ActiveAgent:
@@ -112,7 +112,7 @@ class AgentFactory:
     async def refresh(self, place: ConversationKey) -> None:
         """Something was chosen there: let those who are awake in it and have no choice of their own follow."""
         keys = [ConversationKey.parse(conversation) for conversation in self._awake]
-        within = [key for key in keys if place in (*self._around(key), account_of(key))]
+        within = [key for key in keys if place in (*self._settings.around(key), account_of(key))]
         if not within:
             return
         now = await self._shared.database.read(lambda conn: [self._held(conn, key) for key in within])
@@ -213,19 +213,20 @@ class AgentFactory:
 
     async def _stored(self, key: ConversationKey) -> tuple[Held, str | None] | None:
         """Its own choices, or those of the places around it; None when they cannot be read in time."""
-        places = (key, *self._around(key))
 
-        def read(conn: Connection) -> tuple[Held, str | None]:
-            personas = [settings_rows.get(conn, ConversationId(str(place)), PERSONA_SETTING) for place in places]
-            return self._held(conn, key), next(filter(None, personas), None)
+        def read(conn: Connection) -> tuple[Held, Snapshot]:
+            return self._held(conn, key), self._settings.snapshot(conn, key)
 
         try:
             with anyio.fail_after(LOAD_WITHIN_S):
-                return await self._shared.database.read(read)
+                held, snapshot = await self._shared.database.read(read)
         except (TimeoutError, StorageError, SQLAlchemyError) as error:
             reason = str(error).partition("\n")[0] or "too slow"
             _log.warning("the preferences of %s cannot be read, defaults are used: %s", key, reason)
             return None
+        self._settings.keep(snapshot)
+        persona = self._settings.find(PERSONA_SETTING, key, snapshot)
+        return held, persona.value if persona.chosen_in is not None else None
 
 
 # Working tools (files, programs, web), as this machine and its configuration allow them.

@@ -13,8 +13,9 @@ from agent.inbox import AccessRole
 from agent.storage.database import Database
 from gateway.access.grants import AccessBook
 from gateway.channels.keys import ConversationKey
-from gateway.commands.schedules import QUIET_SETTING
+from gateway.commands.schedules import QUIET_HOURS
 from gateway.config.live import Live
+from gateway.conversations.place_settings import PlaceSettings
 from gateway.phrases.catalogue import Catalogue
 from gateway.running.wiring import is_blocked, role_today
 from gateway.scheduler.errors import Mistake
@@ -27,9 +28,8 @@ from gateway.scheduler.runner import Runner
 from gateway.scheduler.schedule import Creator, Plan, Schedule
 from gateway.scheduler.service import ScheduleService
 from gateway.scheduler.triggers.cron import parse_cron
-from gateway.scheduler.triggers.misfires import ONE_SHOT, RECURRING, Quiet, read_misfire, stored_quiet
+from gateway.scheduler.triggers.misfires import ONE_SHOT, RECURRING, Quiet, read_misfire
 from gateway.scheduler.triggers.zones import zone_named
-from gateway.storage import settings_rows
 from gateway.telemetry.metrics import Metrics
 
 REMINDER = "reminder"  # the kind that needs no model
@@ -48,6 +48,7 @@ class Scheduling:
         book: AccessBook,
         phrase: Catalogue,
         metrics: Metrics,
+        place_settings: PlaceSettings,
         *,
         deliver: Callable[[ConversationKey], None],
         work: Callable[[ConversationId], None],
@@ -59,6 +60,7 @@ class Scheduling:
         self._phrase = phrase
         self._notify_owner = notify_owner
         self._reachable = reachable
+        self._place_settings = place_settings
         self.runner = Runner(
             database,
             clock,
@@ -149,7 +151,7 @@ class Scheduling:
             why_not=self._why_not,
             reachable=self._reachable,
             role=self._role,
-            quiet=_quiet_hours,
+            quiet=self._quiet,
         )
 
     def _why_not(self, schedule: Schedule) -> str | None:
@@ -168,14 +170,14 @@ class Scheduling:
         channel_type = ConversationKey.parse(conversation).channel_type
         return any(channel.channel_type == channel_type for channel in self._live.settings.channels)
 
+    def _quiet(self, conn: Connection, conversation: ConversationId) -> Quiet | None:
+        """As it is stored now: whoever sets it need not be served by this process."""
+        key = ConversationKey.parse(conversation)
+        return self._place_settings.find(QUIET_HOURS, key, self._place_settings.snapshot(conn, key)).value
+
     def _turned_off(self, schedule: Schedule) -> None:
         values: dict[str, object] = {"id": schedule.id, "title": schedule.title, "chat": schedule.conversation}
         self._notify_owner("owner_schedule_off", values)
-
-
-def _quiet_hours(conn: Connection, conversation: ConversationId) -> Quiet | None:
-    stored = settings_rows.get(conn, conversation, QUIET_SETTING)
-    return stored_quiet(stored) if stored else None
 
 
 def _creator(context: ToolContext) -> Creator:

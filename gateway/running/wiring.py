@@ -35,6 +35,7 @@ from gateway.config.live import Live
 from gateway.config.settings import Settings
 from gateway.conversations.choices import Configured, Held, configured_only, places_of
 from gateway.conversations.choices import held as held_by
+from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.dispatch.dispatcher import DeadLetter
@@ -44,20 +45,19 @@ from gateway.router.messages import ROLE_NAMES
 from gateway.running.accounts import Accounts
 from gateway.running.agents import AgentFactory
 from gateway.running.alerts import DEAF_AFTER_S, Alerts, ModelHealth
-from gateway.running.place_settings import PARENT_SETTING, Chosen
 from gateway.telemetry.trouble import Troubles
 
 _log = logging.getLogger("tieline.gateway")
 
 
-def held(live: Live, chosen: Chosen, conn: Connection, key: ConversationKey) -> Held:
-    """The choice for the place; without persistence only what the configuration says (Z-68)."""
+def held(live: Live, place_settings: PlaceSettings, conn: Connection, key: ConversationKey) -> Held:
+    """The settings that hold for the place; without persistence only what the configuration says (Z-68)."""
     channels = live.settings.channels
     configured = next((Configured(provider=one.provider, locked=one.provider_locked) for one in channels
                        if one.channel_type == key.channel_type), Configured())  # fmt: skip
     if not live.settings.session.provider_persistence:
         return configured_only(configured)
-    return held_by(conn, key, chosen.around(key), configured)
+    return held_by(conn, key, place_settings.around(key), configured)
 
 
 def opened(mount: Callable[[Adapter], None], delivery: Delivery, adapter: Adapter) -> None:
@@ -88,11 +88,11 @@ class Reports:
         self.troubles.over("delivery", channel_type)
 
 
-def places(live: Live, chosen: Chosen, conversation: ConversationId) -> Places:
+def places(live: Live, place_settings: PlaceSettings, conversation: ConversationId) -> Places:
     """Places that share what is remembered there."""
     key = ConversationKey.parse(conversation)
     parts = next((one.place_parts for one in live.settings.channels if one.type == key.platform), None)
-    return places_of(key, chosen.of(PARENT_SETTING, conversation), parts)
+    return places_of(key, place_settings.parent_of(key), parts)
 
 
 def reachable(accounts: Accounts, delivery: Delivery, conversation: ConversationId) -> bool:

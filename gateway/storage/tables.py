@@ -23,7 +23,7 @@ channel_setting = Table(
     "channel_setting",
     metadata,
     Column("conv", Text, primary_key=True),
-    Column("key", Text, primary_key=True),  # persona | verbosity | queue_mode | language | …
+    Column("key", Text, primary_key=True),  # of a `Setting`, or the gateway's own (`settings_rows`)
     Column("value", Text, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
 )

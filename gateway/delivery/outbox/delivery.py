@@ -32,6 +32,7 @@ from gateway.delivery.ephemeral.presence import TYPING_AFTER_S
 from gateway.delivery.ephemeral.prompts import PlanPrompts, Prompts
 from gateway.delivery.ephemeral.questions import Questions
 from gateway.delivery.ephemeral.status import Buttons, LiveLines
+from gateway.delivery.ephemeral.verbosity import Verbosity
 from gateway.delivery.outbox import rows
 from gateway.delivery.outbox.call_journal import CallJournal
 from gateway.delivery.outbox.rows import InFlightRows, Settle, Taken
@@ -145,14 +146,19 @@ class Delivery:
         phrase: Phrases,
         reports: Reports,
         settings: Settings | None = None,
+        verbosity: Callable[[ConversationKey], Verbosity] | None = None,
         is_busy: Callable[[], bool] = lambda: False,
         guard: Guard = Guard(),  # noqa: B008 - frozen
     ) -> None:
-        """While `is_busy`, what may be left out is not sent. `guard` looks at what leaves; `close` ends `journal`."""
+        """While `is_busy`, what may be left out is not sent. `guard` looks at what leaves; `close` ends `journal`.
+
+        `verbosity` is what counts in a place; None: what `settings` say.
+        """
         channel_for = guarded(channel_for, guard, lambda key, accepted: self._returning.note_call(key, accepted))
         self.guard = guard
         self.is_busy = is_busy
         self.settings = settings or Settings()
+        self.verbosity = verbosity or (lambda key: self.settings.verbosity_of(key))
         self.clock = clock
         self.phrase = phrase
         self.channel_for = channel_for

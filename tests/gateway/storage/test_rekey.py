@@ -21,6 +21,7 @@ from gateway.storage.tables import schedule
 from tests.fakes.agents import admit
 
 OLD, NEW = ConversationId("telegram:-5"), ConversationId("telegram:-1005")
+SETTINGS = ("persona", "only old", "only new")
 
 
 def furnish(conn: Connection, key: ConversationId, name: str) -> int:
@@ -66,9 +67,8 @@ async def test_everything_follows(database: Database) -> None:
     await admit(database, OLD, "waiting")
     assert await database.write(partial(rekey, old=OLD, new=NEW))
     assert await database.read(names_left) == {NEW}
-    assert await database.read(partial(settings_rows.all_of, conversation=NEW)) == {
-        "persona": "old",
-        "only old": "old",
+    assert await database.read(partial(settings_rows.all_of, names=SETTINGS)) == {
+        NEW: {"persona": "old", "only old": "old"}
     }
     preference = await database.read(partial(preferences.load, channel_type="telegram", channel_id="-1005"))
     assert preference is not None
@@ -85,10 +85,8 @@ async def test_where_both_have_something_the_new_places_settings_and_the_older_s
     epochs = [await database.write(partial(furnish, key=key, name=name)) for key, name in ((OLD, "old"), (NEW, "new"))]
     assert await database.write(partial(rekey, old=OLD, new=NEW))
     assert await database.read(names_left) == {NEW}
-    assert await database.read(partial(settings_rows.all_of, conversation=NEW)) == {
-        "persona": "new",
-        "only old": "old",
-        "only new": "new",
+    assert await database.read(partial(settings_rows.all_of, names=SETTINGS)) == {
+        NEW: {"persona": "new", "only old": "old", "only new": "new"}
     }
     assert [one.provider for one in await database.read(preferences.load_all)] == ["new"]
     assert await database.read(lambda conn: conn.execute(select(conversation.c.session_id)).scalar_one()) == "old"

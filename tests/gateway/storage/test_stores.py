@@ -26,10 +26,11 @@ async def test_settings_are_kept_by_conversation_and_name(database: Database) ->
     await database.write(partial(settings_rows.put, conversation=CHAT, key="persona", value="pirate", at=1))
     await database.write(partial(settings_rows.put, conversation=OTHER, key="persona", value="nurse", at=1))
     assert await database.read(partial(settings_rows.get, conversation=CHAT, key="verbosity")) == "verbose"
-    assert await database.read(partial(settings_rows.all_of, conversation=CHAT)) == {
-        "verbosity": "verbose",
-        "persona": "pirate",
-    }
+    read = partial(settings_rows.all_of, names=("verbosity", "persona"))
+    here = {"verbosity": "verbose", "persona": "pirate"}
+    assert await database.read(read) == {CHAT: here, OTHER: {"persona": "nurse"}}
+    assert await database.read(partial(read, conversations=(CHAT,))) == {CHAT: here}
+    assert await database.read(partial(settings_rows.all_of, names=("verbosity",))) == {CHAT: {"verbosity": "verbose"}}
     clear = partial(settings_rows.clear, conversation=CHAT, key="persona")
     assert await database.write(clear)
     assert not await database.write(clear)
