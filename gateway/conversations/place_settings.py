@@ -59,7 +59,7 @@ class InForce(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class PlaceRows:
     """The rows of some places, read when this process had made so many `changes`."""
 
     places: tuple[ConversationId, ...]
@@ -95,7 +95,7 @@ class PlaceSettings:
         return self.find(setting, place).value
 
     def find(
-        self, setting: Declared[T], place: ConversationKey, snapshot: Snapshot | None = None, *, own: bool = True
+        self, setting: Declared[T], place: ConversationKey, snapshot: PlaceRows | None = None, *, own: bool = True
     ) -> InForce[T]:
         """The value and where it is from. With a snapshot by its rows; without `own` as if nothing were set there."""
         places = (place, *self.around(place)) if setting.inherits else (place,)
@@ -122,14 +122,14 @@ class PlaceSettings:
 
     # What another process may have changed
 
-    def snapshot(self, conn: Connection, place: ConversationKey) -> Snapshot:
+    def snapshot(self, conn: Connection, place: ConversationKey) -> PlaceRows:
         """The rows of a place and of those around it as they stand in the caller's transaction, in one query."""
         changes = self._changes
         places = tuple(ConversationId(str(one)) for one in (place, *self.around(place)))
         rows = settings_rows.all_of(conn, self._names, places)
-        return Snapshot(places, {one: self._readable(one, row) for one, row in rows.items()}, changes)
+        return PlaceRows(places, {one: self._readable(one, row) for one, row in rows.items()}, changes)
 
-    def keep(self, snapshot: Snapshot) -> None:
+    def keep(self, snapshot: PlaceRows) -> None:
         """Let its rows count, unless something was changed here while it was read."""
         if snapshot.changes != self._changes:
             return

@@ -40,7 +40,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.commands.model import PERSONA_SETTING
 from gateway.config.live import Live
 from gateway.conversations.choices import Held, account_of
-from gateway.conversations.place_settings import PlaceSettings, Snapshot
+from gateway.conversations.place_settings import PlaceRows, PlaceSettings
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.running.sending import Sending
 
@@ -214,7 +214,7 @@ class AgentFactory:
     async def _stored(self, key: ConversationKey) -> tuple[Held, str | None] | None:
         """Its own choices, or those of the places around it; None when they cannot be read in time."""
 
-        def read(conn: Connection) -> tuple[Held, Snapshot]:
+        def read(conn: Connection) -> tuple[Held, PlaceRows]:
             return self._held(conn, key), self._settings.snapshot(conn, key)
 
         try:

@@ -56,7 +56,10 @@ class TestMoving:
         write(notes, "- the hut is by the lake\n", at=world.clock.now())
         kept = await Outputs(world.home).keep(ConversationId(f"telegram:{GROUP}"), "long output")
         assert kept is not None
+        verbosity = world.services.delivery.verbosity
         assert (await world.hears(moved(world))).outcome == "accepted"
+        assert verbosity(ConversationKey("telegram", NEW)) == "quiet", "at once, before anybody writes there"
+        assert verbosity(ConversationKey("telegram", GROUP)) == "normal"
         assert (await world.hears(moved(world))).outcome == "ignored"
 
         await world.answered("which bird", chat=NEW, person=BOB)
