@@ -52,7 +52,7 @@ class DiscordAdapter:
                 await self._sign_in()
                 async with anyio.create_task_group() as group:
                     self._intake = Intake(self._bot, self._places, self._adapter_context, admit, group)
-                    group.start_soon(self._intake.catch_up.run)
+                    await group.start(self._intake.run)
                     await self._stay_connected(self._intake)
         except ChannelFatal as error:
             self._state, self._detail = State.FAILED, str(error)

@@ -18,7 +18,6 @@ import anyio
 
 from adapters.discord.account import Bot
 from adapters.discord.connection import pause_s
-from adapters.discord.keyed_queue import KeyedQueue
 from adapters.discord.limits import NONCE_S, PAGE, SILENT, snowflake_at
 from adapters.discord.parse import Where, said
 from adapters.discord.render import render
@@ -27,6 +26,7 @@ from gateway.channels.adapter import Place
 from gateway.channels.channel import Attempt
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelGone, ChannelUnsure, GatewayUnavailable
 from gateway.channels.inbound import MessageReceived, Outcome, Receipt
+from gateway.channels.kit.keyed_queue import KeyedQueue
 from gateway.channels.outbound import Outbound, SentRef
 
 # History of a channel: what people said while nobody listened, and our own message, by its nonce for some minutes and
@@ -275,14 +275,14 @@ class CatchUp:
         for channel_id, after in {**owed, **readings}.items():
             start = min(after, owed.get(channel_id, after), key=int)
             reading = _Reading(channel_id, start)
-            if self._queues.waiting(channel_id):
+            if self._queues.is_waiting(channel_id):
                 self._queue(reading, first=True)  # ahead of what has already arrived there
             else:
                 self._pending[channel_id] = reading
         self._filled.set()
 
     def _queue(self, reading: _Reading, *, first: bool = False) -> None:
-        if not self._queues.put(reading.channel_id, partial(self._read, reading), first=first):
+        if not self._queues.put_nowait(reading.channel_id, partial(self._read, reading), first=first):
             self._owe_from(reading.channel_id, reading.after)
             reading.done.set()
 
@@ -320,6 +320,9 @@ class CatchUp:
             await self._gone(reading.channel_id)
         except ChannelError as error:
             log.warning("catch-up: %s", error, extra={"channel_id": reading.channel_id})
+        except anyio.get_cancelled_exc_class():  # it took too long
+            self._owe_from(reading.channel_id, reading.after)
+            raise
         finally:
             reading.done.set()
 

@@ -1,4 +1,4 @@
-"""Intake of gateway events: queued by place, parsed, handed to the gateway."""
+"""Events of the gateway into the queues of their places, and from there, parsed, to the gateway."""
 
 import logging
 from collections.abc import Sequence
@@ -7,13 +7,12 @@ from datetime import datetime
 from functools import partial
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from adapters.discord import parse
 from adapters.discord.account import Bot
 from adapters.discord.catch_up import CatchUp
 from adapters.discord.commands import suggested
-from adapters.discord.keyed_queue import Job, KeyedQueue
 from adapters.discord.limits import ANSWER_WITHIN_S
 from adapters.discord.parse import Handle, Payload, Where
 from adapters.discord.places import Places
@@ -22,12 +21,13 @@ from gateway.channels.adapter import AdapterContext, Admit, Place
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelError, GatewayUnavailable
 from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt
+from gateway.channels.kit.keyed_queue import Job, KeyedQueue
 
 log = logging.getLogger("tieline.discord")
 
-QUEUED = 10_000  # events waiting in all lanes; what comes on top is read from the history later
+QUEUED = 10_000  # events waiting in all places; what comes on top is read from the history later
 SUGGESTED_AT_ONCE = 32  # lists of words for people who type; whoever comes on top types on without
-AT_ONCE = 64  # places that are admitted at the same time
+AT_ONCE = 64  # places that are worked on at the same time
 PAUSES_S = (0.5, 2.0, 5.0)  # between attempts to store something
 LOCATE_WAITS_S = (1.0, 3.0)
 
@@ -43,10 +43,9 @@ class Intake:
         self._adapter_context = adapter_context
         self._admit = admit
         self._group = group
-        self._slots = anyio.CapacityLimiter(AT_ONCE)
         self._starting: set[str] = set()  # guilds that READY announced and that are still to come
         self._suggesting = 0
-        self.queues = KeyedQueue(group, QUEUED)
+        self.queues = KeyedQueue(bot.clock, log, limit=QUEUED, at_once=AT_ONCE)
         self.catch_up = CatchUp(
             bot,
             self.queues,
@@ -56,6 +55,13 @@ class Intake:
             deliver=self._deliver_said,
             gone=self._place_gone,
         )
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Take in what is heard from when this has started, until cancelled."""
+        async with anyio.create_task_group() as group:
+            await group.start(self.queues.run)
+            task_status.started()
+            await self.catch_up.run()
 
     def hear(self, name: str, event: Payload) -> None:
         match name:
@@ -82,10 +88,10 @@ class Intake:
 
     # -- events, in the order they came
 
-    def _put(self, channel_id: str, job: Job, message_id: str | None = None) -> bool:
+    def _put(self, channel_id: str, job: Job, message_id: str | None = None, *, holds: bool = False) -> bool:
         """False when it is lost."""
         self.catch_up.jump(channel_id)
-        if self.queues.put(channel_id, job):
+        if self.queues.put_nowait(channel_id, job, holds=holds):
             return True
         if message_id is not None:
             self.catch_up.owe(channel_id, message_id)
@@ -100,13 +106,16 @@ class Intake:
             if author is not None and name == "MESSAGE_CREATE":
                 self._bot.own.note(channel_id, message_id, str(event.get("nonce") or ""))
             return
-        job = partial(self._message if name == "MESSAGE_CREATE" else self._edit, event, self._bot.clock.now())
-        self._put(channel_id, job, message_id if name == "MESSAGE_CREATE" else None)
+        at = self._bot.clock.now()
+        if name == "MESSAGE_CREATE":
+            self._put(channel_id, partial(self._message, event, at), message_id)
+        else:
+            self._put(channel_id, partial(self._edit, event, at), holds=True)
 
     def _on_deletion(self, event: Payload, message_ids: Sequence[str]) -> None:
         theirs = [number for number in message_ids if number not in self._bot.own]
         if theirs:
-            self._put(str(event["channel_id"]), partial(self._deletion, event, theirs))
+            self._put(str(event["channel_id"]), partial(self._deletion, event, theirs), holds=True)
 
     def _on_interaction(self, event: Payload) -> None:
         if event.get("type") == parse.AUTOCOMPLETE and "channel_id" in event:
@@ -135,7 +144,7 @@ class Intake:
         guild_id = str(event.get("guild_id") or "")
         where = self._places.cached(channel_id) or parse.where_of_channel(event, me=self._bot.rest.user_id)
         threads = self._places.threads_of(channel_id, guild_id) if guild_id else set()
-        self._put(channel_id, partial(self._membership, where, within=threads, present=False))
+        self._put(channel_id, partial(self._membership, where, within=threads, present=False), holds=True)
 
     def _on_guild_gone(self, event: Payload) -> None:
         guild_id = str(event["id"])
@@ -145,7 +154,7 @@ class Intake:
             return
         where = Where(channel_id=guild_id, place=guild_id, guild_id=guild_id)
         within = self._places.in_guild(guild_id)
-        self._put(guild_id, partial(self._membership, where, within=within, present=False))
+        self._put(guild_id, partial(self._membership, where, within=within, present=False), holds=True)
 
     def _on_guild(self, event: Payload) -> None:
         guild_id = str(event["id"])
@@ -155,11 +164,18 @@ class Intake:
             return
         where = Where(channel_id=guild_id, place=guild_id, guild_id=guild_id, title=str(event.get("name") or ""))
         within = self._places.in_guild(guild_id)
-        self._put(guild_id, partial(self._membership, where, within=within, present=True))
+        self._put(guild_id, partial(self._membership, where, within=within, present=True), holds=True)
 
-    # -- jobs of a lane
+    # -- jobs of a place; those that hold it are told no history again, so they are tried until they are stored
 
     async def _message(self, event: Payload, at: datetime) -> None:
+        try:
+            await self._take_message(event, at)
+        except anyio.get_cancelled_exc_class():  # it took too long
+            self.catch_up.owe(str(event["channel_id"]), str(event["id"]))
+            raise
+
+    async def _take_message(self, event: Payload, at: datetime) -> None:
         where = await self._where(event)
         said = parse.said(event, where, self._bot.identity, received_at=at) if where else None
         if said is None:
@@ -174,14 +190,14 @@ class Intake:
         where = await self._where(event)
         edited = parse.edited(event, where, self._bot.identity, received_at=at) if where else None
         if edited is not None:
-            await self._store(edited)
+            await self._admit(edited)
 
-    async def _deletion(self, event: Payload, message_ids: Sequence[str]) -> None:
+    async def _deletion(self, event: Payload, message_ids: list[str]) -> None:
         where = await self._where(event)
-        for message_id in message_ids if where else ():
-            assert where is not None
+        while where and message_ids:
             now = self._bot.clock.now()
-            await self._store(parse.deleted(message_id, where, self._bot.identity, received_at=now))
+            await self._admit(parse.deleted(message_ids[0], where, self._bot.identity, received_at=now))
+            message_ids.pop(0)  # another try goes on with the next one
 
     async def _interaction(self, inbound: Inbound, handle: Handle) -> None:
         """Stored first, then acknowledged; `keep_waiting` sees to it that Discord does not give up meanwhile."""
@@ -225,7 +241,7 @@ class Intake:
             self._places.forget(key.channel_id)
         now = self._bot.clock.now()
         membership = parse.membership(where, self._bot.identity, present=present, received_at=now)
-        await self._store(replace(membership, also=also))
+        await self._admit(replace(membership, also=also))
 
     async def _place_gone(self, channel_id: str) -> None:
         where = Where(channel_id=channel_id, place=channel_id)
@@ -244,15 +260,14 @@ class Intake:
 
     async def _store(self, inbound: Inbound) -> Receipt | None:
         """None when it could not be stored after all attempts."""
-        async with self._slots:
-            for pause_s in (*PAUSES_S, None):
-                try:
-                    return await self._admit(inbound)
-                except GatewayUnavailable as error:
-                    where = {"conversation": str(inbound.key)}
-                    log.warning("what came from Discord is given again: %s", error, extra=where)
-                if pause_s is not None:
-                    await self._bot.clock.sleep(pause_s)
+        for pause_s in (*PAUSES_S, None):
+            try:
+                return await self._admit(inbound)
+            except GatewayUnavailable as error:
+                where = {"conversation": str(inbound.key)}
+                log.warning("what came from Discord is given again: %s", error, extra=where)
+            if pause_s is not None:
+                await self._bot.clock.sleep(pause_s)
         return None
 
     async def _where(self, event: Payload) -> Where | None:

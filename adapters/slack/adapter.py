@@ -18,7 +18,6 @@ from adapters.slack.directory import Directory
 from adapters.slack.files import SlackFiles
 from adapters.slack.history import SlackHistory
 from adapters.slack.intake import Arrival, Intake
-from adapters.slack.keyed_queue import KeyedQueue
 from adapters.slack.posting import Posting
 from adapters.slack.presence import SlackPresence, Statuses
 from adapters.slack.settings import SlackSettings
@@ -27,6 +26,7 @@ from adapters.slack.streams import SlackStreams, StreamLedger
 from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Health, State
 from gateway.channels.errors import ChannelError, ChannelFatal, GatewayUnavailable
 from gateway.channels.keys import ConversationKey
+from gateway.channels.kit.keyed_queue import KeyedQueue
 from gateway.channels.outbound import CommandSpec
 
 log = logging.getLogger("tieline.slack")
@@ -44,7 +44,7 @@ class SlackAdapter:
         self._clock = adapter_context.clock
         self._api = SlackApi(settings, adapter_context)
         self._health_monitor = HealthMonitor(adapter_context)
-        self._queues = KeyedQueue(adapter_context.clock)
+        self._queues = KeyedQueue(adapter_context.clock, log)
         self._files = SlackFiles(self._api, settings)
         self._interactions = SlackInteractions(self._api)
         self._intake = Intake(

@@ -14,10 +14,10 @@ from adapters.slack.account import Address, is_ts
 from adapters.slack.api import delay_s
 from adapters.slack.history import SlackHistory
 from adapters.slack.intake import Arrival, Intake
-from adapters.slack.keyed_queue import KeyedQueue
 from gateway.channels.adapter import AdapterContext, Place
 from gateway.channels.errors import ChannelBusy, ChannelError, GatewayUnavailable
 from gateway.channels.inbound import MessageReceived
+from gateway.channels.kit.keyed_queue import KeyedQueue
 
 # Reading plan after a silence: the conversations, and where each begins. Pure.
 

@@ -19,11 +19,11 @@ from aiohttp import WSMsgType
 from adapters.slack.account import HealthMonitor
 from adapters.slack.api import SlackApi, delay_s
 from adapters.slack.catch_up import CatchUp
-from adapters.slack.intake import ACKNOWLEDGE_WITHIN_S, Arrival
-from adapters.slack.keyed_queue import KeyedQueue
+from adapters.slack.intake import Arrival
 from adapters.slack.settings import SlackSettings
 from gateway.channels.adapter import AdapterContext, State
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, GatewayUnavailable
+from gateway.channels.kit.keyed_queue import KeyedQueue
 
 log = logging.getLogger("tieline.slack")
 

@@ -13,7 +13,7 @@ from adapters.discord.intake import Intake
 from adapters.discord.limits import snowflake_at
 from adapters.discord.places import Places
 from gateway.channels.errors import GatewayUnavailable
-from gateway.channels.inbound import Inbound, MessageReceived
+from gateway.channels.inbound import Deleted, Edited, Inbound, MessageReceived
 from tests.adapters.discord.harness import ANN, DM, GENERAL, Discord, House, eventually, place
 from tests.fakes.clock import FakeClock
 
@@ -51,7 +51,7 @@ async def listening(discord: Discord, services: House) -> AsyncIterator[Ear]:
     try:
         async with anyio.create_task_group() as group:
             intake = Intake(bot, Places(bot.rest), services.adapter_context, services.admit, group)
-            group.start_soon(intake.catch_up.run)
+            await group.start(intake.run)
             yield Ear(discord, services, intake)
             group.cancel_scope.cancel()
     finally:
@@ -263,3 +263,25 @@ async def test_what_is_known_already_does_not_count_as_left(discord: Discord, se
             await eventually(lambda times=times: services.texts() == ["old"] * times)  # type: ignore[misc]
             await anyio.wait_all_tasks_blocked()
             assert ear.intake.catch_up.left == 1
+
+
+# -- what no history tells again
+
+
+@pytest.mark.requirement("G-12")
+async def test_an_edit_and_a_deletion_are_tried_until_they_are_stored(
+    discord: Discord, services: House, clock: FakeClock, tried: list[str]
+) -> None:
+    async with listening(discord, services) as ear:
+        await ear.new_session()
+        message_id = await discord.says("corrected")
+        changed = {**discord.double.messages[DM, message_id], "edited_timestamp": datetime.now(UTC).isoformat()}
+        ear.intake.hear("MESSAGE_UPDATE", changed)
+        ear.intake.hear("MESSAGE_DELETE", {"id": message_id, "channel_id": DM})
+        for tries in range(1, 20):
+            await eventually(lambda tries=tries: len(tried) == tries)  # type: ignore[misc]
+            await anyio.wait_all_tasks_blocked()
+            clock.advance(5.0)
+        tried.append("mended")
+        clock.advance(5.0)
+        await eventually(lambda: [type(one) for one in services.admitted] == [Edited, Deleted])

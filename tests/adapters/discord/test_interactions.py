@@ -438,7 +438,7 @@ async def test_what_does_not_fit_any_more_is_told_to_the_person(
         await adapter.publish([ASK])
         queues = given(adapter._intake).queues
         queues.close_gate()
-        while queues.put("elsewhere", anyio.lowlevel.checkpoint):
+        while queues.put_nowait("elsewhere", anyio.lowlevel.checkpoint):
             pass
         await interact(discord, adapter.channel(GENERAL), kind)
         await eventually(lambda: ephemerals(discord) == ["not taken (en-US)"])

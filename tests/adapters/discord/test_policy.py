@@ -58,7 +58,7 @@ def test_the_token_is_not_shown() -> None:
 def test_settings_parsing_and_rendering_do_without_the_library() -> None:
     code = (
         "import sys, adapters.discord.settings, adapters.discord.parse, adapters.discord.render,"
-        "adapters.discord.parse, adapters.discord.commands, adapters.discord.connection;"
+        "adapters.discord.commands;"
         "sys.exit(sum(name.split('.')[0] in ('discord', 'aiohttp') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,19 +1,16 @@
 """Signs of life, and what the doctor finds."""
 
-from functools import partial
 from pathlib import Path
 
-import anyio
 import pytest
 
 from adapters.slack.account import Address
 from adapters.slack.adapter import SlackAdapter
-from adapters.slack.keyed_queue import MOST_PAUSE_S, KeyedQueue
 from adapters.slack.presence import FADES_AFTER_S
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import Diagnosis
 from gateway.channels.document import Plain
-from gateway.channels.errors import ChannelRejected, GatewayUnavailable
+from gateway.channels.errors import ChannelRejected
 from gateway.channels.outbound import Outbound
 from tests.adapters.slack.world import DM, World, free_port, running, workspace
 from tests.contracts.channel_contract import eventually
@@ -145,118 +142,3 @@ async def test_the_doctor_compares_clocks(tmp_path: Path, ahead_s: float, level:
         found = by_subject(list(await adapter.diagnose()))
         assert found["clock"].level == level
         await adapter.aclose()
-
-
-async def test_a_job_that_fails_does_not_stop_the_ones_behind_it() -> None:
-    queues, done = KeyedQueue(SystemClock()), []
-
-    async def fails() -> None:
-        raise OSError("disk full")
-
-    async def works() -> None:
-        done.append(1)
-
-    async with beside(queues.run):
-        await eventually(lambda: queues.open)
-        for job in (fails, works, fails, works):
-            await queues.put("C1", job)
-        await eventually(lambda: len(done) == 2)
-
-
-async def test_a_job_that_holds_its_place_is_done_again_before_the_ones_behind_it() -> None:
-    clock = FakeClock()
-    queues, done, services = KeyedQueue(clock, limit=3, at_once=1), list[str](), ["broken"] * 3
-
-    async def store(name: str) -> None:
-        if services:
-            raise GatewayUnavailable(services.pop())
-        done.append(name)
-
-    def waits(left: int) -> bool:
-        return len(services) == left and clock.sleepers == 1
-
-    async with beside(queues.run):
-        await eventually(lambda: queues.open)
-        await queues.put("C1", partial(store, "one"), holds=True)
-        await queues.put("C1", partial(store, "two"), holds=True)
-        for left in (2, 1, 0):
-            await eventually(partial(waits, left))
-            assert not done
-            clock.advance(MOST_PAUSE_S)
-        await eventually(lambda: done == ["one", "two"])
-        for name in ("three", "four", "five", "six"):  # each has given back its room
-            await queues.put("C1", partial(store, name), holds=True)
-        await eventually(lambda: len(done) == 6)
-
-
-async def test_a_job_that_holds_no_place_is_tried_once() -> None:
-    clock = FakeClock()
-    queues, done = KeyedQueue(clock), list[str]()
-
-    async def fails() -> None:
-        done.append("tried")
-        raise GatewayUnavailable("disk full")
-
-    async def works() -> None:
-        done.append("behind it")
-
-    async with beside(queues.run):
-        await eventually(lambda: queues.open)
-        await queues.put("C1!", fails)
-        await queues.put("C1!", works)
-        await eventually(lambda: len(done) == 2)
-        assert (done, clock.sleepers) == (["tried", "behind it"], 0)
-
-
-async def test_what_waits_is_bounded() -> None:
-    queues = KeyedQueue(SystemClock(), limit=2)
-
-    async def never() -> None:
-        await SystemClock().sleep(60)
-
-    put: list[int] = []
-
-    async def fill() -> None:
-        for number in range(5):
-            await queues.put("C1", never)
-            put.append(number)
-
-    async with beside(queues.run):
-        await eventually(lambda: queues.open)
-        async with beside(fill):
-            await eventually(lambda: put == [0, 1])
-            await SystemClock().sleep(0.02)
-            assert put == [0, 1]
-
-
-async def test_a_lane_that_is_run_again_has_all_its_room(tmp_path: Path) -> None:
-    queues = KeyedQueue(SystemClock(), limit=4, at_once=2)
-
-    async def never() -> None:
-        await SystemClock().sleep(60)
-
-    for life in range(3):
-        async with beside(queues.run):
-            await eventually(lambda: queues.open)
-            with anyio.fail_after(5):
-                for number in range(4):
-                    await queues.put(f"C{number % 3}", never)
-            if life:
-                await SystemClock().sleep(0.01)  # else not even the first of them has begun
-
-
-async def test_a_job_that_hangs_gives_its_place_back(tmp_path: Path) -> None:
-    queues, done = KeyedQueue(SystemClock(), limit=1, job_s=0.05), []
-
-    async def never() -> None:
-        await SystemClock().sleep(60)
-
-    async def works() -> None:
-        done.append(1)
-
-    async with beside(queues.run):
-        await eventually(lambda: queues.open)
-        await queues.put("C1", never)
-        with anyio.fail_after(5):
-            await queues.put("C1", works)
-        await eventually(lambda: done == [1])
