@@ -11,11 +11,12 @@ from adapters.discord import diagnosis
 from adapters.discord.account import Bot
 from adapters.discord.channel import DiscordChannel
 from adapters.discord.commands import differs, payload_of
-from adapters.discord.connection import Link, pause_s
+from adapters.discord.connection import RECONNECTING, Link
 from adapters.discord.intake import Intake
 from adapters.discord.places import Places
 from adapters.discord.rest import Trouble, asked_s, login_error
 from adapters.discord.settings import DiscordSettings
+from agent.core.backoff import Retries
 from agent.core.cancellation import first_error
 from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Health, State
 from gateway.channels.errors import ChannelBusy, ChannelFatal
@@ -105,19 +106,18 @@ class DiscordAdapter:
     # -- the connection
 
     async def _sign_in(self) -> None:
-        failures = 0
+        retries = Retries(RECONNECTING)
         while True:
             try:
                 return await self._bot.rest.sign_in()
             except Trouble as error:
                 self._give_up_or_note(error)
-                wait_s = pause_s(failures, asked_s(error))
+                wait_s = retries.failed(asked_s(error))
             await self._clock.sleep(wait_s)
-            failures += 1
 
     async def _stay_connected(self, intake: Intake) -> None:
         """A link after the other: the library resumes by itself; what it cannot mend is built anew."""
-        failures = 0
+        retries = Retries(RECONNECTING)
         while True:
             self._link = link = Link(
                 self._settings,
@@ -133,9 +133,10 @@ class DiscordAdapter:
             self._detail = "no sign of life, connecting anew"
             if error is not None:
                 self._give_up_or_note(error)
-            steady = link.was_up and self._clock.monotonic() - began > STEADY_S
-            failures = 0 if steady else failures + 1
-            await self._clock.sleep(pause_s(failures, asked_s(error)) if error is not None else 0)
+            if link.was_up and self._clock.monotonic() - began > STEADY_S:
+                retries.succeeded()
+            wait_s = retries.failed(asked_s(error)) if error is not None else 0.0
+            await self._clock.sleep(wait_s)
 
     def _on_ready(self, intake: Intake, guilds: set[str]) -> None:
         intake.expect_guilds(guilds)

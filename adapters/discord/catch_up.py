@@ -17,11 +17,11 @@ from functools import partial
 import anyio
 
 from adapters.discord.account import Bot
-from adapters.discord.connection import pause_s
 from adapters.discord.limits import NONCE_S, PAGE, SILENT, snowflake_at
 from adapters.discord.parse import Where, said
 from adapters.discord.render import render
 from adapters.discord.rest import Json
+from agent.core.backoff import Backoff, Retries
 from gateway.channels.adapter import Place
 from gateway.channels.channel import Attempt
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelGone, ChannelUnsure, GatewayUnavailable
@@ -148,6 +148,7 @@ MOST = 500  # messages read in one place
 LONGEST_WAIT_S = 30.0
 OWED_AFTER_S = 30.0  # what could not be stored is read again after that
 KNOWN_WITHIN_S = 30.0
+ASKED_AGAIN = Backoff(first_s=2.0, longest_s=60.0)  # while nobody can say which places there are
 REMEMBERED = 4096  # places of which the last message that was taken is kept in mind
 
 
@@ -234,14 +235,17 @@ class CatchUp:
             for _ in range(READERS):
                 group.start_soon(self._reader)
             group.start_soon(self._pay_debts)
-            failures = 0
+            retries = Retries(ASKED_AGAIN)
             while True:
                 await self._wanted.wait()
                 self._wanted = anyio.Event()
-                failures = 0 if await self._plan() else failures + 1
-                if failures and not self._wanted.is_set():
+                if await self._plan():
+                    retries.succeeded()
+                    continue
+                wait_s = retries.failed()
+                if not self._wanted.is_set():
                     with anyio.CancelScope() as self._pause:  # a new session ends it
-                        await self._bot.clock.sleep(pause_s(failures))
+                        await self._bot.clock.sleep(wait_s)
                     self._wanted.set()
 
     async def _pay_debts(self) -> None:

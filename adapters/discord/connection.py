@@ -14,10 +14,11 @@ import discord
 from adapters.discord.parse import Payload
 from adapters.discord.rest import Trouble, open_http
 from adapters.discord.settings import DiscordSettings
+from agent.core.backoff import Backoff
 from agent.core.clock import Clock
 from gateway.channels.adapter import State
 
-LONGEST_PAUSE_S = 60.0
+RECONNECTING = Backoff(first_s=1.0, longest_s=60.0, jitter=0.5)
 
 
 class Verdict(Enum):
@@ -55,12 +56,7 @@ def verdict(stats: ConnectionStats, timeouts: Timeouts) -> Verdict:
     return Verdict.PROBE if stats.quiet_s > timeouts.probe_s else Verdict.WELL
 
 
-def pause_s(failures: int, asked_s: float = 0.0) -> float:
-    """How long to wait before the next attempt, after so many failed ones in a row; never less than Discord asked."""
-    return max(min(2.0 ** min(failures, 10), LONGEST_PAUSE_S), asked_s)
-
-
-# Gateway connection: discord.py's sharded client; raw events are handed on in order, heartbeats are read.
+# One gateway connection: discord.py's sharded client, its raw events handed on in order, its pulse read.
 
 log = logging.getLogger("tieline.discord")
 

@@ -1,7 +1,6 @@
 """One Slack app in one workspace: signs in, listens by Socket Mode or signed HTTP, makes channels."""
 
 import logging
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from anyio.abc import TaskGroup
 from starlette.routing import BaseRoute
 
 from adapters.slack.account import Account, Address, HealthMonitor
-from adapters.slack.api import SlackApi, delay_s
+from adapters.slack.api import RECONNECTING, SlackApi
 from adapters.slack.catch_up import CatchUp
 from adapters.slack.channel import SlackChannel, SlackInteractions
 from adapters.slack.diagnosis import diagnose
@@ -23,6 +22,8 @@ from adapters.slack.presence import SlackPresence, Statuses
 from adapters.slack.settings import SlackSettings
 from adapters.slack.socket_mode import Listening
 from adapters.slack.streams import SlackStreams, StreamLedger
+from adapters.slack.webhook import SlackWebhook
+from agent.core.backoff import Retries
 from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Health, State
 from gateway.channels.errors import ChannelError, ChannelFatal, GatewayUnavailable
 from gateway.channels.keys import ConversationKey
@@ -153,31 +154,27 @@ class SlackAdapter:
         return True
 
     async def _sign_in_until_it_works(self) -> None:
-        attempt = 0
+        retries = Retries(RECONNECTING)
         while True:
-            jitter = random.random()  # noqa: S311 - spreads retries, hides nothing
-            await self._clock.sleep(delay_s(attempt, jitter))
+            await self._clock.sleep(retries.failed())
             if await self._sign_in():
                 return
-            attempt += 1
 
     async def _keep_probing(self) -> None:
         """Signed HTTP: Slack comes to us, so being able to hear means that the login holds."""
         caught_up = False
-        attempt = 0
+        retries = Retries(RECONNECTING)
         while True:
             if await self._sign_in():
                 self._health_monitor.turn(State.CONNECTED)
-                attempt = 0
+                retries.succeeded()
                 if not caught_up:
                     await self._catch_up.begin()
                     caught_up = True
                 await self._clock.sleep(PROBE_EVERY_S)
             else:
                 self._health_monitor.turn(State.RECONNECTING, "Slack's Web API does not answer")
-                jitter = random.random()  # noqa: S311 - spreads retries, hides nothing
-                await self._clock.sleep(delay_s(attempt, jitter))
-                attempt += 1
+                await self._clock.sleep(retries.failed())
                 caught_up = False
 
     async def _posted_by_slack(self, kind: str, payload: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from adapters.slack.settings import SlackSettings
+from agent.core.backoff import Backoff
 from agent.core.bounded_body import BodyTooLarge, whole_body
 from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
@@ -140,7 +141,6 @@ def cut(method: str, says: str = "", *, repeatable: bool) -> ChannelError:
 
 FRAME_RESERVE = 0.4  # share of a bucket that frames of a preview leave to final texts
 MAX_CHANNELS = 4096
-FIRST_DELAY_S, MAX_DELAY_S = 0.5, 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +210,6 @@ def _level(bucket: Bucket, rate: Rate, now: float) -> float:
     return min(rate.burst, bucket.level + max(0.0, now - bucket.at) * rate.per_s)
 
 
-def delay_s(attempt: int, jitter: float) -> float:
-    """How long to wait before the next try to connect; `jitter` is 0..1, `attempt` counts from 0."""
-    full = min(MAX_DELAY_S, FIRST_DELAY_S * 2.0 ** min(attempt, 16))
-    return full * (0.5 + jitter / 2)
-
-
 @dataclass(slots=True)
 class Buckets:
     """The state of one account's limits. A 429 shuts one channel for posts, one method for the rest."""
@@ -251,6 +245,7 @@ def _key(method: str, channel: str) -> tuple[str, str]:
 
 PATIENCE_S = 3.0  # waits for a free place in a bucket up to this long, rather than send delivery away for a blink
 REFUSED_PAUSE_S = 2.0
+RECONNECTING = Backoff(first_s=0.5, longest_s=30.0, jitter=0.5)
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes; a page of a history has less than one megabyte
 
 _READS = frozenset({"conversations.history", "conversations.replies", "conversations.info", "users.info", "files.info"})

@@ -1,7 +1,6 @@
 """Reads what people wrote while nobody listened, after each start and reconnect."""
 
 import logging
-import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,9 +10,10 @@ from itertools import chain
 import anyio
 
 from adapters.slack.account import Address, is_ts
-from adapters.slack.api import delay_s
+from adapters.slack.api import RECONNECTING
 from adapters.slack.history import SlackHistory
 from adapters.slack.intake import Arrival, Intake
+from agent.core.backoff import Retries
 from gateway.channels.adapter import AdapterContext, Place
 from gateway.channels.errors import ChannelBusy, ChannelError, GatewayUnavailable
 from gateway.channels.inbound import MessageReceived
@@ -172,12 +172,11 @@ class CatchUp:
         while True:
             await self._begun.wait()
             self._begun = anyio.Event()
-            attempt = 0
+            retries = Retries(RECONNECTING)
             await self._look_up()
             while self._due:
-                await self._clock.sleep(_pause_s(attempt))
+                await self._clock.sleep(retries.failed())
                 await self._look_up()
-                attempt += 1
             for queue in dict.fromkeys(address.channel for address in self._unread):
                 await self._queues.put(queue, partial(self._read_in, queue))
 
@@ -185,15 +184,17 @@ class CatchUp:
         """Read what could not be read at once, one after another, later each time that it fails."""
         while True:
             await self._left_over.wait()
-            attempt = 0
+            retries = Retries(RECONNECTING)
             while (address := next(iter(self._unread or self._late), None)) is not None:
                 wait_s = await self._in_turn(address)
-                attempt = 0 if wait_s is None else attempt + 1
-                if attempt >= MOST_TRIES and not self._unread:
+                if wait_s is None:
+                    retries.succeeded()
+                    continue
+                pause_s = retries.failed(asked_s=wait_s)
+                if retries.failures >= MOST_TRIES and not self._unread:
                     log.warning("catch-up rests until the next connection", extra={"conversations": len(self._late)})
                     break
-                if wait_s is not None:
-                    await self._clock.sleep(max(wait_s, _pause_s(attempt - 1)))
+                await self._clock.sleep(pause_s)
             self._left_over = anyio.Event()
 
     async def _look_up(self) -> None:
@@ -287,7 +288,3 @@ class CatchUp:
         # The newest of the old ones too: the gateway refuses it, tells its owner, and the next reading begins behind.
         for one in said[max(old - 1, 0) :]:
             await self._intake.hand_over(one)
-
-
-def _pause_s(attempt: int) -> float:
-    return delay_s(attempt, random.random())  # noqa: S311 - spreads retries, hides nothing

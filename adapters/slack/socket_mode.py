@@ -6,7 +6,6 @@ used-up address and runs tasks nobody owns. (docs.slack.dev, "Using Socket Mode"
 
 import json
 import logging
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
@@ -17,10 +16,12 @@ import anyio
 from aiohttp import WSMsgType
 
 from adapters.slack.account import HealthMonitor
-from adapters.slack.api import SlackApi, delay_s
+from adapters.slack.api import RECONNECTING, SlackApi
 from adapters.slack.catch_up import CatchUp
 from adapters.slack.intake import Arrival
 from adapters.slack.settings import SlackSettings
+from adapters.slack.webhook import ACKNOWLEDGE_WITHIN_S
+from agent.core.backoff import Retries
 from gateway.channels.adapter import AdapterContext, State
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, GatewayUnavailable
 from gateway.channels.kit.keyed_queue import KeyedQueue
@@ -246,7 +247,7 @@ class Listening:
 
     async def run(self) -> None:
         """Until cancelled. Raises ChannelFatal when Slack refuses the app token."""
-        attempt = 0
+        retries = Retries(RECONNECTING)
         while True:
             began, ending, why, wait_s = self._clock.monotonic(), Ending.CLOSED, "the connection ended", 0.0
             try:
@@ -261,14 +262,16 @@ class Listening:
                 why = type(error).__name__
             steady = self._clock.monotonic() - began > STEADY_S
             self._health_monitor.turn(State.RECONNECTING, f"{why} ({ending})" if why else str(ending))
-            attempt = 0 if steady else attempt + 1
+            if steady:
+                retries.succeeded()
             if ending is Ending.REFRESH and steady:
                 continue
-            log.info("slack socket: connecting anew", extra={"why": why, "ending": str(ending), "attempt": attempt})
+            pause_s = retries.failed(asked_s=wait_s)
+            extra = {"why": why, "ending": str(ending), "attempt": retries.failures}
+            log.info("slack socket: connecting anew", extra=extra)
             if ending is Ending.STUCK:  # until then the account does not hear, and its health says so
                 await self._queues.room()
-            jitter = random.random()  # noqa: S311 - spreads reconnects, hides nothing
-            await self._clock.sleep(max(wait_s, delay_s(max(attempt - 1, 0), jitter)))
+            await self._clock.sleep(pause_s)
 
     async def _one_connection(self) -> Ending:
         token = self._settings.app_token

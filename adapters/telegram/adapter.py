@@ -13,10 +13,11 @@ from adapters.telegram.account import POLL_SLACK_S, Account, Api
 from adapters.telegram.channel import TelegramChannel
 from adapters.telegram.diagnosis import diagnose
 from adapters.telegram.parse import Context, Me, moved
-from adapters.telegram.polling import HealthMonitor, Intake, Polling, pause_after, pause_s
+from adapters.telegram.polling import RETRYING, HealthMonitor, Intake, Polling, asked_s
 from adapters.telegram.request import InvalidToken, TelegramError, Unknown, in_channel_words, token_refused
 from adapters.telegram.settings import PUBLIC_API, TelegramSettings
 from adapters.telegram.webhook import PROBE_S, Webhook
+from agent.core.backoff import Retries
 from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Health
 from gateway.channels.channel import Channel
 from gateway.channels.errors import ChannelFatal, GatewayUnavailable
@@ -142,7 +143,7 @@ class TelegramAdapter:
         await self._api.aclose()
 
     async def _sign_in(self) -> Me:
-        failures = 0
+        retries = Retries(RETRYING)
         while True:
             try:
                 me = await self._api.call("getMe")
@@ -151,9 +152,8 @@ class TelegramAdapter:
                 self._health_monitor.failed(str(refusal))
                 raise refusal from error
             except TelegramError as error:
-                failures += 1
                 self._health_monitor.trouble(error.message)
-                wait_s = pause_after(error, failures)
+                wait_s = retries.failed(asked_s(error))
                 log.warning("cannot sign in", extra={"reason": error.message, "again_in_s": wait_s})
                 await self._clock.sleep(wait_s)
             else:
@@ -173,11 +173,10 @@ class TelegramAdapter:
 
     async def _tell_moves(self, admit: Admit) -> None:
         async for old, new in self._moves_in:
-            failures = 0
+            retries = Retries(RETRYING)
             # Telegram tells it only who sends to the old id, and we have stopped doing so.
             while not await self._is_told(admit, old, new):
-                failures += 1
-                await self._clock.sleep(pause_s(failures))
+                await self._clock.sleep(retries.failed())
 
     async def _is_told(self, admit: Admit, old: int, new: int) -> bool:
         try:

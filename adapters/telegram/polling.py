@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from adapters.telegram.account import POLL_SLACK_S, Api
 from adapters.telegram.parse import UPDATES, Context, Json, parse, place_of
 from adapters.telegram.request import Conflict, Flooded, InvalidToken, TelegramError, Unknown, speaks_of, token_refused
+from agent.core.backoff import Backoff, Retries
 from agent.core.clock import Clock
 from gateway.channels.adapter import Admit, Health, State
 from gateway.channels.errors import GatewayUnavailable
@@ -113,23 +114,16 @@ class _Line:
         self.waiting = 0
 
 
-IDLE_S = 0.5  # between polls that bring nothing new and end at once, as behind some proxies
-CAP_S = 30.0
-CONFLICT_S, CONFLICT_CAP_S = 35.0, 120.0  # the other poller's call lasts up to 30 s
+IDLE_S = 0.5  # between polls that bring nothing new and end at once, as behind some proxies (SPEC §1.3)
+RETRYING = Backoff(first_s=0.5, longest_s=30.0, jitter=0.5)
+CONFLICT = Backoff(first_s=35.0, longest_s=120.0, factor=1.5)  # the other poller's call lasts up to 30 s
 LOOK_AGAIN_S, LOOK_AGAIN_CAP_S = 0.5, 10.0
 UNSTORED = "what was received could not be stored; it is tried again"
 
 
-def pause_s(failures: int, *, conflict: bool = False) -> float:
-    """Before the next try, after so many failures in a row (1, 2, …)."""
-    if conflict:
-        return float(min(CONFLICT_CAP_S, CONFLICT_S * 1.5 ** (failures - 1)))
-    return float(min(CAP_S, 0.5 * 2 ** min(failures - 1, 10)))
-
-
-def pause_after(error: TelegramError, failures: int) -> float:
-    """The same, and never less than the server asked for."""
-    return max(pause_s(failures), error.after_s if isinstance(error, Flooded) else 0.0)
+def asked_s(error: TelegramError) -> float:
+    """For how long the server wants to be left alone."""
+    return error.after_s if isinstance(error, Flooded) else 0.0
 
 
 def look_again_s(looks: int) -> float:
@@ -190,7 +184,7 @@ class Polling:
 
     async def run(self) -> None:
         """Until cancelled. Raises ChannelFatal when the token is refused."""
-        failures, looks, proven = 0, 0, False
+        retries, conflicts, looks, proven = Retries(RETRYING), Retries(CONFLICT), 0, False
         while True:
             asked_at, asked_for = self._clock.monotonic(), self._offset.next
             waits = proven and self._offset.all_stored  # the first answer shows at once whether we hear
@@ -204,11 +198,12 @@ class Polling:
                     allowed_updates=list(UPDATES),
                 )
             except TelegramError as error:
-                failures += 1
-                await self._recover(error, failures)
+                await self._recover(error, retries, conflicts)
                 proven = False
                 continue
-            failures, proven = 0, not self._failing
+            retries.succeeded()
+            conflicts.succeeded()
+            proven = not self._failing
             if proven:
                 self._health_monitor.beat()
             else:
@@ -234,38 +229,37 @@ class Polling:
 
     async def _store(self, update: Json) -> None:
         """Try until it is stored; its place waits behind it."""
-        update_id, failures = update["update_id"], 0
+        update_id, retries = update["update_id"], Retries(RETRYING)
         async with self._intake.turn(update) as context:
             while not await self._intake.take(update, context):
-                failures += 1
                 self._failing.add(update_id)
-                await self._clock.sleep(pause_s(failures))
+                await self._clock.sleep(retries.failed())
         self._failing.discard(update_id)
         self._offset.stored(update_id)
         if self._offset.all_stored:
             self._all_stored.set()
 
-    async def _recover(self, error: TelegramError, failures: int) -> None:
+    async def _recover(self, error: TelegramError, retries: Retries, conflicts: Retries) -> None:
         match error:
             case InvalidToken() | Unknown():
                 raise token_refused() from error
             case Conflict() if speaks_of(error, "webhook"):
                 self._health_monitor.trouble("a webhook is set for this bot (409); it is removed, polling goes on")
-                wait_s = await self._remove_webhook(failures)
+                wait_s = await self._remove_webhook(retries)
             case Conflict():
-                wait_s = pause_s(failures, conflict=True)
+                wait_s = conflicts.failed()
                 self._health_monitor.trouble("another process polls with the same bot token (409); stop one of the two")
             case _:
-                wait_s = pause_after(error, failures)
+                wait_s = retries.failed(asked_s(error))
                 self._health_monitor.trouble(error.message)
         log.warning("polling interrupted", extra={"reason": error.message, "again_in_s": wait_s})
         await self._clock.sleep(wait_s)
 
-    async def _remove_webhook(self, failures: int) -> float:
+    async def _remove_webhook(self, retries: Retries) -> float:
         """Gives how long to wait before the next poll."""
         try:
             await self._api.call("deleteWebhook", drop_pending_updates=False)
         except TelegramError as error:
             log.warning("webhook not removed", extra={"reason": error.message})
-            return pause_after(error, failures)
-        return pause_s(failures)
+            return retries.failed(asked_s(error))
+        return retries.failed()

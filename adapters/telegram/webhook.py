@@ -16,9 +16,10 @@ from starlette.routing import Route
 
 from adapters.telegram.account import Api
 from adapters.telegram.parse import UPDATES
-from adapters.telegram.polling import HealthMonitor, Intake, pause_after, pause_s
+from adapters.telegram.polling import RETRYING, HealthMonitor, Intake, asked_s
 from adapters.telegram.request import BadRequest, InvalidToken, TelegramError, Unknown, token_refused
 from adapters.telegram.settings import TelegramSettings
+from agent.core.backoff import Retries
 from agent.core.bounded_body import BodyTooLarge, whole_body
 from agent.core.clock import Clock
 from gateway.channels.errors import ChannelFatal
@@ -79,7 +80,7 @@ class Webhook:
         """Set the webhook and look after it, until cancelled. Raises ChannelFatal when it cannot ever work."""
         if self.url is None:
             raise ChannelFatal('mode = "webhook" needs an address: set webhook_url here, or public_url in [web]')
-        failures, is_set = 0, False
+        retries, is_set = Retries(RETRYING), False
         while True:
             try:
                 if not is_set:
@@ -89,21 +90,20 @@ class Webhook:
             except TelegramError as error:
                 if isinstance(error, InvalidToken | Unknown):
                     raise token_refused() from error
-                failures += 1
                 # Also an address that Telegram does not take: its DNS entry may be on its way.
                 refused = isinstance(error, BadRequest)
                 health_monitor.trouble(
                     f"Telegram does not take {self.url}: {error.message}" if refused else error.message
                 )
-                wait_s = pause_after(error, failures)
+                wait_s = retries.failed(asked_s(error))
                 log.warning("webhook not in order", extra={"reason": error.message, "again_in_s": wait_s})
                 await clock.sleep(wait_s)
                 continue
-            failures = 0
+            retries.succeeded()
             is_set = info.get("url") == self.url
             if not is_set:
                 health_monitor.trouble("somebody else has set another webhook; ours is set again")
-                await clock.sleep(pause_s(1))
+                await clock.sleep(RETRYING.first_s)
                 continue
             if complaint := complaint_in(info, clock.now()):
                 health_monitor.trouble(complaint)

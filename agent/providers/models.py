@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import anyio
 import anyio.to_thread
 
+from agent.core.backoff import Backoff
 from agent.core.clock import Clock, SystemClock
 from agent.core.model_facts import ModelFacts, merged
 from agent.providers.endpoints import without_login
@@ -28,7 +29,7 @@ LEAST_WINDOW = 2_048  # tokens; no window is found to be smaller than this by wh
 USEFUL_WINDOW = 12_000
 
 DAY_US = 24 * 3600 * 1_000_000
-MOST_DOUBLINGS = 5  # a refusal is believed for a day, one that is confirmed for twice as long, up to 32 days
+BELIEVED = Backoff(first_s=86_400.0, longest_s=32 * 86_400.0)  # a refusal, and twice as long each time it is confirmed
 DIALECT_DAYS = 7  # then a server may have learned what it refused
 WRITTEN_AT = 1.125  # times the largest answer that is written down: each turn of a growing chat makes a new one
 TOLD_AGAIN_S = 24 * 3600.0  # a server may be started with another window
@@ -106,8 +107,8 @@ def after_telling(facts: ModelFacts, told: int, by: str, at: int) -> ModelFacts:
 
 def believed(facts: ModelFacts, now: int) -> ModelFacts:
     """Without what is too old to be relied on: a refusal may have had another reason, a server may be another one."""
-    days = 2 ** min(max(facts.refusals - 1, 0), MOST_DOUBLINGS)
-    if facts.refused is not None and now >= facts.refused_at + days * DAY_US:
+    believed_us = int(BELIEVED.wait_s(facts.refusals) * 1_000_000)
+    if facts.refused is not None and now >= facts.refused_at + believed_us:
         facts = replace(facts, refused=None, refused_at=now)
     if facts.dialect and now >= facts.dialect_at + DIALECT_DAYS * DAY_US:
         facts = replace(facts, dialect={}, dialect_at=now)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from agent.core.backoff import Backoff
 from agent.core.errors import AgentError, ProviderBusy
 
 # Retries: when a failed call is made again, and after how long. Pure: the jitter comes as an argument.
@@ -66,7 +67,8 @@ def delay_for(
     else:
         if attempt > policy.max_retries:
             return None
-        wait_ms = policy.backoff_ms * 2 ** (attempt - 1) * (1 + policy.jitter * max(-1.0, min(1.0, jitter)))
+        backoff = Backoff(first_s=policy.backoff_ms, longest_s=policy.cap_ms)
+        wait_ms = backoff.wait_s(attempt) * (1 + policy.jitter * max(-1.0, min(1.0, jitter)))
     return float(min(max(wait_ms, (error.after_s or 0.0) * 1000), policy.cap_ms)) / 1000
 
 

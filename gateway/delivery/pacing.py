@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from agent.core.backoff import Backoff
+
 # An answer that is done within this time is sent once instead of being shown growing: half the calls for short replies,
 # and no eye sees the difference.
 FIRST_FRAME_AFTER_S = 0.05
 LONGEST_WAIT_S = 60.0
+REFUSED = Backoff(first_s=0.5, longest_s=LONGEST_WAIT_S)
 RESERVE = 1.0  # what frames and status leave in the bucket for the final message
 
 
@@ -77,7 +80,7 @@ def wait_for(pace: Pace, now: float) -> float:
 
 def retry_after(after_s: float, failures: int) -> float:
     """How long a message waits after its `failures`th refusal in a row (from 1): never less than the platform asked."""
-    return max(after_s, min(0.5 * 2.0 ** min(failures - 1, 20), LONGEST_WAIT_S))
+    return REFUSED.wait_s(failures, asked_s=after_s)
 
 
 # Send budget of one conversation, shared by previews and status, with a share for final messages.

@@ -8,6 +8,7 @@ from typing import Protocol
 import anyio
 from sqlalchemy import Connection
 
+from agent.core.backoff import Backoff
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming, Source
@@ -107,6 +108,11 @@ class Timing:
     last_grace: float = 10.0  # for turns that are cut off at the end to store what they have
     most_attempts: int = 5
     most_turns: int = 200  # turns under way at once, over all conversations
+
+    @property
+    def backoff(self) -> Backoff:
+        """How long a message waits after runs in vain."""
+        return Backoff(first_s=self.first_pause, longest_s=self.longest_pause)
 
 
 # Wake event: rings when there may be work, and remembers it until somebody has looked.

@@ -19,7 +19,7 @@ from agent.storage.timestamps import to_timestamp
 from agent.turn.run import SHUTDOWN
 from gateway.dispatch.dispatcher import Agents, DispatchDeps, Timing
 from gateway.dispatch.drain import Activity, Drain, Ending
-from gateway.dispatch.source import Leases, Trouble, pause_s
+from gateway.dispatch.source import Leases, Trouble
 
 # Leftovers of an earlier process, and work without a wake-up: found by looking into the database, safe to repeat.
 
@@ -177,7 +177,7 @@ class LocalDispatcher:
                     ending = await self._drain.serve(activity)
                     if ending is Ending.FAILED:
                         failures += 1
-                        with anyio.move_on_after(pause_s(failures, self._timing)):
+                        with anyio.move_on_after(self._timing.backoff.wait_s(failures)):
                             await activity.stopped.wait()
                     elif ending in (Ending.BUSY, Ending.FENCED) and not activity.wake_event.rang:
                         return  # the other owner does it, or we find it when we look around

@@ -10,6 +10,7 @@ import anyio
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from agent.core.backoff import Backoff, Retries
 from agent.core.clock import Clock
 from agent.core.errors import Fenced, LockTimeout
 from agent.core.failpoints import failpoint
@@ -26,7 +27,7 @@ from gateway.dispatch.queue_modes import choose
 
 # Leases of conversations (B-60): the lock that makes a second run at a time impossible.
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 4.0  # between two tries: it doubles
+CLAIMING = Backoff(first_s=0.25, longest_s=4.0)  # between two tries
 Trouble = StorageError, SQLAlchemyError, OSError, TimeoutError  # all that the database raises by itself
 _log = logging.getLogger("tieline.dispatch")
 
@@ -52,7 +53,7 @@ class Leases:
 
     async def take(self, conversation: ConversationId) -> Held:
         """Claim the conversation, with back-off (B-11). Raises LockTimeout when another keeps it too long (B-83)."""
-        run, wait_s = self._new_id(), FIRST_WAIT_S
+        run, retries = self._new_id(), Retries(CLAIMING)
         gives_up = self._clock.monotonic() + self._timing.queue_timeout
         while True:
             now, until = self._now_and_end()
@@ -66,8 +67,7 @@ class Leases:
                 raise LockTimeout(
                     f"{conversation} is being worked on elsewhere for more than {self._timing.queue_timeout:g} s"
                 )
-            await self._clock.sleep(min(wait_s, left_s))
-            wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+            await self._clock.sleep(min(retries.failed(), left_s))
 
     async def release(self, held: Held) -> None:
         """Free it, whatever happens (B-91); by force when it does not go otherwise (B-49). Never raises for trouble."""
@@ -99,11 +99,6 @@ class Leases:
     def _now_and_end(self) -> tuple[int, int]:
         now = self._clock.now()
         return to_timestamp(now), to_timestamp(now + timedelta(seconds=self._timing.lock_timeout))
-
-
-def pause_s(attempts: int, timing: Timing) -> float:
-    """How long to wait after that many runs of a message in vain."""
-    return min(timing.first_pause * 2.0 ** min(max(attempts, 1) - 1, 20), timing.longest_pause)
 
 
 class _InVain:
@@ -316,7 +311,7 @@ class InboxSource:
 
     async def _pause(self, attempts: int) -> None:
         self.last = None
-        with anyio.move_on_after(pause_s(attempts, self._timing)):
+        with anyio.move_on_after(self._timing.backoff.wait_s(attempts)):
             await self._stopped.wait()
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import anyio
 from anyio.abc import TaskGroup
 
+from agent.core.backoff import Backoff, Retries
 from agent.core.cancellation import first_error
 from agent.core.clock import Clock
 from agent.core.failpoints import failpoint
@@ -32,7 +33,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
 from gateway.telemetry.trouble import Troubles
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+RESTARTING = Backoff(first_s=1.0, longest_s=60.0)
 PUBLISH_PAUSES_S = (5.0, 30.0, 120.0, 600.0)
 CLOSE_WITHIN_S = 5.0
 KEPT_CHANNELS = 512
@@ -206,7 +207,7 @@ class Accounts:
     async def _keep_running(self, adapter: Adapter) -> None:
         """Start it again whenever it stops, later each time; one that went well for a while begins anew."""
         name, clock = adapter.channel_type, self._adapter_context.clock
-        pause_s = FIRST_PAUSE_S
+        retries = Retries(RESTARTING)
         while True:
             self._broken.pop(name, None)
             began = clock.monotonic()
@@ -219,13 +220,13 @@ class Accounts:
             except Exception as error:  # noqa: BLE001 - the channel seam
                 _log.exception("%s stopped", name)
                 reason = f"it stopped ({type(error).__name__})"
-            if clock.monotonic() - began > LONGEST_PAUSE_S:
-                pause_s = FIRST_PAUSE_S
+            if clock.monotonic() - began > RESTARTING.longest_s:
+                retries.succeeded()
+            pause_s = retries.failed()
             detail = f"{reason}; started again in {pause_s:g} s"
             _log.error("%s: %s", name, detail)
             self._broken[name] = Health(state=State.RECONNECTING, detail=detail)
             await clock.sleep(pause_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     async def _publish(self, adapter: Adapter, commands: Sequence[CommandSpec]) -> None:
         """Register the commands; a platform that cannot take them now is asked again, one that refuses is not."""
@@ -264,7 +265,7 @@ class Accounts:
 
 # Background loops of the gateway: a broken one is reported, waits, and runs again. None ends the process.
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
+BROKEN = Backoff(first_s=1.0, longest_s=60.0)
 WELL_AFTER_S = 300.0  # who has run for so long runs
 
 _log_loop = logging.getLogger("tieline.gateway")
@@ -281,7 +282,7 @@ class Loops:
 
     async def keep(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run it until it returns or is cancelled, however often it breaks. `name` is what operators read."""
-        wait_s, broken = FIRST_WAIT_S, False
+        retries, broken = Retries(BROKEN), False
         while True:
             began = self._clock.monotonic()
             try:
@@ -298,9 +299,8 @@ class Loops:
                 self._troubles.over("loop", name)
                 return
             if self._clock.monotonic() - began >= WELL_AFTER_S:
-                wait_s = FIRST_WAIT_S
-            await self._clock.sleep(wait_s)
-            wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+                retries.succeeded()
+            await self._clock.sleep(retries.failed())
 
     async def _watched(self, name: str, run: Callable[[], Awaitable[None]], *, broken: bool) -> None:
         """Run it; one that was `broken` is well again after a while."""

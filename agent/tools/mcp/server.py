@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import anyio
 
+from agent.core.backoff import Backoff, Retries
 from agent.core.clock import Clock
 from agent.core.errors import ToolError
 from agent.core.tools import Tool, ToolContext, ToolSpec
@@ -73,7 +74,7 @@ class McpTool:
         return await self._call(self._foreign, arguments, context)
 
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
+RECONNECTING = Backoff(first_s=1.0, longest_s=60.0)
 PROBE_EVERY_S = 60.0
 LOST = "the connection was lost"
 ANYBODYS = "calls of several people are running, and it does not say whose it is"
@@ -134,7 +135,7 @@ class Server:
     async def run(self) -> None:
         """Keep it connected, until cancelled. Whatever breaks in there ends the connection, never the gateway."""
         wire = await self._sdk()
-        wait_s = FIRST_WAIT_S
+        retries = Retries(RECONNECTING)
         while True:
             try:
                 async with wire.connected(
@@ -145,7 +146,7 @@ class Server:
                     login=wire.Login(self._login, self.settings.url, self._clock) if self.settings.url else None,
                 ) as connection:
                     await self._serve(connection, wire)
-                    wait_s = FIRST_WAIT_S
+                    retries.succeeded()
                 reason = LOST
             except BaseExceptionGroup as group:
                 ours, others = group.split(Exception)
@@ -155,7 +156,7 @@ class Server:
             except Exception as error:  # noqa: BLE001 - the channel seam: a stranger's program
                 reason = wire.why(error)
             self._gone(await self._with_its_words(reason))
-            wait_s = await self._rest(wait_s)
+            await self._rest(retries.failed())
 
     async def _with_its_words(self, reason: str) -> str:
         """The reason, and what a started program has said last, without what was given to it in secret."""
@@ -171,8 +172,8 @@ class Server:
         return f"{reason}; it has said last: {said}" if said else reason
 
     async def _sdk(self) -> Any:
-        """The SDK, as soon as it can be imported: a broken installation is this server's trouble."""
-        wait_s = FIRST_WAIT_S
+        """What speaks to servers, as soon as it can be imported: a broken installation is this server's trouble."""
+        retries = Retries(RECONNECTING)
         while True:
             try:
                 return await anyio.to_thread.run_sync(import_module, WIRE)
@@ -188,14 +189,13 @@ class Server:
                 if reason != self.trouble:
                     log.debug("MCP server %s: the SDK", self.settings.name, exc_info=True)
                 self._gone(reason)
-            wait_s = await self._rest(wait_s)
+            await self._rest(retries.failed())
 
-    async def _rest(self, wait_s: float) -> float:
-        """For so long, or until there is something to look at; how long to wait the next time."""
+    async def _rest(self, wait_s: float) -> None:
+        """For so long, or until there is something to look at."""
         with anyio.move_on_after(wait_s):
             await self._stirred.wait()
         self._stirred = anyio.Event()
-        return min(wait_s * 2, LONGEST_WAIT_S)
 
     def reconnect(self) -> None:
         """Part and connect anew, at once; a call that runs ends with an error."""

@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 from sqlalchemy import Connection
 
+from agent.core.backoff import Backoff, Retries
 from agent.core.clock import Clock
 from agent.core.phrases import Phrases
 from agent.storage import outbox_rows
@@ -50,7 +51,7 @@ log = logging.getLogger("tieline.delivery")
 FAILED_PAUSE_S = 30.0  # before a worker that failed comes again
 REFUSED_PAUSE_S = 60.0  # before one whose login was refused does
 REFUSED_LASTS_S = 2 * REFUSED_PAUSE_S
-FIRST_LOOK_S, LAST_LOOK_S = 0.25, 30.0  # how soon and how seldom accounts that are not there are looked for
+LOOKING = Backoff(first_s=0.25, longest_s=30.0)  # how soon and how seldom accounts that are not there are looked for
 
 
 class Returning:
@@ -123,10 +124,9 @@ class Returning:
         self._opening.end()
 
     async def _await_accounts(self) -> None:
-        pause_s = FIRST_LOOK_S
+        retries = Retries(LOOKING)
         while self._homeless:
-            await self._opening.sleep(pause_s)
-            pause_s = min(pause_s * 2, LAST_LOOK_S)
+            await self._opening.sleep(retries.failed())
             for key in [key for key in self._homeless if self._channel_for(key) is not None]:
                 self._wake(key)
         self._awaiting = False
@@ -233,7 +233,7 @@ class Delivery:
         """The place, as soon as its account is open: work that a crash cut off goes on before accounts are."""
         gives_up = self.clock.monotonic() + within_s
         while (channel := self.channel_for(key)) is None and self.clock.monotonic() < gives_up:
-            await self.clock.sleep(FIRST_LOOK_S)
+            await self.clock.sleep(LOOKING.first_s)
         return channel
 
     def is_refused(self, channel_type: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from adapters.discord.commands import differs, payload_of
-from adapters.discord.connection import ConnectionStats, Timeouts, Verdict, pause_s, verdict
+from adapters.discord.connection import ConnectionStats, Timeouts, Verdict, verdict
 from adapters.discord.limits import moment_of, snowflake_at
 from adapters.discord.parse import Handle
 from adapters.discord.settings import DiscordSettings
@@ -161,7 +161,3 @@ PATIENCE = Timeouts(deaf_s=100, probe_s=300, rebuild_s=180)
 def test_verdict(acked_s: float, quiet_s: float, down_s: float, found: Verdict) -> None:
     stats = ConnectionStats(shard_id=0, heard_s=0, acked_s=acked_s, quiet_s=quiet_s, down_s=down_s)
     assert verdict(stats, PATIENCE) is found
-
-
-def test_pauses_grow_and_stay_below_a_minute() -> None:
-    assert [pause_s(failures) for failures in (0, 1, 2, 5, 6, 5000)] == [1, 2, 4, 32, 60, 60]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.slack.api import MAX_DELAY_S, RATES, Buckets, delay_s
+from adapters.slack.api import RATES, Buckets
 
 POST, UPDATE = "chat.postMessage", "chat.update"
 
@@ -78,9 +78,3 @@ def test_no_minute_holds_more_than_burst_and_refill(method: str, pauses: list[fl
         now += pause
         sent += buckets.ask(method, "C1", now) == 0.0
     assert sent <= RATES[method].burst + RATES[method].per_s * now + 1e-6
-
-
-@given(st.integers(0, 10_000), st.floats(0, 1))
-def test_back_off_is_capped_and_never_nothing(attempt: int, jitter: float) -> None:
-    assert 0.25 <= delay_s(attempt, jitter) <= MAX_DELAY_S
-    assert delay_s(attempt, jitter) <= delay_s(attempt + 1, jitter)

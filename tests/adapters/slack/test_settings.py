@@ -72,7 +72,7 @@ def test_secrets_do_not_show(key: str) -> None:
 
 
 def test_light_modules_stay_light() -> None:
-    modules = ("settings", "account", "parse", "markdown", "render", "manifest")
+    modules = ("settings", "parse", "markdown", "render", "manifest", "account")
     code = "import sys\n" + "\n".join(f"import adapters.slack.{name}" for name in modules)
     code += "\nprint([name for name in ('slack_sdk', 'slack_bolt', 'aiohttp') if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from adapters.telegram.adapter import TelegramAdapter
 from adapters.telegram.parse import Context, Me
-from adapters.telegram.polling import CONFLICT_CAP_S, Intake, Offset, look_again_s, pause_s
+from adapters.telegram.polling import Intake, Offset, look_again_s
 from agent.core.clock import Clock
 from gateway.channels.adapter import State
 from gateway.channels.errors import ChannelFatal, GatewayUnavailable
@@ -325,21 +325,6 @@ async def test_a_webhook_in_the_way_is_removed_and_keeps_its_updates(tmp_path: P
 
 
 # -- trouble
-
-
-@pytest.mark.parametrize(
-    ("failures", "conflict", "pause"),
-    [
-        (1, False, 0.5),
-        (2, False, 1.0),
-        (7, False, 30.0),
-        (5000, False, 30.0),
-        (1, True, 35.0),
-        (9, True, CONFLICT_CAP_S),
-    ],
-)
-def test_pauses_grow_and_are_capped(failures: int, conflict: bool, pause: float) -> None:
-    assert pause_s(failures, conflict=conflict) == pause
 
 
 async def test_health_shows_hearing_at_once_and_deafness_in_time(tmp_path: Path) -> None:

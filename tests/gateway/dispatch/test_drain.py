@@ -22,7 +22,7 @@ from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database, Dialect
 from agent.storage.errors import StorageTrouble
 from gateway.dispatch.dispatcher import Timing
-from gateway.dispatch.source import Leases, pause_s
+from gateway.dispatch.source import Leases
 from gateway.storage import inbox_entries
 from tests.fakes.agents import QUICK, EchoAgent, House, admit, answers, statuses
 from tests.fakes.clock import FakeClock
@@ -519,4 +519,4 @@ async def test_at_the_start_leases_are_freed_and_what_is_open_is_delivered(datab
     ("attempts", "pause"), [(0, 1.0), (1, 1.0), (2, 2.0), (3, 4.0), (5, 16.0), (6, 30.0), (5_000, 30.0)]
 )
 def test_pauses_between_runs_double_up_to_a_limit(attempts: int, pause: float) -> None:
-    assert pause_s(attempts, Timing()) == pause
+    assert Timing().backoff.wait_s(attempts) == pause

@@ -14,7 +14,7 @@ from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelRejected, 
 from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import CommandSpec
-from gateway.running.accounts import FIRST_PAUSE_S, LONGEST_PAUSE_S, Accounts, Gateway
+from gateway.running.accounts import RESTARTING, Accounts, Gateway
 from tests.fakes.channel import FakeAdapter
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
@@ -150,7 +150,7 @@ async def test_one_that_ends_by_itself_is_started_again_too(services: House, clo
     async with running(services.run):
         await until(lambda: clock.sleepers == 1)
         assert "ended by itself" in services.accounts.health()["telegram"].detail
-        clock.advance(FIRST_PAUSE_S)
+        clock.advance(RESTARTING.first_s)
         await until(lambda: services.opened["telegram"].starts == 2)
 
 
@@ -158,7 +158,7 @@ async def test_after_a_good_while_the_pause_is_short_again(services: House, cloc
     class Once(Flaky):
         async def run(self, admit: Admit) -> None:
             self.starts += 1
-            await clock.sleep(LONGEST_PAUSE_S + 1)
+            await clock.sleep(RESTARTING.longest_s + 1)
             raise RuntimeError("after a while")
 
     adapter = services.opened["telegram"]
@@ -166,10 +166,10 @@ async def test_after_a_good_while_the_pause_is_short_again(services: House, cloc
     async with running(services.run):
         for starts in (1, 2, 3, 4):
             await until(lambda starts=starts: adapter.starts == starts and clock.sleepers == 1)
-            clock.advance(LONGEST_PAUSE_S + 1)
+            clock.advance(RESTARTING.longest_s + 1)
             await until(lambda: services.accounts.health()["telegram"].state is State.RECONNECTING)
             assert "in 1 s" in services.accounts.health()["telegram"].detail
-            clock.advance(FIRST_PAUSE_S)
+            clock.advance(RESTARTING.first_s)
 
 
 async def test_a_refused_login_is_told_and_not_tried_again(services: House, clock: FakeClock) -> None:
