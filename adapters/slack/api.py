@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,6 +15,7 @@ from agent.core.backoff import Backoff
 from agent.core.bounded_body import BodyTooLarge, whole_body
 from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
+from gateway.channels.kit.rate_limits import Rate, RateLimits
 
 # Meaning of Slack's refusals for delivery. Pure.
 
@@ -140,21 +140,15 @@ def cut(method: str, says: str = "", *, repeatable: bool) -> ChannelError:
 # Slack's rate limits as policy: a bucket per channel for posts, one per method for the rest. Pure; never waits.
 
 FRAME_RESERVE = 0.4  # share of a bucket that frames of a preview leave to final texts
-MAX_CHANNELS = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """`per_s` calls a second in the long run, `burst` at once."""
-
-    per_s: float
-    burst: float
+def _rate(*, per_minute: float, burst: float) -> Rate:
+    return Rate(per_s=per_minute / 60, burst=burst, reserve=burst * FRAME_RESERVE)
 
 
-POST = Rate(per_s=1.0, burst=4.0)
-_TIER_2, _TIER_3, _TIER_4 = (Rate(per_s=minute / 60, burst=float(minute)) for minute in (20, 50, 100))
+_TIER_2, _TIER_3, _TIER_4 = (_rate(per_minute=minute, burst=minute) for minute in (20.0, 50.0, 100.0))
 RATES = {
-    "chat.postMessage": POST,
+    "chat.postMessage": _rate(per_minute=60.0, burst=4.0),
     "chat.postEphemeral": _TIER_4,
     "chat.update": _TIER_3,
     "chat.delete": _TIER_3,
@@ -175,72 +169,14 @@ RATES = {
 _FREE = Rate(per_s=1000.0, burst=1000.0)  # of no account until a 429 says otherwise
 
 
-def rate_of(method: str) -> Rate:
-    return RATES.get(method, _FREE)
-
-
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """The rest at the moment `at` (monotonic seconds); nothing before `closed_until`."""
-
-    level: float
-    at: float
-    closed_until: float = 0.0
-
-
-def wait_s(bucket: Bucket, rate: Rate, now: float, *, reserve: float = 0.0) -> float:
-    """Seconds until a call may go out that leaves `reserve` calls behind; 0 is now."""
-    level = _level(bucket, rate, now)
-    missing = 1.0 + reserve - level
-    refill = missing / rate.per_s if missing > 1e-9 else 0.0
-    return max(refill, bucket.closed_until - now, 0.0)
-
-
-def taken(bucket: Bucket, rate: Rate, now: float) -> Bucket:
-    """The bucket after a call."""
-    return replace(bucket, level=_level(bucket, rate, now) - 1.0, at=now)
-
-
-def closed(bucket: Bucket, now: float, after_s: float) -> Bucket:
-    """The bucket after Slack said `Retry-After`: shut for that long, then open for one call."""
-    return Bucket(level=1.0, at=now + after_s, closed_until=max(bucket.closed_until, now + after_s))
-
-
-def _level(bucket: Bucket, rate: Rate, now: float) -> float:
-    return min(rate.burst, bucket.level + max(0.0, now - bucket.at) * rate.per_s)
-
-
-@dataclass(slots=True)
-class Buckets:
-    """The state of one account's limits. A 429 shuts one channel for posts, one method for the rest."""
-
-    _buckets: dict[tuple[str, str], Bucket] = field(default_factory=dict)
-
-    def ask(self, method: str, channel: str, now: float, *, frame: bool = False) -> float:
-        """0 and the call is counted; else the seconds to wait, and it is not."""
-        rate = rate_of(method)
-        key = _key(method, channel)
-        bucket = self._buckets.get(key, Bucket(rate.burst, now))
-        wait = wait_s(bucket, rate, now, reserve=rate.burst * FRAME_RESERVE if frame else 0.0)
-        if wait == 0.0:
-            self._put(key, taken(bucket, rate, now), now)
-        return wait
-
-    def shut(self, method: str, channel: str, now: float, after_s: float) -> None:
-        """Slack answered 429."""
-        key = _key(method, channel)
-        self._put(key, closed(self._buckets.get(key, Bucket(rate_of(method).burst, now)), now, after_s), now)
-
-    def _put(self, key: tuple[str, str], bucket: Bucket, now: float) -> None:
-        self._buckets[key] = bucket
-        if len(self._buckets) > MAX_CHANNELS:
-            full = [k for k, b in self._buckets.items() if _level(b, rate_of(k[0]), now) >= rate_of(k[0]).burst]
-            for k in full or list(self._buckets)[: MAX_CHANNELS // 8]:
-                self._buckets.pop(k, None)
-
-
-def _key(method: str, channel: str) -> tuple[str, str]:
+def limit_key(method: str, channel: str) -> tuple[str, str]:
+    """What a limit holds for: a 429 shuts one channel for posts, one method for the rest."""
     return (method, channel if method == "chat.postMessage" else "")
+
+
+def limits_of_account() -> RateLimits[tuple[str, str]]:
+    """By `limit_key`."""
+    return RateLimits(lambda key: RATES.get(key[0], _FREE))
 
 
 PATIENCE_S = 3.0  # waits for a free place in a bucket up to this long, rather than send delivery away for a blink
@@ -288,7 +224,7 @@ class SlackApi:
         self._settings = settings
         self._clock = adapter_context.clock
         self._proxy = settings.proxy or adapter_context.proxy
-        self._buckets = Buckets()
+        self._limits = limits_of_account()
         self._session: aiohttp.ClientSession | None = None
         self._client: AsyncWebClient | None = None
         _library_log.setLevel(logging.INFO)
@@ -364,8 +300,8 @@ class SlackApi:
             self._client = None
 
     async def _take_turn(self, method: str, channel: str, *, frame: bool, patient: bool) -> None:
-        waited = 0.0
-        while (wait := self._buckets.ask(method, channel, self._clock.monotonic(), frame=frame)) > 0:
+        waited, key = 0.0, limit_key(method, channel)
+        while (wait := self._limits.ask(key, self._clock.monotonic(), frame=frame)) > 0:
             if not patient or waited + wait > PATIENCE_S:
                 raise ChannelBusy(f"the rate limit of {method} is used up", after_s=wait)
             await self._clock.sleep(wait)
@@ -405,7 +341,7 @@ class SlackApi:
             repeatable=repeatable,
         )
         if isinstance(known, ChannelBusy) and (response.status_code == 429 or retry_after):
-            self._buckets.shut(method, channel, self._clock.monotonic(), known.after_s)
+            self._limits.close(limit_key(method, channel), self._clock.monotonic(), known.after_s)
         return known
 
 

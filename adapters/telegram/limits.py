@@ -5,11 +5,12 @@ in one group; drafts and edits spend the same budget. So previews leave a share 
 comes late is worthless. A 429 of one chat stops that chat alone.
 """
 
-from collections import OrderedDict, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from agent.core.bounded_map import BoundedMap
 from agent.core.clock import Clock
 from gateway.channels.errors import ChannelBusy
+from gateway.channels.kit.rate_limits import Rate, TokenBucket
 
 MAX_CHATS = 10_000
 MAX_WAIT_S = 10.0  # longer waits go back to the caller, who knows what else to do
@@ -26,51 +27,23 @@ class Rates:
     overall_reserve: float = 0.3  # share of a second's messages, kept for finals
 
 
-class Bucket:
-    """Refills steadily and allows a burst (GCRA). Times are seconds of a clock that never runs backwards."""
-
-    __slots__ = ("_burst", "_full_at", "_interval", "_reserve")
-
-    def __init__(self, rate_per_s: float, burst: int, reserve: int) -> None:
-        self._interval = 1.0 / rate_per_s
-        self._burst = burst
-        self._reserve = min(reserve, burst - 1)
-        self._full_at = 0.0  # when it will be full again
-
-    def wait_s(self, now: float, *, final: bool) -> float:
-        """How long until one more may go."""
-        burst = self._burst if final else self._burst - self._reserve
-        return max(0.0, self._full_at - (burst - 1) * self._interval - now)
-
-    def book(self, at: float) -> None:
-        self._full_at = max(self._full_at, at) + self._interval
-
-    def idle(self, now: float) -> bool:
-        return self._full_at <= now
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """At most `limit` in any `period_s`, exactly: what a group allows."""
+    """At most `limit` in any `period_s`, exactly: what a group allows. A preview leaves `reserve` of them."""
 
-    __slots__ = ("_limit", "_period_s", "_reserve", "_taken")
+    limit: int
+    reserve: int
+    period_s: float = 60.0
+    booked: tuple[float, ...] = ()  # the newest `limit`
 
-    def __init__(self, limit: int, period_s: float, reserve: int) -> None:
-        self._limit = limit
-        self._period_s = period_s
-        self._reserve = min(reserve, limit - 1)
-        self._taken: deque[float] = deque(maxlen=limit)
-
-    def wait_s(self, now: float, *, final: bool) -> float:
-        limit = self._limit if final else self._limit - self._reserve
-        if len(self._taken) < limit:
+    def wait_s(self, now: float, *, frame: bool = False) -> float:
+        limit = self.limit - self.reserve if frame else self.limit
+        if len(self.booked) < limit:
             return 0.0
-        return max(0.0, self._taken[-limit] + self._period_s - now)
+        return max(0.0, self.booked[-limit] + self.period_s - now)
 
-    def book(self, at: float) -> None:
-        self._taken.append(at)
-
-    def idle(self, now: float) -> bool:
-        return not self._taken or self._taken[-1] + self._period_s <= now
+    def taken(self, at: float) -> "Window":
+        return replace(self, booked=(*self.booked, at)[-self.limit :])
 
 
 class Allowances:
@@ -82,10 +55,11 @@ class Allowances:
     def __init__(self, rates: Rates, *, max_chats: int = MAX_CHATS) -> None:
         self._rates = rates
         burst = max(1, int(rates.overall_per_s))
-        self._overall = Bucket(rates.overall_per_s, burst, int(burst * rates.overall_reserve))
-        self._chats: OrderedDict[int, Bucket | Window] = OrderedDict()
-        self._closed_until: OrderedDict[int, float] = OrderedDict()
-        self._max_chats = max_chats
+        reserve = min(int(burst * rates.overall_reserve), burst - 1)
+        overall = Rate(per_s=rates.overall_per_s, burst=burst, reserve=reserve)
+        self._overall = TokenBucket.full(overall, 0.0)
+        self._chats: BoundedMap[int, TokenBucket | Window] = BoundedMap(max_chats)
+        self._closed_until: BoundedMap[int, float] = BoundedMap(max_chats)
 
     @property
     def chats(self) -> int:
@@ -96,21 +70,20 @@ class Allowances:
         """Seconds to wait before this message may go. Booked unless the answer is more than `longest_s`."""
         allowance = self._of(chat, now)
         wait_s = max(
-            allowance.wait_s(now, final=final),
-            self._overall.wait_s(now, final=final),
-            self._closed_until.get(chat, 0.0) - now,
-            0.0,
+            allowance.wait_s(now, frame=not final),
+            self._overall.wait_s(now, frame=not final),
+            self.closed_for(chat, now),
         )
         if wait_s <= longest_s:
-            allowance.book(now + wait_s)
-            self._overall.book(now + wait_s)
+            self._chats[chat] = allowance.taken(now + wait_s)
+            self._overall = self._overall.taken(now + wait_s)
         return wait_s
 
     def ask_aside(self, chat: int, now: float) -> float:
         """The same for what is not counted in the chat itself ("typing", a reaction): never waits, never a final's."""
-        wait_s = max(self._overall.wait_s(now, final=False), self._closed_until.get(chat, 0.0) - now, 0.0)
+        wait_s = max(self._overall.wait_s(now, frame=True), self.closed_for(chat, now))
         if not wait_s:
-            self._overall.book(now)
+            self._overall = self._overall.taken(now)
         return wait_s
 
     def closed_for(self, chat: int, now: float) -> float:
@@ -119,35 +92,17 @@ class Allowances:
 
     def close(self, chat: int, until: float) -> None:
         """The server said to wait in that chat."""
-        self._closed_until[chat] = max(until, self._closed_until.pop(chat, 0.0))
-        while len(self._closed_until) > self._max_chats:
-            self._closed_until.popitem(last=False)
+        self._closed_until[chat] = max(until, self._closed_until.get(chat, 0.0))
 
-    def _of(self, chat: int, now: float) -> Bucket | Window:
-        if self._closed_until.get(chat, now + 1) <= now:
-            del self._closed_until[chat]
+    def _of(self, chat: int, now: float) -> TokenBucket | Window:
         allowance = self._chats.get(chat)
         if allowance is not None:
-            self._chats.move_to_end(chat)
             return allowance
         rates = self._rates
         if chat > 0:  # people have positive ids, groups and channels negative ones
-            allowance = Bucket(rates.private_per_s, rates.private_burst, rates.private_reserve)
-        else:
-            allowance = Window(rates.group_per_minute, 60.0, rates.group_reserve)
-        self._chats[chat] = allowance
-        self._forget(now)
-        return allowance
-
-    def _forget(self, now: float) -> None:
-        """Drop what was not used for long; beyond the bound even what was."""
-        while self._chats:
-            chat, allowance = next(iter(self._chats.items()))
-            if len(self._chats) <= self._max_chats and not allowance.idle(now):
-                return
-            if len(self._chats) == 1:
-                return
-            del self._chats[chat]
+            reserve = min(rates.private_reserve, rates.private_burst - 1)
+            return TokenBucket.full(Rate(per_s=rates.private_per_s, burst=rates.private_burst, reserve=reserve), now)
+        return Window(limit=rates.group_per_minute, reserve=min(rates.group_reserve, rates.group_per_minute - 1))
 
 
 class Limiter:

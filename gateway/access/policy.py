@@ -4,13 +4,15 @@ import hashlib
 import re
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, IntEnum
 from typing import Literal
 
+from agent.core.bounded_map import BoundedMap
 from gateway.access.settings import AccessSettings
 from gateway.channels.inbound import ChatType, Mention, Received
+from gateway.channels.kit.rate_limits import Rate, TokenBucket
 
 
 class Role(IntEnum):
@@ -192,43 +194,26 @@ def _decide_group(
 # Flood limit of one sender: token buckets as values, bounded in memory.
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """`tokens` at the moment `at` (monotonic seconds); `told` whether the sender heard that it is empty."""
-
-    tokens: float
-    at: float
-    told: bool = False
-
-
 class Take(Enum):
     TAKEN = "taken"
     REFUSED_FIRST = "refused, tell them once"
     REFUSED = "refused"
 
 
-def take(bucket: Bucket, now: float, *, per_s: float, burst: float) -> tuple[Bucket, Take]:
-    """Take one token of a bucket that refills by `per_s` up to `burst`; the first refusal in a row wants a notice."""
-    tokens = min(burst, bucket.tokens + (now - bucket.at) * per_s)
-    if tokens >= 1:
-        return Bucket(tokens - 1, now), Take.TAKEN
-    verdict = Take.REFUSED if bucket.told else Take.REFUSED_FIRST
-    return replace(bucket, tokens=tokens, at=now, told=True), verdict
-
-
 class Flood:
-    """Buckets by key, the least recently used forgotten beyond `most`."""
+    """Buckets by key, the least recently used forgotten beyond `most`; the first refusal in a row wants a notice."""
 
     def __init__(self, *, per_s: float, burst: float, most: int = 4096) -> None:
-        self._per_s, self._burst, self._most = per_s, burst, most
-        self._buckets: OrderedDict[Hashable, Bucket] = OrderedDict()
+        self._rate = Rate(per_s=per_s, burst=burst)
+        self._buckets: BoundedMap[Hashable, tuple[TokenBucket, bool]] = BoundedMap(most)  # and: was it told?
 
     def take(self, key: Hashable, now: float) -> Take:
-        bucket = self._buckets.pop(key, Bucket(self._burst, now))
-        self._buckets[key], verdict = take(bucket, now, per_s=self._per_s, burst=self._burst)
-        if len(self._buckets) > self._most:
-            self._buckets.popitem(last=False)
-        return verdict
+        bucket, told = self._buckets.get(key) or (TokenBucket.full(self._rate, now), False)
+        if bucket.wait_s(now):
+            self._buckets[key] = (bucket, True)
+            return Take.REFUSED if told else Take.REFUSED_FIRST
+        self._buckets[key] = (bucket.taken(now), False)
+        return Take.TAKEN
 
 
 # 30 automatic answers in 600 s, over 4,096 conversations.

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from agent.core.backoff import Backoff
+from gateway.channels.kit.rate_limits import Rate, TokenBucket
 
 # An answer that is done within this time is sent once instead of being shown growing: half the calls for short replies,
 # and no eye sees the difference.
@@ -11,43 +12,6 @@ FIRST_FRAME_AFTER_S = 0.05
 LONGEST_WAIT_S = 60.0
 REFUSED = Backoff(first_s=0.5, longest_s=LONGEST_WAIT_S)
 RESERVE = 1.0  # what frames and status leave in the bucket for the final message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
-    """A token bucket: `tokens` at the moment `at`, growing by `per_s` up to `capacity`."""
-
-    capacity: float
-    per_s: float
-    tokens: float
-    at: float
-
-
-def full(capacity: float, per_s: float, now: float) -> Bucket:
-    return Bucket(capacity=capacity, per_s=per_s, tokens=capacity, at=now)
-
-
-def refilled(bucket: Bucket, now: float) -> Bucket:
-    grown = min(bucket.capacity, bucket.tokens + max(0.0, now - bucket.at) * bucket.per_s)
-    return replace(bucket, tokens=grown, at=now)
-
-
-def take(bucket: Bucket, now: float, *, reserve: float = 0.0) -> tuple[Bucket, float]:
-    """The bucket after taking one token, and 0; or the untouched bucket and how long to wait for one.
-
-    A caller that must not use up what is kept for others leaves `reserve` in it.
-    """
-    current = refilled(bucket, now)
-    missing = 1.0 + reserve - current.tokens
-    if missing > 1e-9:
-        return current, missing / current.per_s
-    return replace(current, tokens=current.tokens - 1.0), 0.0
-
-
-def spend(bucket: Bucket, now: float) -> Bucket:
-    """The bucket after something that does not wait for it: the final message. May go below zero."""
-    current = refilled(bucket, now)
-    return replace(current, tokens=max(current.tokens - 1.0, -current.capacity))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,14 +79,14 @@ class Budget:
 
     def __init__(self, per_s: float, now: float, is_busy: Callable[[], bool] = lambda: False) -> None:
         self._holding = Holding(is_busy)
-        self._bucket = full(BURST, per_s, now)
+        self._bucket = TokenBucket.full(Rate(per_s=per_s, burst=BURST, reserve=RESERVE), now)
 
     def wait(self, now: float) -> float:
         """How long something that may be left out has to wait; 0: it may go now."""
-        wait_s = take(self._bucket, now, reserve=RESERVE)[1]
+        wait_s = self._bucket.wait_s(now, frame=True)
         return max(wait_s, BUSY_PAUSE_S) if self._holding.holds(now) else wait_s
 
     def spend(self, now: float) -> None:
-        """Something was sent."""
-        self._bucket = spend(self._bucket, now)
+        """Something was sent; a final message does not wait until it may be."""
+        self._bucket = self._bucket.taken(now, debt=BURST)
         self._holding.went()

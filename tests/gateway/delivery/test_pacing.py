@@ -1,11 +1,9 @@
 """How often a conversation is touched: tables and properties over a clock that is only a number."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gateway.delivery import pacing
-from gateway.delivery.pacing import Pace
+from gateway.delivery.pacing import Budget, Pace
 
 
 @pytest.mark.requirement("G-11")
@@ -48,35 +46,17 @@ def test_how_long_a_message_waits(after_s: float, failures: int, wait: float) ->
     assert pacing.retry_after(after_s, failures) == wait
 
 
-@given(st.lists(st.floats(0, 5), max_size=60), st.floats(1, 10), st.floats(0.1, 10))
-def test_a_bucket_never_gives_more_than_its_rate_and_keeps_its_reserve(
-    pauses: list[float], capacity: float, per_s: float
-) -> None:
-    now = start = 10.0
-    bucket = pacing.full(capacity + 1, per_s, now)
-    taken = 0
-    for pause in pauses:
-        now += pause
-        bucket, wait = pacing.take(bucket, now, reserve=pacing.RESERVE)
-        taken += wait == 0.0
-        assert bucket.tokens >= (pacing.RESERVE - 1e-6 if wait == 0.0 else 0.0)
-        if wait:
-            _, later = pacing.take(bucket, now + wait + 1e-6, reserve=pacing.RESERVE)
-            assert later == 0.0
-    assert taken <= capacity + per_s * (now - start) + 1e-6
+def test_frames_leave_one_call_for_the_final() -> None:
+    budget = Budget(1.0, 0.0)
+    sent = 0
+    while budget.wait(0.0) == 0.0:
+        budget.spend(0.0)
+        sent += 1
+    assert sent == pacing.BURST - pacing.RESERVE
 
 
-def test_what_frames_leave_is_there_for_the_final() -> None:
-    bucket = pacing.full(4.0, 1.0, 0.0)
-    while True:
-        bucket, wait = pacing.take(bucket, 0.0, reserve=pacing.RESERVE)
-        if wait:
-            break
-    assert pacing.take(bucket, 0.0)[1] == 0.0
-
-
-def test_finals_make_frames_wait() -> None:
-    bucket = pacing.full(4.0, 1.0, 0.0)
+def test_finals_make_frames_wait_but_not_for_ever() -> None:
+    budget = Budget(1.0, 0.0)
     for _ in range(20):
-        bucket = pacing.spend(bucket, 0.0)
-    assert pacing.take(bucket, 0.0, reserve=1.0)[1] == pytest.approx(6.0)
+        budget.spend(0.0)
+    assert budget.wait(0.0) == pytest.approx(6.0)
