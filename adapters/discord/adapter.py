@@ -21,6 +21,7 @@ from agent.core.cancellation import first_error
 from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Health, State
 from gateway.channels.errors import ChannelBusy, ChannelFatal
 from gateway.channels.keys import ConversationKey
+from gateway.channels.kit.health import HealthMonitor
 from gateway.channels.outbound import CommandSpec
 
 log = logging.getLogger("tieline.discord")
@@ -43,8 +44,7 @@ class DiscordAdapter:
         self._places = Places(self._bot.rest)
         self._link: Link | None = None
         self._intake: Intake | None = None
-        self._state = State.STARTING
-        self._detail = ""
+        self._health_monitor = HealthMonitor(adapter_context.clock, "Discord")
 
     async def run(self, admit: Admit) -> None:
         """Until cancelled. Raises ChannelFatal when the login is refused."""
@@ -56,25 +56,25 @@ class DiscordAdapter:
                     await group.start(self._intake.run)
                     await self._stay_connected(self._intake)
         except ChannelFatal as error:
-            self._state, self._detail = State.FAILED, str(error)
+            self._health_monitor.failed(str(error))
             raise
         finally:
             self._link = self._intake = None
-            if self._state is not State.FAILED:
-                self._state, self._detail = State.RECONNECTING, "not running"
+            if self._health_monitor.state is not State.FAILED:
+                self._health_monitor.trouble("not running")
             await self.aclose()
 
     def channel(self, channel_id: str) -> DiscordChannel:
         return DiscordChannel(ConversationKey(self.channel_type, channel_id), self._bot, self._places.locate)
 
     def health(self) -> Health:
-        link = self._link
+        link, known = self._link, self._health_monitor.health()
         if link is None:
-            return Health(state=self._state, detail=self._detail)
+            return known
         state = link.state
-        if state is State.STARTING and self._state is State.RECONNECTING:
+        if state is State.STARTING and known.state is State.RECONNECTING:
             state = State.RECONNECTING  # not the first connection of this account
-        detail = "" if state is State.CONNECTED else self._detail
+        detail = "" if state is State.CONNECTED else known.detail
         left = self._intake.catch_up.left if self._intake else 0
         if left and not detail:
             detail = f"{left} messages from before the start or a pause were too old to be answered"
@@ -129,8 +129,7 @@ class DiscordAdapter:
             self._places.attach(link.client)
             began = self._clock.monotonic()
             error = await link.run()
-            self._state = State.RECONNECTING
-            self._detail = "no sign of life, connecting anew"
+            self._health_monitor.trouble("no sign of life, connecting anew")
             if error is not None:
                 self._give_up_or_note(error)
             if link.was_up and self._clock.monotonic() - began > STEADY_S:
@@ -146,5 +145,6 @@ class DiscordAdapter:
         fatal = login_error(error) if isinstance(error, Exception) else None
         if fatal is not None:
             raise fatal from None
-        self._detail = f"no connection to Discord ({type(error).__name__}), trying again"
-        log.warning("%s", self._detail, extra={"channel_type": self.channel_type})
+        detail = f"no connection to Discord ({type(error).__name__}), trying again"
+        self._health_monitor.trouble(detail)
+        log.warning("%s", detail, extra={"channel_type": self.channel_type})

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from gateway.channels.adapter import AdapterContext, Health, State
 from gateway.channels.keys import ConversationKey, parts_of, place_id
 
 # Address of a Slack conversation: `<team>:<channel>[:<thread_ts>]`. Pure.
@@ -99,30 +98,3 @@ def completed(account: Account, payload: Mapping[str, Any]) -> Account:
         bot_user=account.bot_user or bot.get("user_id") or "",
         app_id=account.app_id or payload.get("api_app_id") or "",
     )
-
-
-# Health of an account, as its parts report it and `health` tells it.
-
-
-class HealthMonitor:
-    """The account's state and its last sign of life."""
-
-    def __init__(self, adapter_context: AdapterContext) -> None:
-        self._clock = adapter_context.clock
-        self._health = Health(state=State.STARTING)
-
-    @property
-    def health(self) -> Health:
-        return self._health
-
-    @property
-    def state(self) -> State:
-        return self._health.state
-
-    def sign(self) -> None:
-        """Slack was heard."""
-        now = self._clock.now()
-        self._health = Health(state=self._health.state, detail=self._health.detail, last_event_at=now)
-
-    def turn(self, state: State, detail: str = "") -> None:
-        self._health = Health(state=state, detail=detail, last_event_at=self._health.last_event_at)

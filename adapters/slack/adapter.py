@@ -8,7 +8,7 @@ import anyio
 from anyio.abc import TaskGroup
 from starlette.routing import BaseRoute
 
-from adapters.slack.account import Account, Address, HealthMonitor
+from adapters.slack.account import Account, Address
 from adapters.slack.api import RECONNECTING, SlackApi
 from adapters.slack.catch_up import CatchUp
 from adapters.slack.channel import SlackChannel, SlackInteractions
@@ -24,9 +24,10 @@ from adapters.slack.socket_mode import Listening
 from adapters.slack.streams import SlackStreams, StreamLedger
 from adapters.slack.webhook import SlackWebhook
 from agent.core.backoff import Retries
-from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Health, State
+from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Health
 from gateway.channels.errors import ChannelError, ChannelFatal, GatewayUnavailable
 from gateway.channels.keys import ConversationKey
+from gateway.channels.kit.health import HealthMonitor
 from gateway.channels.kit.keyed_queue import KeyedQueue
 from gateway.channels.outbound import CommandSpec
 
@@ -44,7 +45,7 @@ class SlackAdapter:
         self._adapter_context = adapter_context
         self._clock = adapter_context.clock
         self._api = SlackApi(settings, adapter_context)
-        self._health_monitor = HealthMonitor(adapter_context)
+        self._health_monitor = HealthMonitor(adapter_context.clock, "Slack")
         self._queues = KeyedQueue(adapter_context.clock, log)
         self._files = SlackFiles(self._api, settings)
         self._interactions = SlackInteractions(self._api)
@@ -82,7 +83,7 @@ class SlackAdapter:
             self._group = None
             self._intake.admit = None
         if fatal is not None:
-            self._health_monitor.turn(State.FAILED, str(fatal))
+            self._health_monitor.failed(str(fatal))
             raise fatal
 
     def channel(self, channel_id: str) -> SlackChannel:
@@ -103,7 +104,7 @@ class SlackAdapter:
         )
 
     def health(self) -> Health:
-        return self._health_monitor.health
+        return self._health_monitor.health()
 
     async def publish(self, commands: Sequence[CommandSpec]) -> None:
         """Slack's slash commands live in the app's manifest; here only their names are learned."""
@@ -166,14 +167,14 @@ class SlackAdapter:
         retries = Retries(RECONNECTING)
         while True:
             if await self._sign_in():
-                self._health_monitor.turn(State.CONNECTED)
+                self._health_monitor.connected()
                 retries.succeeded()
                 if not caught_up:
                     await self._catch_up.begin()
                     caught_up = True
                 await self._clock.sleep(PROBE_EVERY_S)
             else:
-                self._health_monitor.turn(State.RECONNECTING, "Slack's Web API does not answer")
+                self._health_monitor.trouble("Slack's Web API does not answer")
                 await self._clock.sleep(retries.failed())
                 caught_up = False
 
@@ -182,7 +183,7 @@ class SlackAdapter:
 
         Its place is kept for it all the same, so that nothing overtakes it meanwhile.
         """
-        self._health_monitor.sign()
+        self._health_monitor.heard()
         arrival = Arrival(kind=kind, payload=payload, received_at=self._clock.now())
         self._catch_up.note(arrival)
         stored, waits, tried = False, True, anyio.Event()

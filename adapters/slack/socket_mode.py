@@ -15,15 +15,15 @@ import aiohttp
 import anyio
 from aiohttp import WSMsgType
 
-from adapters.slack.account import HealthMonitor
 from adapters.slack.api import RECONNECTING, SlackApi
 from adapters.slack.catch_up import CatchUp
 from adapters.slack.intake import Arrival
 from adapters.slack.settings import SlackSettings
 from adapters.slack.webhook import ACKNOWLEDGE_WITHIN_S
 from agent.core.backoff import Retries
-from gateway.channels.adapter import AdapterContext, State
+from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, GatewayUnavailable
+from gateway.channels.kit.health import HealthMonitor
 from gateway.channels.kit.keyed_queue import KeyedQueue
 
 log = logging.getLogger("tieline.slack")
@@ -261,7 +261,7 @@ class Listening:
             except (aiohttp.ClientError, OSError) as error:  # a deadline is one of them
                 why = type(error).__name__
             steady = self._clock.monotonic() - began > STEADY_S
-            self._health_monitor.turn(State.RECONNECTING, f"{why} ({ending})" if why else str(ending))
+            self._health_monitor.trouble(f"{why} ({ending})" if why else str(ending))
             if steady:
                 retries.succeeded()
             if ending is Ending.REFRESH and steady:
@@ -285,8 +285,7 @@ class Listening:
             ping_every_s=self._settings.ping_every_s,
             idle_refresh_s=self._settings.idle_refresh_s,
         ) as link:
-            self._health_monitor.turn(State.CONNECTED, _detail(link.connections))
-            self._health_monitor.sign()
+            self._health_monitor.connected(_detail(link.connections))
             if link.connections > 1:
                 # Slack deals events out among all sockets of an app, also to one that nobody reads any more.
                 log.warning(_detail(link.connections))
@@ -295,7 +294,7 @@ class Listening:
             async def handle(envelope: Envelope) -> None:
                 await self._handle(link, envelope)
 
-            ending = await link.listen(handle, self._health_monitor.sign)
+            ending = await link.listen(handle, self._health_monitor.heard)
             await link.drained()
             return ending
 

@@ -13,7 +13,7 @@ from adapters.telegram.account import POLL_SLACK_S, Account, Api
 from adapters.telegram.channel import TelegramChannel
 from adapters.telegram.diagnosis import diagnose
 from adapters.telegram.parse import Context, Me, moved
-from adapters.telegram.polling import RETRYING, HealthMonitor, Intake, Polling, asked_s
+from adapters.telegram.polling import RETRYING, Intake, Polling, asked_s
 from adapters.telegram.request import InvalidToken, TelegramError, Unknown, in_channel_words, token_refused
 from adapters.telegram.settings import PUBLIC_API, TelegramSettings
 from adapters.telegram.webhook import PROBE_S, Webhook
@@ -22,6 +22,7 @@ from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Health
 from gateway.channels.channel import Channel
 from gateway.channels.errors import ChannelFatal, GatewayUnavailable
 from gateway.channels.keys import ConversationKey
+from gateway.channels.kit.health import HealthMonitor
 from gateway.channels.outbound import CommandSpec
 
 # Command menu of the bot, changed only where it differs. The list is pure, the rest a short shell.
@@ -88,7 +89,7 @@ class TelegramAdapter:
         self._account = Account(settings, self._api, self._clock, store, self._announce_move)
         polls = settings.mode == "polling"
         deaf_after_s = settings.poll_timeout_s + POLL_SLACK_S if polls else 3 * PROBE_S
-        self._health_monitor = HealthMonitor(self._clock, deaf_after_s)
+        self._health_monitor = HealthMonitor(self._clock, "Telegram", deaf_after_s=deaf_after_s)
         self._webhook = None if polls else Webhook(settings, _webhook_url(settings, adapter_context.public_url))
         self.routes: Sequence[BaseRoute] = [self._webhook.route] if self._webhook else []
         self._moves, self._moves_in = anyio.create_memory_object_stream[tuple[int, int]](MOVES_WAITING)

@@ -16,13 +16,14 @@ from starlette.routing import Route
 
 from adapters.telegram.account import Api
 from adapters.telegram.parse import UPDATES
-from adapters.telegram.polling import RETRYING, HealthMonitor, Intake, asked_s
+from adapters.telegram.polling import RETRYING, Intake, asked_s
 from adapters.telegram.request import BadRequest, InvalidToken, TelegramError, Unknown, token_refused
 from adapters.telegram.settings import TelegramSettings
 from agent.core.backoff import Retries
 from agent.core.bounded_body import BodyTooLarge, whole_body
 from agent.core.clock import Clock
 from gateway.channels.errors import ChannelFatal
+from gateway.channels.kit.health import HealthMonitor
 
 log = logging.getLogger("tieline.telegram")
 
@@ -69,7 +70,7 @@ class Webhook:
         intake = self._intake
         if intake is None or self._health_monitor is None:
             return Response("not listening yet\n", 503)
-        self._health_monitor.beat()
+        self._health_monitor.connected()
         stored = False
         with anyio.move_on_after(ADMIT_S):
             async with intake.turn(update) as context:
@@ -108,7 +109,7 @@ class Webhook:
             if complaint := complaint_in(info, clock.now()):
                 health_monitor.trouble(complaint)
             else:
-                health_monitor.beat()
+                health_monitor.connected()
             await clock.sleep(PROBE_S)
 
     async def _set(self, api: Api) -> None:
