@@ -5,7 +5,6 @@ model's words must not call people.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 from unicodedata import category
@@ -32,6 +31,7 @@ from gateway.channels.document import (
     Table,
     Text,
 )
+from gateway.channels.kit.tables import monospace, words
 
 # Inlines of a paragraph as Markdown, with as few escapes as keep its meaning. Pure.
 
@@ -337,8 +337,8 @@ def _mrkdwn_block(block: Block) -> str:
         case List(items, start, tight):
             lines = [_mrkdwn_item(item, start, offset) for offset, item in enumerate(items)]
             return ("\n" if tight else "\n\n").join(lines)
-        case Table(header, rows, aligns):
-            return f"{FENCE}\n{escaped(_aligned([header, *rows], aligns))}\n{FENCE}"
+        case Table():
+            return f"{FENCE}\n{escaped(monospace(block))}\n{FENCE}"
         case Rule():
             return "─" * 10
     assert_never(block)
@@ -367,7 +367,7 @@ def _indented(lines: Sequence[str]) -> Iterator[str]:
 def _inline(children: Sequence[Inline]) -> str:
     out = ""
     for number, node in enumerate(children):
-        after = _words(children[number + 1 : number + 2])[:1]
+        after = words(children[number + 1 : number + 2])[:1]
         # Slack takes a mark beside a letter for one: the words go without it.
         out += _bare(node) if out[-1:].isalnum() or after.isalnum() else _node(node)
     return out
@@ -412,38 +412,3 @@ def _mrkdwn_link(url: str, label: str) -> str:
         return f"{label} ({target})" if target and target != label else label  # Slack links whole addresses only
     bare = label.replace("\n", " ").replace("|", "¦")
     return f"<{target}|{bare}>" if bare.strip() and bare != target else f"<{target}>"
-
-
-def _aligned(rows: Sequence[Sequence[Sequence[Inline]]], aligns: Sequence[str]) -> str:
-    cells = [[_words(cell) for cell in row] for row in rows]
-    columns = max(map(len, cells), default=0)
-    widths = [max((_width(row[i]) for row in cells if i < len(row)), default=0) for i in range(columns)]
-    lines = []
-    for row in cells:
-        padded = []
-        for i, width in enumerate(widths):
-            text = row[i] if i < len(row) else ""
-            room = width - _width(text)
-            right = i < len(aligns) and aligns[i] == "right"
-            padded.append(" " * room + text if right else text + " " * room)
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join([lines[0], "  ".join("─" * width for width in widths), *lines[1:]]) if lines else ""
-
-
-def _words(children: Sequence[Inline]) -> str:
-    """A cell's text without any marks."""
-    words = []
-    for node in children:
-        match node:
-            case Text(text) | Code(text):
-                words.append(text)
-            case Break():
-                words.append(" ")
-            case Bold(inner) | Italic(inner) | Strike(inner) | Link(_, inner):
-                words.append(_words(inner))
-    return "".join(words)
-
-
-def _width(text: str) -> int:
-    """Columns in a fixed-width font."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

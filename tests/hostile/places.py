@@ -74,6 +74,7 @@ import agent.tools.shell.shell
 import agent.tools.web.addresses
 import agent.tools.web.pages
 import agent.tools.web.tools
+import gateway.channels.kit.tables
 import gateway.channels.plain_text
 import gateway.delivery.egress
 import gateway.delivery.rendering.compose
@@ -367,8 +368,6 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
         Case(adapters.discord.render.literal, 2_000),
         Case(adapters.discord.render.escaped_line_starts, 2_000),
         _of(adapters.discord.render.render, 2_000),
-        Case(adapters.discord.render.display_width, 2_000),
-        _of(adapters.discord.render.render, 2_000),
     ),
     "adapters.discord.parse": (Case(_discord, DISCORD),),
     "adapters.slack.account": (Case(adapters.slack.account.is_ts, SLACK),),
@@ -386,10 +385,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     "adapters.slack.render": (_of(lambda document: adapters.slack.render.rich(Outbound(document=document)), 4_000),),
     "adapters.slack.streams": (_of(adapters.slack.streams.settled, 4_000),),
     "adapters.telegram.parse": (Case(_telegram, TELEGRAM),),
-    "adapters.telegram.render": (
-        _of(adapters.telegram.render.render, 4_096),
-        Case(adapters.telegram.render.display_width, 4_096),
-    ),
+    "adapters.telegram.render": (_of(adapters.telegram.render.render, 4_096),),
     "adapters.telegram.rich": (
         _of(adapters.telegram.rich.html, 4_096),
         _of(adapters.telegram.rich.fits, 4_096),
@@ -536,6 +532,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     "agent.tools.web.addresses": (
         Case(lambda text: agent.tools.web.addresses.target_of(f"https://{text}", WebSettings()), 2_000),
     ),
+    "gateway.channels.kit.tables": (Case(gateway.channels.kit.tables.display_width, 4_096),),
     "gateway.channels.plain_text": (_of(gateway.channels.plain_text.as_text, WEB_ANSWER),),
     "gateway.delivery.rendering.compose": (Case(_composed, LONG_TEXT),),
     "gateway.delivery.rendering.growing": (

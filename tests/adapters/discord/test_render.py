@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from adapters.discord.limits import TEXT_LIMIT
-from adapters.discord.render import display_width, measure, render
+from adapters.discord.render import measure, render
 from gateway.channels.document import CodeBlock, Document, Heading, Paragraph, Plain, Table, Text
 from gateway.delivery.rendering.markdown import parse
 from gateway.delivery.rendering.splitting import split
@@ -209,10 +209,6 @@ def test_no_word_of_a_table_is_lost() -> None:
         assert isinstance(document[0], Table)
         sent = render(document)
         assert all(f"row{n}" in sent and f"c{n}" in sent and f"v{n}" in sent for n in range(5)) or document is not wide
-
-
-def test_width_of_letters() -> None:
-    assert [display_width(text) for text in ("abc", "日本", "e\u0301", "👩‍👩‍👧", "👍🏽")] == [3, 4, 1, 2, 2]
 
 
 @pytest.mark.requirement("G-10")

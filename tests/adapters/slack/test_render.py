@@ -180,7 +180,7 @@ def test_the_fallback_keeps_text_and_buttons() -> None:
         ("- [ ] a\n- [x] b", "☐ a\n☑ b"),
         ("> a\n> b", "> a\n> b"),
         ("```py\na < b\n```", "```\na &lt; b\n```"),
-        ("| a | bb |\n|--:|----|\n| 日本 | x |", "```\n   a  bb\n────  ──\n日本  x\n```"),
+        ("| a | bb |\n|--:|----|\n| 日本 | x |", "```\n   a | bb\n-----|---\n日本 | x\n```"),
         ("a\n\n***\n\nb *c*", "a\n\n──────────\n\nb _c_"),
         ("- a\n  ```\n  b\n    c\n  ```\n  d", "• a\n```\nb\n  c\n```\n    d"),
         ("- - ```\n    b\n    ```", "• •\n```\nb\n```"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from adapters.telegram.render import cell_text, display_width, index_at
+from adapters.telegram.render import index_at
 from gateway.channels.document import (
     Bold,
     Break,
@@ -30,6 +30,7 @@ from gateway.channels.document import (
     Table,
     Text,
 )
+from gateway.channels.kit.tables import cell_text, display_width
 
 Place = tuple[object, ...]
 RULE = re.compile("─{10}")

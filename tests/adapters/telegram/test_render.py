@@ -11,11 +11,9 @@ from adapters.telegram.render import (
     TEXT_LIMIT,
     clipped,
     cut,
-    display_width,
     index_at,
     is_caption,
     measure,
-    monospace,
     plain,
     render,
     utf16_len,
@@ -202,18 +200,6 @@ def test_render(document: Document, text: str, kinds: list[str]) -> None:
     rendered = render(document)
     assert rendered.text == text
     assert sorted(str(entity["type"]) for entity in rendered.entities) == sorted(kinds)
-
-
-def test_a_table_is_aligned_for_wide_characters() -> None:
-    table = Table(
-        ((Text("Name"),), (Text("数"),)),
-        (((Bold((Text("日本"),)),), (Text("1"),)), ((Link(URL, (Text("x"),)),), (Text("👍🏽 ok"),))),
-        ("left", "right"),
-    )
-    lines = monospace(table).split("\n")
-    assert {display_width(line) for line in lines} == {display_width(lines[0])}
-    assert [line.split(" | ")[1] if " | " in line else "" for line in lines] == ["   数", "", "    1", "👍🏽 ok"]
-    assert f"x ({URL})" in lines[3]
 
 
 def test_plain_keeps_addresses_while_they_fit() -> None:
