@@ -1,14 +1,12 @@
 """State that all channels of one bot share: its calls, its open interactions, its own messages, its limits."""
 
-from collections import OrderedDict
-from typing import Any
-
 from adapters.discord import parse
 from adapters.discord.interactions import Answers
 from adapters.discord.limits import TEXT_LIMIT, TYPING_EVERY_S
 from adapters.discord.render import measure
 from adapters.discord.rest import RestClient
 from adapters.discord.settings import DiscordSettings
+from agent.core.bounded_map import BoundedMap
 from agent.core.clock import Clock
 from gateway.channels.channel import Capabilities
 
@@ -22,21 +20,19 @@ class Own:
     """
 
     def __init__(self) -> None:
-        self._ids: OrderedDict[str, None] = OrderedDict()
-        self._by_nonce: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self._tried: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self._over: OrderedDict[str, None] = OrderedDict()
+        self._ids: BoundedMap[str, None] = BoundedMap(REMEMBERED)
+        self._by_nonce: BoundedMap[tuple[str, str], str] = BoundedMap(REMEMBERED)
+        self._tried: BoundedMap[tuple[str, str], None] = BoundedMap(REMEMBERED)
+        self._over: BoundedMap[str, None] = BoundedMap(REMEMBERED)
 
     def note(self, channel_id: str, message_id: str, nonce: str | None = None) -> None:
         self._ids[message_id] = None
         if nonce:
             self._by_nonce[channel_id, nonce] = message_id
-        self._bound()
 
     def tries(self, channel_id: str, nonce: str) -> None:
         """A message with this nonce is about to be sent: if it comes into being, its echo will tell."""
         self._tried[channel_id, nonce] = None
-        self._bound()
 
     def forgets(self, channel_id: str, nonce: str) -> None:
         """It was surely not sent."""
@@ -55,13 +51,6 @@ class Own:
     def is_over(self, message_id: str) -> None:
         """Note that a message is not to be found by its nonce any more."""
         self._over[message_id] = None
-        self._bound()
-
-    def _bound(self) -> None:
-        known: OrderedDict[Any, Any]
-        for known in (self._ids, self._by_nonce, self._tried, self._over):
-            if len(known) > REMEMBERED:
-                known.popitem(last=False)
 
 
 class Bot:

@@ -22,6 +22,7 @@ from adapters.discord.parse import Where, said
 from adapters.discord.render import render
 from adapters.discord.rest import Json
 from agent.core.backoff import Backoff, Retries
+from agent.core.bounded_map import BoundedMap
 from gateway.channels.adapter import Place
 from gateway.channels.channel import Attempt
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelGone, ChannelUnsure, GatewayUnavailable
@@ -187,7 +188,7 @@ class CatchUp:
         self._pending: OrderedDict[str, _Reading] = OrderedDict()
         self._owed: dict[str, str] = {}
         self._held: set[str] = set()  # places whose next messages wait for what is owed
-        self._taken: OrderedDict[str, str] = OrderedDict()
+        self._taken: BoundedMap[str, str] = BoundedMap(REMEMBERED)
         self._unknown_since: datetime | None = None  # when the first session began whose places nobody named yet
         self._read_unnamed: set[str] = set()  # places that were read in this session although nobody named them
         self._wanted = anyio.Event()
@@ -215,9 +216,7 @@ class CatchUp:
         self._held.add(channel_id)
 
     def took(self, channel_id: str, message_id: str) -> None:
-        self._taken[channel_id] = max(message_id, self._taken.pop(channel_id, message_id), key=int)
-        if len(self._taken) > REMEMBERED:
-            self._taken.popitem(last=False)
+        self._taken[channel_id] = max(message_id, self._taken.get(channel_id, message_id), key=int)
 
     async def read_before(self, channel_id: str) -> None:
         """A job of the place's lane, ahead of what came there live: read it, if nobody could say whether to."""

@@ -1,12 +1,12 @@
 """The place of a channel id: read from discord.py's cache of servers, else asked from Discord."""
 
-from collections import OrderedDict
 from dataclasses import replace
 
 import discord
 
 from adapters.discord.parse import ADMINISTRATOR, MANAGE_GUILD, Payload, Where, where_of_channel
 from adapters.discord.rest import RestClient
+from agent.core.bounded_map import BoundedMap
 
 REMEMBERED = 1024  # channels that had to be asked for: direct ones and old threads
 
@@ -17,7 +17,7 @@ class Places:
     def __init__(self, rest: RestClient) -> None:
         self._rest = rest
         self._client: discord.Client | None = None
-        self._asked: OrderedDict[str, Where] = OrderedDict()
+        self._asked: BoundedMap[str, Where] = BoundedMap(REMEMBERED)
         self._roles: dict[str, tuple[frozenset[str], frozenset[str]]] = {}  # of a guild: admins' roles, our own
 
     def attach(self, client: discord.Client) -> None:
@@ -114,5 +114,3 @@ class Places:
 
     def _remember(self, where: Where) -> None:
         self._asked[where.channel_id] = where
-        if len(self._asked) > REMEMBERED:
-            self._asked.popitem(last=False)

@@ -1,14 +1,13 @@
 """Names of people and channels: looked up once, remembered for an hour, never waited for long."""
 
 import logging
-from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import anyio
 
 from adapters.slack.account import Address
 from adapters.slack.api import SlackApi
+from agent.core.bounded_map import BoundedMap
 from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelError
 from gateway.channels.inbound import ButtonClicked, ChatType, Edited, Inbound, MessageReceived, Sender
@@ -19,9 +18,6 @@ KEEP_S = 3600.0
 KEEP_FAILURE_S = 300.0
 MOST = 4096
 PATIENCE_S = 0.8  # Slack wants its acknowledgement within 3 s
-
-_Key = TypeVar("_Key")
-_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +42,8 @@ class Directory:
         self._api = api
         self._patience_s = patience_s
         self._clock = adapter_context.clock
-        self._people: OrderedDict[str, tuple[float, Person]] = OrderedDict()
-        self._titles: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        self._people: BoundedMap[str, tuple[float, Person]] = BoundedMap(MOST)
+        self._titles: BoundedMap[str, tuple[float, str]] = BoundedMap(MOST)
 
     async def introduce(self, inbound: Inbound, team: str) -> Inbound:
         """The same with names, language, zone and admin flag filled in, as far as Slack tells in time.
@@ -76,7 +72,7 @@ class Directory:
             person, keep_s = _described(answer.get("user", {})), KEEP_S
         except ChannelError as error:
             log.info("a person could not be looked up", extra={"user": user, "why": str(error)})
-        _keep(self._people, user, person, self._clock.monotonic() + keep_s)
+        self._people[user] = self._clock.monotonic() + keep_s, person
         return person
 
     async def _title(self, channel: str) -> str:
@@ -89,7 +85,7 @@ class Directory:
             title, keep_s = str((answer.get("channel") or {}).get("name") or ""), KEEP_S
         except ChannelError as error:
             log.info("a channel could not be looked up", extra={"channel": channel, "why": str(error)})
-        _keep(self._titles, channel, title, self._clock.monotonic() + keep_s)
+        self._titles[channel] = self._clock.monotonic() + keep_s, title
         return title
 
 
@@ -120,10 +116,3 @@ def _described(user: dict[str, object]) -> Person:
         teams=frozenset(str(one) for one in teams if one),
         is_bot=bool(user.get("is_bot")),
     )
-
-
-def _keep(cache: OrderedDict[_Key, tuple[float, _Entry]], key: _Key, entry: _Entry, until: float) -> None:
-    cache[key] = (until, entry)
-    cache.move_to_end(key)
-    if len(cache) > MOST:
-        cache.popitem(last=False)

@@ -1,7 +1,6 @@
 """Intake of a platform payload: parse, introduce, hand to `admit`; repeats are recognised cheaply."""
 
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,6 +12,7 @@ from adapters.slack.account import Account, Address, completed
 from adapters.slack.directory import Directory
 from adapters.slack.parse import UNINSTALLED, UNREADABLE, attachments_of, parse_event, parse_press, parse_slash
 from adapters.slack.settings import SlackSettings
+from agent.core.bounded_map import BoundedMap
 from gateway.channels.adapter import AdapterContext, Admit
 from gateway.channels.errors import ChannelError
 from gateway.channels.inbound import Attachment, ButtonClicked, Inbound, Mention, MessageReceived, Outcome
@@ -76,7 +76,7 @@ class Twins:
     """
 
     def __init__(self) -> None:
-        self._come: OrderedDict[tuple[str, str], Payload] = OrderedDict()
+        self._come: BoundedMap[tuple[str, str], Payload] = BoundedMap(MOST_TWINS)
         self._waiting: dict[tuple[str, str], anyio.Event] = {}
         self._alone = 0
 
@@ -87,8 +87,6 @@ class Twins:
         key = _of(event)
         self._alone = 0
         self._come[key] = event
-        if len(self._come) > MOST_TWINS:
-            self._come.popitem(last=False)
         if waiting := self._waiting.get(key):
             waiting.set()
 
@@ -131,22 +129,19 @@ class Intake:
         self._not_taken = adapter_context.not_taken
         self.account = Account(channel_type=settings.channel_type)
         self.commands: frozenset[str] = frozenset()
-        self.joined: OrderedDict[str, None] = OrderedDict()  # threads the bot takes part in
+        self.joined: BoundedMap[str, None] = BoundedMap(MOST_JOINED)  # threads the bot takes part in
         self.admit: Admit | None = None
         self._settings = settings
         self._clock = adapter_context.clock
         self._directory = directory
         self._uninstalled = uninstalled
-        self._recent: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._recent: BoundedMap[tuple[str, str], None] = BoundedMap(MOST_RECENT)
 
     def join(self, address: Address) -> None:
         """From now on words in this thread are meant for the bot without naming it."""
         if address.thread_ts is None or address.is_direct:
             return
         self.joined[str(address)] = None
-        self.joined.move_to_end(str(address))
-        if len(self.joined) > MOST_JOINED:
-            self.joined.popitem(last=False)
 
     async def take(self, arrival: Arrival) -> None:
         """Returns when it is stored, or was nothing to store. Raises GatewayUnavailable."""
@@ -184,8 +179,6 @@ class Intake:
         receipt = await self.admit(inbound)
         if seen is not None:
             self._recent[seen] = None
-            if len(self._recent) > MOST_RECENT:
-                self._recent.popitem(last=False)
         if (
             isinstance(inbound, MessageReceived)
             and inbound.mention is Mention.DIRECT

@@ -10,6 +10,7 @@ import anyio
 
 from adapters.slack.account import Address
 from adapters.slack.api import AlreadyDone, SlackApi
+from agent.core.bounded_map import BoundedMap
 from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelError, ChannelFatal, ChannelRejected
 
@@ -55,7 +56,7 @@ class Statuses:
         self._told: dict[Address, str] = {}  # what lasts until it is cleared
         self._under_way: dict[Address, bool] = {}  # being set, and whether the bot wrote meanwhile
         self._turns: WeakValueDictionary[Address, anyio.Lock] = WeakValueDictionary()
-        self._refused: OrderedDict[Address, None] = OrderedDict()
+        self._refused: BoundedMap[Address, None] = BoundedMap(MOST)
 
     async def show(self, address: Address, status: str) -> None:
         """A sign of life for a while. Where Slack has no status line none is shown, and it is not asked again."""
@@ -135,8 +136,6 @@ class Statuses:
         except ChannelRejected as error:
             log.info("no status line here", extra={"channel": address.channel, "why": str(error)})
             self._refused[address] = None
-            if len(self._refused) > MOST:
-                self._refused.popitem(last=False)
             return False
         except ChannelError:
             return False  # busy: a sign of life is not worth a wait

@@ -2,7 +2,6 @@
 
 import logging
 import re
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from adapters.slack.markdown import markdown
 from adapters.slack.posting import Posting
 from adapters.slack.render import action_blocks, keyed
 from adapters.slack.settings import SlackSettings
+from agent.core.bounded_map import BoundedMap
 from agent.core.clock import Clock
 from gateway.channels.document import CodeBlock, Document, Plain, Table
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
@@ -89,15 +89,13 @@ class StreamLedger:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._grown: OrderedDict[tuple[str, str], _Grown] = OrderedDict()
+        self._grown: BoundedMap[tuple[str, str], _Grown] = BoundedMap(MOST)
         self._refusals = 0
         self._refused_until = 0.0
 
     def note(self, channel: str, ts: str, grown: _Grown) -> None:
         self._refusals = 0
         self._grown[channel, ts] = grown
-        while len(self._grown) > MOST:
-            self._grown.popitem(last=False)
 
     def get(self, channel: str, ts: str) -> _Grown:
         return self._grown.get((channel, ts)) or _Grown(None)

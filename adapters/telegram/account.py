@@ -1,7 +1,6 @@
 """State that all channels of one bot share: the connection, the allowances, and the features learnt on the way."""
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,6 +11,7 @@ import anyio
 from adapters.telegram.limits import Limiter, Rates
 from adapters.telegram.request import READ_S, ChatMigrated, Connections, Flooded, TelegramError, Unknown, Upload
 from adapters.telegram.settings import TelegramSettings
+from agent.core.bounded_map import BoundedMap
 from agent.core.clock import Clock
 from gateway.channels.adapter import AdapterStore
 from gateway.channels.errors import ChannelBusy, GatewayUnavailable
@@ -115,11 +115,11 @@ class Account:
         self._recalled = False
         self._recalling = anyio.Lock()
         self._announce_move = announce_move
-        self._moved: OrderedDict[int, int] = OrderedDict()
-        self._delivered: OrderedDict[str, list[SentRef]] = OrderedDict()
+        self._moved: BoundedMap[int, int] = BoundedMap(REMEMBERED)
+        self._delivered: BoundedMap[str, list[SentRef]] = BoundedMap(REMEMBERED)
         # Draft ids need only differ within a chat while one is shown (30 s); seconds keep them apart over a restart.
         self._last_draft = int(clock.now().timestamp()) % 1_000_000 * 1000
-        self._cleared: OrderedDict[int, int] = OrderedDict()  # by chat: the drafts up to this one
+        self._cleared: BoundedMap[int, int] = BoundedMap(REMEMBERED)  # by chat: the drafts up to this one
 
     async def ask(self, method: str, chat: int, **parameters: Any) -> Any:
         """Call a method on a chat, on its new id if it moved. Raises TelegramError.
@@ -136,7 +136,6 @@ class Account:
             log.info("group moved to a new id", extra={"chat": chat, "new_chat": error.new_chat_id})
             if self._announce_move(chat, error.new_chat_id):
                 self._moved[chat] = error.new_chat_id
-                _bound(self._moved)
             if any(isinstance(value, Upload) for value in parameters.values()):
                 raise ChannelBusy("the group moved; its file must be read anew", after_s=0.1) from None
             return await self.api.call(method, chat_id=error.new_chat_id, **parameters)
@@ -185,8 +184,6 @@ class Account:
     def clears_drafts(self, chat: int) -> None:
         """A message was sent there, which takes the place of every draft of before."""
         self._cleared[chat] = self._last_draft
-        self._cleared.move_to_end(chat)
-        _bound(self._cleared)
 
     def is_cleared(self, chat: int, draft: int) -> bool:
         return draft <= self._cleared.get(chat, 0)
@@ -195,14 +192,7 @@ class Account:
         """The pieces of a message of several that already arrived, so that a repeat goes on behind them."""
         if not key:
             return []
-        pieces = self._delivered.setdefault(key, [])
-        _bound(self._delivered)
-        return pieces
+        return self._delivered.setdefault(key, [])
 
     def complete(self, key: str) -> None:
         self._delivered.pop(key, None)
-
-
-def _bound(entries: "OrderedDict[Any, Any]") -> None:
-    while len(entries) > REMEMBERED:
-        entries.popitem(last=False)

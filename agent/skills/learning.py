@@ -4,7 +4,7 @@ Nothing here can end a turn, and no turn waits for it: what is to be written wai
 """
 
 import logging
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,6 +13,7 @@ from typing import Literal
 import anyio
 from sqlalchemy.exc import SQLAlchemyError
 
+from agent.core.bounded_map import BoundedMap
 from agent.core.clock import Clock
 from agent.core.events import EventBus, LearningFailed, SkillDrafted, SkillPicked
 from agent.core.ids import ConversationId, PersonId, RunId
@@ -75,7 +76,7 @@ class Learning:
         self._bus = bus
         self._settings = settings
         self._redact = redact
-        self._hinted: OrderedDict[ConversationId, Hinted] = OrderedDict()
+        self._hinted: BoundedMap[ConversationId, Hinted] = BoundedMap(MOST_REMEMBERED)
         self._triggers: deque[DraftTrigger] = deque(maxlen=MOST_TRIGGERS)
         self._work = anyio.Event()
         self._writing = anyio.Lock()  # what is being written while somebody wants it forgotten would come after
@@ -265,9 +266,6 @@ class Learning:
 
     def _note(self, conversation: ConversationId, hinted: Hinted) -> None:
         self._hinted[conversation] = hinted
-        self._hinted.move_to_end(conversation)
-        while len(self._hinted) > MOST_REMEMBERED:
-            self._hinted.popitem(last=False)
 
     def _failed(self, step: str, error: Exception, conversation: ConversationId, run: RunId | None = None) -> None:
         log.warning(

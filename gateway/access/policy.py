@@ -1,8 +1,7 @@
 """Access policy: whether a message may be answered, flood limits, pairing codes, the log of refusals."""
 
 import hashlib
-import re
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -270,14 +269,12 @@ class Decisions:
     """Remembers the newest few of each conversation; the conversation longest untouched is forgotten first."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, deque[Unanswered]] = OrderedDict()
+        self._kept: BoundedMap[str, deque[Unanswered]] = BoundedMap(CONVERSATIONS)
 
     def note(self, conversation: str, unanswered: Unanswered) -> None:
-        kept = self._kept.pop(conversation, None) or deque(maxlen=PER_CONVERSATION)
+        kept = self._kept.get(conversation) or deque(maxlen=PER_CONVERSATION)
         kept.append(unanswered)
         self._kept[conversation] = kept
-        if len(self._kept) > CONVERSATIONS:
-            self._kept.popitem(last=False)
 
     def of(self, conversation: str) -> tuple[Unanswered, ...]:
         """Those of the conversation and of the threads and topics in it, newest first: on Slack each message to the bot

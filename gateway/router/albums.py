@@ -3,13 +3,13 @@
 Nothing says how many parts there are. The first one waits for the next for a moment, and each next one for another.
 """
 
-from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import replace
 from datetime import timedelta
 
 from sqlalchemy import Connection
 
+from agent.core.bounded_map import BoundedMap
 from agent.core.ids import ConversationId
 from agent.inbox import Incoming
 from agent.storage import inbox_rows
@@ -30,14 +30,11 @@ class Refused:
     """The newest albums of which a part was refused: the others follow it, and that is not said once a picture."""
 
     def __init__(self, most: int = 256) -> None:
-        self._most = most
-        self._albums: OrderedDict[Hashable, None] = OrderedDict()
+        self._albums: BoundedMap[Hashable, None] = BoundedMap(most)
 
     def note(self, part: MessageReceived) -> None:
         if part.album is not None:
             self._albums[_identity(part)] = None
-            if len(self._albums) > self._most:
-                self._albums.popitem(last=False)
 
     def has(self, part: MessageReceived) -> bool:
         return part.album is not None and _identity(part) in self._albums

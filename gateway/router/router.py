@@ -4,7 +4,6 @@ What `admit` accepts is on disk when it returns. It never waits for a model, and
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
@@ -12,6 +11,7 @@ from typing import assert_never
 import anyio
 from sqlalchemy import Connection
 
+from agent.core.bounded_map import BoundedMap
 from agent.core.ids import ConversationId
 from agent.core.untrusted_text import whole
 from agent.inbox import Incoming
@@ -66,7 +66,7 @@ class PoisonMessages:
 
     def __init__(self, deps: RouterDeps) -> None:
         self._deps = deps
-        self._failed: OrderedDict[str, int] = OrderedDict()
+        self._failed: BoundedMap[str, int] = BoundedMap(REMEMBERED)
 
     async def failed(self, inbound: Inbound, error: Exception) -> Receipt:
         """Called while the error is handled. Raises it again as long as there are tries left: the adapter comes again.
@@ -77,8 +77,6 @@ class PoisonMessages:
         tries = self._failed.pop(name, 0) + 1
         if tries < TRIES:
             self._failed[name] = tries
-            if len(self._failed) > REMEMBERED:
-                self._failed.popitem(last=False)
             raise error
         _log.error("given up after %d tries: %s", tries, name, exc_info=error)
         try:

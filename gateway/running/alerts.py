@@ -1,12 +1,12 @@
 """Alerts to the owners in their own chats: deaf accounts, refused logins, silent models, dead letters."""
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from agent.core.bounded_map import BoundedMap
 from agent.core.clock import Clock
 from agent.core.errors import AgentError, ProviderRefused, QuotaUsedUp
 from agent.core.ids import ConversationId
@@ -75,7 +75,7 @@ class Alerts:
         self._phrase = phrase
         self._chats: dict[str, _Chat] = {}
         self._unsaved: dict[str, ConversationKey | None] = {}  # whose chat is new, with the one before
-        self._told: OrderedDict[str, float] = OrderedDict()
+        self._told: BoundedMap[str, float] = BoundedMap(REMEMBERED)
         self._waiting: list[tuple[str, dict[str, object], Callable[[str], Buttons], str]] = []
         self._outages: dict[str, _Sentence] = {}  # what fails now, by subject
         self._over: dict[str, _Sentence | None] = {}  # what does not any more
@@ -116,9 +116,6 @@ class Alerts:
         if now - self._told.get(sentence, -SAME_AGAIN_S) < SAME_AGAIN_S:
             return False
         self._told[sentence] = now
-        self._told.move_to_end(sentence)
-        if len(self._told) > REMEMBERED:
-            self._told.popitem(last=False)
         _log.warning("%s", spelled(sentence))
         self._waiting.append((key, values, buttons, told))
         self._wake()

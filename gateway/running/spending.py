@@ -1,8 +1,8 @@
 """Money in the gateway: the accounts of a conversation, the warning that a budget ends, and the right to allow more."""
 
-from collections import OrderedDict
 from typing import cast
 
+from agent.core.bounded_map import BoundedMap
 from agent.core.clock import Clock
 from agent.core.events import BudgetReached, EventBus, Published
 from agent.core.ids import ConversationId, random_uuid
@@ -51,7 +51,7 @@ class SpendingService:
         self._alerts = alerts
         self._notices = notices
         self._phrase = phrase
-        self._refused: OrderedDict[Account, dict[ConversationId, tuple[str, int]]] = OrderedDict()
+        self._refused: BoundedMap[Account, dict[ConversationId, tuple[str, int]]] = BoundedMap(REMEMBERED)
         bus.listen(self._heard, [BudgetReached])
 
     def relief(self, error: OverBudget, incoming: Incoming, conversation: ConversationId) -> Buttons:
@@ -60,8 +60,6 @@ class SpendingService:
         chats = self._refused.setdefault(account, {})
         if len(chats) < MOST_TOLD:
             chats[conversation] = (incoming.language, error.approvals)
-        if len(self._refused) > REMEMBERED:
-            self._refused.popitem(last=False)
         if incoming.chat_type == "direct" and incoming.role == "member":
             return ()
         return more_button(self._phrase, incoming.language, account, error.approvals)

@@ -5,11 +5,12 @@ The names that go to Prometheus are in `exposition`; here are plain values, for 
 
 import logging
 from bisect import bisect_left
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
+from agent.core.bounded_map import BoundedMap
 from agent.core.clock import Clock
 from agent.core.events import (
     AutoCompactCircuitBreakerTripped,
@@ -170,7 +171,7 @@ class Metrics:
         self.turns_after_hard = Histogram(TURNS)  # until the next one in the same conversation
         self.evicted = 0  # things that sweeps of the memory took
         self.lost_events = 0
-        self._conversations: OrderedDict[ConversationId, MetricsSnapshot] = OrderedDict()
+        self._conversations: BoundedMap[ConversationId, MetricsSnapshot] = BoundedMap(CONVERSATIONS_KEPT)
 
     def of(self, conversation: ConversationId) -> MetricsSnapshot:
         """A conversation's own numbers; zeros for one that was not heard of."""
@@ -223,8 +224,6 @@ class Metrics:
     def _own(self, conversation: ConversationId) -> MetricsSnapshot:
         numbers = self._conversations.setdefault(conversation, MetricsSnapshot())
         self._conversations.move_to_end(conversation)
-        if len(self._conversations) > CONVERSATIONS_KEPT:
-            self._conversations.popitem(last=False)
         return numbers
 
 

@@ -1,11 +1,12 @@
 """The newest warnings and errors of each conversation, in this process, for /log. Bounded, and never with a secret."""
 
 import logging
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from copy import copy
 from datetime import UTC, datetime
 
+from agent.core.bounded_map import BoundedMap
 from agent.core.untrusted_text import without_steering
 from gateway.telemetry.logging import Redaction
 
@@ -21,7 +22,7 @@ class RecentLog(logging.Handler):
         super().__init__(logging.WARNING)
         self.set_name(NAME)
         self.addFilter(Redaction(redact))
-        self._lines: OrderedDict[str, deque[str]] = OrderedDict()
+        self._lines: BoundedMap[str, deque[str]] = BoundedMap(CONVERSATIONS)
 
     def install(self) -> None:
         """Take the place of the one before."""
@@ -55,5 +56,3 @@ class RecentLog(logging.Handler):
         lines = self._lines.setdefault(str(conversation), deque(maxlen=LINES))
         lines.append(f"{at:%m-%d %H:%M:%S} {record.levelname.lower()} {name}: {text}")
         self._lines.move_to_end(str(conversation))
-        if len(self._lines) > CONVERSATIONS:
-            self._lines.popitem(last=False)
