@@ -3,15 +3,13 @@
 from pathlib import Path
 
 import aiohttp
-import anyio
 
 from adapters.discord.account import Bot
-from gateway.channels.adapter import wait_asked_s, whole_or_nothing
-from gateway.channels.errors import ChannelBusy, ChannelRejected
+from gateway.channels.errors import ChannelRejected
 from gateway.channels.inbound import Attachment
+from gateway.channels.kit.http import one_attempt, refusal, save
 
 WITHIN_S = 120.0
-CHUNK = 64 * 1024
 EXPIRED = (401, 403, 404)  # addresses are signed for a day
 
 
@@ -24,16 +22,14 @@ class DiscordFiles:
     async def fetch(self, attachment: Attachment, to: Path, *, limit: int) -> int:
         """Write it to `to` and return its size; raises ChannelRejected above `limit` bytes."""
         if attachment.size is not None and attachment.size > limit:
-            raise _too_large(attachment, limit)
+            raise ChannelRejected(_too_large(attachment, limit))
         channel_id, message_id, number, url = _read(attachment.handle)
-        try:
+        with one_attempt("Discord", "the attachment"):
             async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=WITHIN_S)) as session:
                 size = await self._download(session, url, attachment, to, limit)
                 if size is None:
                     fresh = await self._address(channel_id, message_id, number)
                     size = await self._download(session, fresh, attachment, to, limit) if fresh else None
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise ChannelBusy(f"the attachment could not be fetched ({type(error).__name__})", after_s=2.0) from None
         if size is None:
             raise ChannelRejected(f"the attachment {attachment.name!r} is no longer there")
         return size
@@ -45,19 +41,9 @@ class DiscordFiles:
         async with session.get(url, proxy=self._bot.proxy) as response:
             if response.status in EXPIRED:
                 return None
-            if response.status >= 500 or response.status == 429:
-                wait_s = wait_asked_s(response.headers, 2.0)
-                raise ChannelBusy(f"the content network answered {response.status}", after_s=wait_s)
-            if response.status != 200:
-                raise ChannelRejected(f"the content network answered {response.status}")
-            size = 0
-            async with whole_or_nothing(to), await anyio.open_file(to, "wb") as file:
-                async for chunk in response.content.iter_chunked(CHUNK):
-                    size += len(chunk)
-                    if size > limit:
-                        raise _too_large(attachment, limit)
-                    await file.write(chunk)
-            return size
+            if error := refusal(response, "Discord's content network", "the attachment"):
+                raise error
+            return await save(response, to, limit=limit, too_large=_too_large(attachment, limit))
 
     async def _address(self, channel_id: str, message_id: str, number: str) -> str | None:
         message = await self._bot.rest.message(channel_id, message_id)
@@ -71,5 +57,5 @@ def _read(handle: str) -> tuple[str, str, str, str]:
     return parts[0], parts[1], parts[2], parts[3]
 
 
-def _too_large(attachment: Attachment, limit: int) -> ChannelRejected:
-    return ChannelRejected(f"the attachment {attachment.name!r} is larger than {limit} bytes")
+def _too_large(attachment: Attachment, limit: int) -> str:
+    return f"the attachment {attachment.name!r} is larger than {limit} bytes"

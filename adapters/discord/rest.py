@@ -19,7 +19,8 @@ from yarl import URL
 
 from adapters.discord.settings import DiscordSettings
 from agent.core.bounded_body import beginning_of
-from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
+from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelGone, ChannelRejected
+from gateway.channels.kit.http import cut, transport_error
 from gateway.channels.outbound import File
 
 # HTTP client of one account, from discord.py: its own addresses, one attempt a request, no sleeping in line.
@@ -205,21 +206,15 @@ def channel_error(error: Exception, *, creates: bool = False, closes: bool = Tru
         case discord.RateLimited():
             return ChannelBusy("Discord asks to wait", after_s=max(error.retry_after, 0.01))
         case discord.DiscordServerError() | discord.HTTPException(status=408):
-            return _open(f"Discord answered {error.status}", creates)
+            return cut(f"Discord answered {error.status}", creates=creates)
         case discord.HTTPException():
             return _refused(error, closes)
         case discord.LoginFailure():
             return ChannelFatal(LOGIN_FIX)
-        case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
-            return ChannelBusy(f"no connection to Discord ({type(error).__name__})", after_s=2.0)
         case JSONDecodeError() | UnicodeDecodeError():
-            return _open("Discord's answer cannot be read", creates)
+            return cut("Discord's answer cannot be read", creates=creates)
         case _:
-            return _open(f"the connection to Discord was cut ({type(error).__name__})", creates)
-
-
-def _open(message: str, creates: bool) -> ChannelError:
-    return ChannelUnsure(message) if creates else ChannelBusy(message, after_s=1.0)
+            return transport_error(error, "Discord", "a request", creates=creates)
 
 
 def _refused(error: discord.HTTPException, closes: bool) -> ChannelError:

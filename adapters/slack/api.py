@@ -14,7 +14,8 @@ from adapters.slack.settings import SlackSettings
 from agent.core.backoff import Backoff
 from agent.core.bounded_body import BodyTooLarge, whole_body
 from gateway.channels.adapter import AdapterContext
-from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
+from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelGone, ChannelRejected
+from gateway.channels.kit.http import cut, transport_error
 from gateway.channels.kit.rate_limits import Rate, RateLimits
 
 # Meaning of Slack's refusals for delivery. Pure.
@@ -87,7 +88,6 @@ _BUSY = frozenset(
     }
 )
 _LOGIN_METHODS = frozenset({"auth.test", "apps.connections.open"})
-OUTAGE_PAUSE_S = 2.0
 
 
 class BlocksRefused(ChannelRejected):
@@ -113,7 +113,7 @@ def refusal(
     if status == 429 or code in _BUSY:
         return ChannelBusy(says, after_s=min(max(retry_after or 1.0, 0.1), 3599.0))
     if status >= 500 or code in _OUTAGE or (not code and status == 200):
-        return cut(method, says, repeatable=repeatable)
+        return cut(says, creates=not repeatable)
     if code in _LOGIN or (code == "account_inactive" and method in _LOGIN_METHODS):
         return ChannelFatal(f"{says}. Install the app again or copy its token anew (api.slack.com/apps)")
     if code == "missing_scope":
@@ -129,12 +129,6 @@ def refusal(
     if code in _CLOSED:
         return ChannelGone(says)
     return ChannelRejected(says)
-
-
-def cut(method: str, says: str = "", *, repeatable: bool) -> ChannelError:
-    """The error for a call whose answer never came."""
-    says = says or f"the connection was cut during {method}"
-    return ChannelBusy(says, after_s=OUTAGE_PAUSE_S) if repeatable else ChannelUnsure(says)
 
 
 # Slack's rate limits as policy: a bucket per channel for posts, one per method for the rest. Pure; never waits.
@@ -180,7 +174,6 @@ def limits_of_account() -> RateLimits[tuple[str, str]]:
 
 
 PATIENCE_S = 3.0  # waits for a free place in a bucket up to this long, rather than send delivery away for a blink
-REFUSED_PAUSE_S = 2.0
 RECONNECTING = Backoff(first_s=0.5, longest_s=30.0, jitter=0.5)
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes; a page of a history has less than one megabyte
 
@@ -281,17 +274,12 @@ class SlackApi:
             return await self._web().api_call(method, params=fields)
         except SlackApiError as error:
             raise self._refused(method, channel, error, repeatable=repeatable) from None
-        except aiohttp.ClientConnectorError as error:  # also a name that does not resolve, a certificate that is wrong
-            raise ChannelBusy(f"cannot reach Slack for {method}: {error}", after_s=REFUSED_PAUSE_S) from None
-        except aiohttp.ConnectionTimeoutError:
-            raise ChannelBusy(f"cannot reach Slack for {method} in time", after_s=REFUSED_PAUSE_S) from None
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            says = f"no answer from Slack to {method}: {type(error).__name__}"
-            raise cut(method, says, repeatable=repeatable) from None
+        except (aiohttp.ClientError, OSError) as error:  # a deadline is one of them
+            raise transport_error(error, "Slack", method, creates=not repeatable) from None
         except (SlackClientError, AttributeError, ValueError) as error:
             # The library trips over an answer that is no JSON object, such as a captive portal's page.
             says = f"no Slack at the other end of {method}: {type(error).__name__}"
-            raise cut(method, says, repeatable=repeatable) from None
+            raise cut(says, creates=not repeatable) from None
 
     async def aclose(self) -> None:
         if self._session is not None:

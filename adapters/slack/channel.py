@@ -5,7 +5,7 @@ from dataclasses import replace
 import aiohttp
 
 from adapters.slack.account import Address
-from adapters.slack.api import SlackApi, cut
+from adapters.slack.api import SlackApi
 from adapters.slack.files import SlackFiles
 from adapters.slack.history import SlackHistory
 from adapters.slack.markdown import mrkdwn
@@ -21,6 +21,7 @@ from gateway.channels.channel import Capabilities, Presence
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected
 from gateway.channels.keys import ConversationKey, UserId
+from gateway.channels.kit.http import AFTER_S, one_attempt
 from gateway.channels.outbound import Outbound, SentRef
 
 
@@ -74,13 +75,9 @@ class SlackInteractions:
     async def _post(self, url: str, content: Body, *, visible: bool) -> tuple[int, str, float]:
         """The status, the beginning of the answer, and how long to wait if it is a refusal."""
         body = {"response_type": "in_channel" if visible else "ephemeral", "replace_original": False, **content}
-        try:
+        with one_attempt("Slack", "the response address", creates=True):
             async with self._api.session.post(url, json=body, proxy=self._api.proxy) as answer:
-                return answer.status, await _said(answer), wait_asked_s(answer.headers, 2.0)
-        except aiohttp.ClientConnectorError:
-            raise ChannelBusy("Slack's response address cannot be reached", after_s=2.0) from None
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise cut("the response address", f"no answer: {type(error).__name__}", repeatable=False) from None
+                return answer.status, await _said(answer), wait_asked_s(answer.headers, AFTER_S)
 
 
 async def _said(answer: aiohttp.ClientResponse) -> str:

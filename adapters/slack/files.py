@@ -10,12 +10,13 @@ import aiohttp
 import anyio
 
 from adapters.slack.account import Address
-from adapters.slack.api import SlackApi, cut
+from adapters.slack.api import SlackApi
 from adapters.slack.parse import UNTOLD, attachment_of
 from adapters.slack.settings import SlackSettings
-from gateway.channels.adapter import wait_asked_s, whole_or_nothing
+from gateway.channels.adapter import wait_asked_s
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment
+from gateway.channels.kit.http import AFTER_S, one_attempt, refusal, save
 from gateway.channels.outbound import File
 
 TRANSFER_S = 300.0
@@ -36,14 +37,10 @@ class SlackFiles:
         url = await self._address_of(attachment)
         headers = {"Authorization": f"Bearer {self._api.bot_token}"}
         timeout = aiohttp.ClientTimeout(total=TRANSFER_S, sock_connect=10)
-        try:
+        with one_attempt("Slack", f"the file {attachment.name!r}"):
             async with self._api.session.get(url, headers=headers, timeout=timeout, proxy=self._api.proxy) as answer:
                 self._check(answer, attachment)
-                return await _written(answer, attachment, to, limit)
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise ChannelBusy(
-                f"the file {attachment.name!r} could not be fetched: {type(error).__name__}", after_s=2.0
-            ) from None
+                return await save(answer, to, limit=limit, too_large=_too_large(attachment, limit))
 
     async def place(self, file: File) -> str:
         """Bring a file's bytes to Slack, still invisible; returns its id."""
@@ -54,18 +51,14 @@ class SlackFiles:
         handle = await anyio.to_thread.run_sync(file.path.open, "rb")
         timeout = aiohttp.ClientTimeout(total=TRANSFER_S, sock_connect=10)
         headers = {"Content-Type": "application/octet-stream"}
-        try:
+        with handle, one_attempt("Slack", f"the upload of {file.name!r}"):
             async with self._api.session.post(
                 str(ticket["upload_url"]), data=handle, headers=headers, timeout=timeout, proxy=self._api.proxy
             ) as answer:
                 if answer.status != 200:
-                    wait_s = wait_asked_s(answer.headers, 2.0)
+                    wait_s = wait_asked_s(answer.headers, AFTER_S)
                     says = f"Slack did not take the bytes of {file.name!r}: HTTP {answer.status}"
                     raise ChannelBusy(says, after_s=wait_s)
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise ChannelBusy(f"the upload of {file.name!r} broke: {type(error).__name__}", after_s=2.0) from None
-        finally:
-            handle.close()
         return str(ticket["file_id"])
 
     async def show(self, address: Address, uploads: Mapping[str, str]) -> None:
@@ -105,11 +98,9 @@ class SlackFiles:
         return parts.scheme == "https" and any(host == one or host.endswith("." + one) for one in _SLACK_HOSTS)
 
     def _check(self, answer: aiohttp.ClientResponse, attachment: Attachment) -> None:
-        if answer.status == 429:
-            wait_s = wait_asked_s(answer.headers, 2.0)
-            raise ChannelBusy("Slack asks to wait with the download", after_s=wait_s)
-        if answer.status >= 500:
-            raise cut("the download", f"Slack answered the download with HTTP {answer.status}", repeatable=True)
+        error = refusal(answer, "Slack", "the download")
+        if isinstance(error, ChannelBusy):
+            raise error
         if answer.status != 200:
             raise ChannelRejected(f"the file {attachment.name!r} is not there any more (HTTP {answer.status})")
         if answer.content_type == "text/html" and attachment.mime_type != "text/html":
@@ -117,17 +108,6 @@ class SlackFiles:
             raise ChannelRejected(
                 f"Slack showed its sign-in page instead of {attachment.name!r}; add the scope files:read and reinstall"
             )
-
-
-async def _written(answer: aiohttp.ClientResponse, attachment: Attachment, to: Path, limit: int) -> int:
-    size = 0
-    async with whole_or_nothing(to), await anyio.open_file(to, "wb") as out:
-        async for chunk in answer.content.iter_chunked(64 * 1024):
-            size += len(chunk)
-            if size > limit:
-                raise ChannelRejected(_too_large(attachment, limit))
-            await out.write(chunk)
-    return size
 
 
 def _too_large(attachment: Attachment, limit: int) -> str:

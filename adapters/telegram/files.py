@@ -4,20 +4,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
-import anyio
 
 from adapters.telegram.account import Account
-from adapters.telegram.request import CONNECT_S, READ_S, TROUBLE_S, BadRequest, in_channel_words, speaks_of
-from gateway.channels.adapter import wait_asked_s, whole_or_nothing
+from adapters.telegram.request import CONNECT_S, READ_S, BadRequest, in_channel_words, speaks_of
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment
+from gateway.channels.kit.http import one_attempt, refusal, save
 from gateway.channels.outbound import File
 
 DOWNLOAD_LIMIT = 20 * 1024 * 1024  # Bot API, getFile
 UPLOAD_LIMIT = 50 * 1024 * 1024
 PHOTO_LIMIT = 10 * 1024 * 1024
 DOWNLOAD_S = 120.0
-CHUNK = 64 * 1024
 
 
 def upload_as(file: File, size: int) -> tuple[str, str]:
@@ -36,43 +34,30 @@ class AccountFiles:
     async def fetch(self, attachment: Attachment, to: Path, *, limit: int) -> int:
         limit = min(limit, DOWNLOAD_LIMIT)
         if attachment.size is not None and attachment.size > limit:
-            raise _too_big(attachment, limit)
+            raise ChannelRejected(_too_big(attachment, limit))
         with in_channel_words():
             try:
                 described = await self.account.api.call("getFile", file_id=attachment.handle)
             except BadRequest as error:
                 if speaks_of(error, "file is too big"):
-                    raise _too_big(attachment, limit) from None
+                    raise ChannelRejected(_too_big(attachment, limit)) from None
                 raise
         path = str(described.get("file_path") or "")
         if not path:
             raise ChannelRejected(f"Telegram no longer keeps {attachment.name}")
-        async with whole_or_nothing(to):
-            return await self._download(path, attachment, to, limit)
-
-    async def _download(self, path: str, attachment: Attachment, to: Path, limit: int) -> int:
         sending = self.account.api.sending
         timeout = aiohttp.ClientTimeout(total=DOWNLOAD_S, sock_connect=CONNECT_S, sock_read=READ_S)
-        size = 0
-        try:
+        with one_attempt("Telegram", f"the file {attachment.name}"):
             async with sending.session.get(
                 self.account.api.file_url(path), proxy=sending.proxy, timeout=timeout
             ) as response:
-                if response.status >= 500 or response.status == 429:
-                    wait_s = wait_asked_s(response.headers, TROUBLE_S)
-                    raise ChannelBusy(f"Telegram answered {response.status} for a file", after_s=wait_s)
+                refused = refusal(response, "Telegram", f"the file {attachment.name}")
+                if isinstance(refused, ChannelBusy):
+                    raise refused
                 if response.status != 200:
                     raise ChannelRejected(f"Telegram no longer gives {attachment.name} ({response.status})")
-                async with await anyio.open_file(to, "wb") as out:
-                    async for chunk in response.content.iter_chunked(CHUNK):
-                        size += len(chunk)
-                        if size > limit:
-                            raise _too_big(attachment, limit)
-                        await out.write(chunk)
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise ChannelBusy(f"fetching a file broke off: {type(error).__name__}", after_s=TROUBLE_S) from None
-        return size
+                return await save(response, to, limit=limit, too_large=_too_big(attachment, limit))
 
 
-def _too_big(attachment: Attachment, limit: int) -> ChannelRejected:
-    return ChannelRejected(f"{attachment.name} is larger than {limit / 1024 / 1024:.0f} MB")
+def _too_big(attachment: Attachment, limit: int) -> str:
+    return f"{attachment.name} is larger than {limit / 1024 / 1024:.0f} MB"

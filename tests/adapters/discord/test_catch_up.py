@@ -219,7 +219,7 @@ async def test_a_history_that_cannot_be_read_makes_no_place_deaf(
         clock.advance(30.0)
         for _ in range(5):
             await eventually(lambda: clock.sleepers == 2)  # the reader too
-            clock.advance(1.0)
+            clock.advance(2.0)
             await anyio.wait_all_tasks_blocked()
         await ear.live("two")
         await eventually(lambda: services.texts() == ["two"])
@@ -248,7 +248,7 @@ async def test_what_is_too_old_is_told_though_the_next_page_cannot_be_read(
         await ear.new_session()
         for _ in range(5):
             await eventually(lambda: clock.sleepers == 2)
-            clock.advance(1.0)
+            clock.advance(2.0)
             await anyio.wait_all_tasks_blocked()
         await eventually(lambda: services.texts() == ["old"])
         assert ear.intake.catch_up.left == 100

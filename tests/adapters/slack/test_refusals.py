@@ -2,7 +2,7 @@
 
 import pytest
 
-from adapters.slack.api import BlocksRefused, MessageGone, cut, refusal
+from adapters.slack.api import BlocksRefused, MessageGone, refusal
 from gateway.channels.errors import (
     ChannelBusy,
     ChannelError,
@@ -11,6 +11,7 @@ from gateway.channels.errors import (
     ChannelRejected,
     ChannelUnsure,
 )
+from gateway.channels.kit.http import cut
 
 
 @pytest.mark.requirement("Z-06", "Z-35", "Z-36")
@@ -46,10 +47,10 @@ def test_codes(method: str, code: str, status: int, kind: type[ChannelError]) ->
 
 
 def test_what_may_be_done_twice_is_never_unsure() -> None:
-    for error in (refusal("chat.update", "internal_error", status=500, repeatable=True), cut("x", repeatable=True)):
+    for error in (refusal("chat.update", "internal_error", status=500, repeatable=True), cut("x", creates=False)):
         assert isinstance(error, ChannelBusy)
         assert error.after_s > 0
-    assert isinstance(cut("chat.postMessage", repeatable=False), ChannelUnsure)
+    assert isinstance(cut("chat.postMessage", creates=True), ChannelUnsure)
 
 
 @pytest.mark.parametrize(("header", "after_s"), [(30.0, 30.0), (None, 1.0), (99999.0, 3599.0), (0.0, 1.0)])
