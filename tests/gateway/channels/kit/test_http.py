@@ -80,7 +80,7 @@ async def test_no_error_holds_the_address_of_the_request() -> None:
 
 async def test_an_operator_reads_which_host_cannot_be_reached() -> None:
     async with aiohttp.ClientSession() as session:
-        with pytest.raises(ChannelBusy, match="127.0.0.1:9"), one_attempt("Folders", "post"):
+        with pytest.raises(ChannelBusy, match=r"127\.0\.0\.1:9"), one_attempt("Folders", "post"):
             await session.post(f"http://127.0.0.1:9/{SECRET}")
 
 
