@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import anyio
-from anyio.abc import TaskGroup
 from starlette.routing import BaseRoute
 
 from adapters.telegram.account import POLL_SLACK_S, Account, Api
@@ -98,12 +97,13 @@ class TelegramAdapter:
     async def run(self, admit: Admit) -> None:
         self._me = await self._sign_in()
         self._account.signed_in = True
-        intake = Intake(admit, self._context)
+        intake = Intake(admit, self._context, self._clock)
         fatal: ChannelFatal | None = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._tell_moves, admit)
+            await tasks.start(intake.queue.run)
             try:
-                await self._listen(intake, tasks)
+                await self._listen(intake)
             except ChannelFatal as error:
                 fatal = error
             tasks.cancel_scope.cancel()
@@ -111,10 +111,10 @@ class TelegramAdapter:
             self._health_monitor.failed(str(fatal))
             raise fatal
 
-    async def _listen(self, intake: Intake, tasks: TaskGroup) -> None:
+    async def _listen(self, intake: Intake) -> None:
         if self._webhook is None:
             timeout_s = self._settings.poll_timeout_s
-            await Polling(self._api, intake, self._health_monitor, self._clock, timeout_s, tasks=tasks).run()
+            await Polling(self._api, intake, self._health_monitor, self._clock, timeout_s).run()
             return
         self._webhook.open(intake, self._health_monitor)
         try:

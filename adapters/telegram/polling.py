@@ -5,11 +5,10 @@ in one chat keeps nobody else waiting.
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import anyio
-from anyio.abc import TaskGroup
 
 from adapters.telegram.account import POLL_SLACK_S, Api
 from adapters.telegram.parse import UPDATES, Context, Json, parse, place_of
@@ -19,6 +18,7 @@ from agent.core.clock import Clock
 from gateway.channels.adapter import Admit
 from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.kit.health import HealthMonitor
+from gateway.channels.kit.keyed_queue import KeyedQueue
 
 # Intake: hands updates over, in order within a place, and says whether they may be acknowledged.
 
@@ -28,57 +28,55 @@ TAKE_WITHIN_S = 120.0  # its files and a press's answer have deadlines of their 
 
 
 class Intake:
-    def __init__(self, admit: Admit, context: Callable[[], Context], *, within_s: float = TAKE_WITHIN_S) -> None:
+    """`queue` has to run while updates are put."""
+
+    def __init__(
+        self, admit: Admit, context: Callable[[], Context], clock: Clock, *, within_s: float = TAKE_WITHIN_S
+    ) -> None:
         self._admit = admit
         self._context = context
         self._within_s = within_s
-        self._places: dict[str, _Line] = {}
+        self.queue = KeyedQueue(clock, log)
 
-    @asynccontextmanager
-    async def turn(self, update: Json) -> AsyncIterator[Context]:
-        """Its place is the caller's meanwhile; who asked for it first has it first.
+    async def put(self, update: Json, told: Callable[[bool], None], *, holds: bool) -> None:
+        """Take it in when its place's turn has come; `told` hears after a try whether it is dealt with.
 
-        Gives the context as it is when the update comes: a stop that waits for its turn must not seem said later.
+        One that `holds` its place is tried until it is. Read with the context of now: a stop that waits for its turn
+        must not seem said later.
         """
-        place = place_of(update)
-        line = self._places.setdefault(place, _Line())
-        line.waiting += 1
         context = self._context()
-        try:
-            async with line.lock:
-                yield context
-        finally:
-            line.waiting -= 1
-            if not line.waiting:
-                del self._places[place]
 
-    async def take(self, update: Json, context: Context) -> bool:
-        """One try, in its place's turn, with what that gave; True when it is dealt with, else it must come again."""
+        async def job() -> None:
+            try:
+                await self.take(update, context)
+            except GatewayUnavailable:
+                told(False)
+                raise
+            told(True)
+
+        await self.queue.put(place_of(update), job, holds=holds)
+
+    async def take(self, update: Json, context: Context) -> None:
+        """One try. Raises GatewayUnavailable when the update must come again."""
         where = {"update_id": update.get("update_id")}
         try:
             inbound = parse(update, context)
         except Exception:  # the channel loop
             # An update we cannot read would come again for ever and hold up all others.
             log.exception("unreadable update skipped", extra=where)
-            return True
+            return
         if inbound is None:
-            return True
+            return
         try:
             with anyio.fail_after(self._within_s):
                 await self._admit(inbound)
-        except GatewayUnavailable as error:
-            log.warning("an update will come again: %s", error, extra=where)
-            return False
+        except GatewayUnavailable:
+            raise
         except TimeoutError:
-            log.warning("an update will come again: not stored within %.0f s", self._within_s, extra=where)
-            return False
-        return True
-
-
-class _Line:
-    def __init__(self) -> None:
-        self.lock = anyio.Lock(fast_acquire=True)
-        self.waiting = 0
+            raise GatewayUnavailable(f"not stored within {self._within_s:.0f} s") from None
+        except Exception as error:
+            log.exception("an update could not be handled", extra=where)
+            raise GatewayUnavailable(f"it could not be handled ({type(error).__name__})") from error
 
 
 IDLE_S = 0.5  # between polls that bring nothing new and end at once, as behind some proxies (SPEC §1.3)
@@ -134,17 +132,14 @@ class Offset:
 
 
 class Polling:
-    """`tasks` is where updates are stored while the next ones are asked for."""
+    """Asks for the next updates while those before them are being stored."""
 
-    def __init__(
-        self, api: Api, intake: Intake, health_monitor: HealthMonitor, clock: Clock, timeout_s: int, *, tasks: TaskGroup
-    ) -> None:
+    def __init__(self, api: Api, intake: Intake, health_monitor: HealthMonitor, clock: Clock, timeout_s: int) -> None:
         self._api = api
         self._intake = intake
         self._health_monitor = health_monitor
         self._clock = clock
         self._timeout_s = timeout_s
-        self._tasks = tasks
         self._offset = Offset()
         self._all_stored = anyio.Event()
         self._failing: set[int] = set()
@@ -175,7 +170,7 @@ class Polling:
                 self._health_monitor.connected()
             else:
                 self._health_monitor.trouble(UNSTORED)
-            self._begin(updates)
+            await self._begin(updates)
             if self._offset.all_stored:
                 looks = 0
                 if waits and self._clock.monotonic() - asked_at < IDLE_S:
@@ -185,22 +180,19 @@ class Polling:
             with anyio.move_on_after(look_again_s(looks)):
                 await self._all_stored.wait()
 
-    def _begin(self, updates: Sequence[Json]) -> None:
-        """Store what is new. Tasks start in their order here, which is how they come to their place's turn."""
+    async def _begin(self, updates: Sequence[Json]) -> None:
+        """Have stored what is new; its place waits until it is."""
         new = self._offset.new_in(update["update_id"] for update in updates)
         if new:
             self._all_stored = anyio.Event()
         for update in updates:
             if update["update_id"] in new:
-                self._tasks.start_soon(self._store, update)
+                await self._intake.put(update, partial(self._told, update["update_id"]), holds=True)
 
-    async def _store(self, update: Json) -> None:
-        """Try until it is stored; its place waits behind it."""
-        update_id, retries = update["update_id"], Retries(RETRYING)
-        async with self._intake.turn(update) as context:
-            while not await self._intake.take(update, context):
-                self._failing.add(update_id)
-                await self._clock.sleep(retries.failed())
+    def _told(self, update_id: int, is_stored: bool) -> None:
+        if not is_stored:
+            self._failing.add(update_id)
+            return
         self._failing.discard(update_id)
         self._offset.stored(update_id)
         if self._offset.all_stored:

@@ -115,12 +115,13 @@ def test_what_takes_long_is_looked_at_less_often(looks: int, pause: float) -> No
 
 
 class Reluctant(Stage):
-    """Stores nothing of a place in `held` until it is let go, and fails as often as `failures` says."""
+    """Stores nothing of a place in `held` until it is let go, and fails as often as `failures` and `defects` say."""
 
     def __init__(self, telegram: Telegram, adapter: TelegramAdapter) -> None:
         super().__init__(telegram, adapter)
         self.held: dict[str, anyio.Event] = {}
         self.failures: dict[str, int] = {}
+        self.defects: dict[str, int] = {}
         self.begun: list[str] = []
 
     async def admit(self, inbound: Inbound) -> Receipt:
@@ -129,6 +130,9 @@ class Reluctant(Stage):
         if self.failures.get(text):
             self.failures[text] -= 1
             raise GatewayUnavailable("disk full")
+        if self.defects.get(text):
+            self.defects[text] -= 1
+            raise KeyError(text)
         if inbound.place in self.held:
             await self.held[inbound.place].wait()
         return await super().admit(inbound)
@@ -262,7 +266,7 @@ async def test_what_could_not_be_stored_is_tried_again_in_order(
     assert "disk full" in caplog.text
 
 
-async def test_storing_that_hangs_is_given_up_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_storing_that_hangs_is_given_up_and_tried_again() -> None:
     async def hang(_: Inbound) -> Receipt:
         await anyio.sleep_forever()
         return Receipt(Outcome.ACCEPTED)
@@ -272,10 +276,25 @@ async def test_storing_that_hangs_is_given_up_and_tried_again(caplog: pytest.Log
 
     chat = {"id": 77, "type": "private"}
     update = {"update_id": 1, "message": {"message_id": 1, "date": 1, "chat": chat, "from": PERSON, "text": "hi"}}
-    intake = Intake(hang, context, within_s=0.01)
-    async with intake.turn(update) as given:
-        assert not await intake.take(update, given)
-    assert "not stored within" in caplog.text
+    intake = Intake(hang, context, FakeClock(), within_s=0.01)
+    with pytest.raises(GatewayUnavailable, match="not stored within"):
+        await intake.take(update, context())
+
+
+async def test_an_update_that_breaks_the_gateway_comes_again_and_stops_nothing(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with Telegram().running() as telegram:
+        actor = reluctant(telegram, tmp_path, clock)
+        actor.defects["odd"] = 1
+        async with listening(actor):
+            await telegram.update(text="odd")
+            await telegram.update(text="behind it")
+            await telegram.update(user={"id": 5}, text="elsewhere")
+            await texts_come(actor, "elsewhere")
+            await eventually(lambda: actor.adapter.health().state is State.RECONNECTING)
+            await advanced(clock, 1.0)
+            await texts_come(actor, "elsewhere", "odd", "behind it")
+            await eventually(lambda: pending(telegram) == 0)
 
 
 async def test_an_unreadable_update_does_not_hold_up_the_others(
