@@ -22,7 +22,6 @@ from adapters.slack.presence import SlackPresence, Statuses
 from adapters.slack.settings import SlackSettings
 from adapters.slack.socket_mode import Listening
 from adapters.slack.streams import SlackStreams, StreamLedger
-from adapters.slack.webhook import SlackWebhook
 from agent.core.backoff import Retries
 from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Health
 from gateway.channels.errors import ChannelError, ChannelFatal, GatewayUnavailable

@@ -17,9 +17,8 @@ from aiohttp import WSMsgType
 
 from adapters.slack.api import RECONNECTING, SlackApi
 from adapters.slack.catch_up import CatchUp
-from adapters.slack.intake import Arrival
+from adapters.slack.intake import ACKNOWLEDGE_WITHIN_S, Arrival
 from adapters.slack.settings import SlackSettings
-from adapters.slack.webhook import ACKNOWLEDGE_WITHIN_S
 from agent.core.backoff import Retries
 from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, GatewayUnavailable

@@ -79,7 +79,7 @@ class Intake:
             raise GatewayUnavailable(f"it could not be handled ({type(error).__name__})") from error
 
 
-IDLE_S = 0.5  # between polls that bring nothing new and end at once, as behind some proxies (SPEC §1.3)
+IDLE_S = 0.5  # between polls that bring nothing new and end at once, as behind some proxies
 RETRYING = Backoff(first_s=0.5, longest_s=30.0, jitter=0.5)
 CONFLICT = Backoff(first_s=35.0, longest_s=120.0, factor=1.5)  # the other poller's call lasts up to 30 s
 LOOK_AGAIN_S, LOOK_AGAIN_CAP_S = 0.5, 10.0

@@ -1,6 +1,7 @@
 """Access policy: whether a message may be answered, flood limits, pairing codes, the log of refusals."""
 
 import hashlib
+import re
 from collections import deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass

@@ -148,6 +148,6 @@ class KeyedQueue:
         except GatewayUnavailable as trouble:
             self._log.warning("what came from the platform is not stored: %s", trouble, extra={"place": key})
             return False
-        except Exception:  # noqa: BLE001 - the channel seam of STYLE §6: one event must not stop those behind it
+        except Exception:  # noqa: BLE001 - the channel seam: one event must not stop those behind it
             self._log.exception("an event could not be handled and is left out", extra={"place": key})
         return True
