@@ -16,6 +16,7 @@ from agent.goals.goal import Reason
 from agent.inbox import Source, Work
 from agent.operations import Operations
 from agent.plan_work import Planning
+from agent.run.run import StagedChanges
 from agent.sessions import runs
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.database import check_epoch
@@ -27,7 +28,6 @@ from agent.turn.context_budget import write_window
 from agent.turn.hooks import session_ends
 from agent.turn.intake import open_early
 from agent.turn.pipeline import turn
-from agent.turn.run import StagedChanges
 from agent.turn.skills import take_skills
 from agent.turn.states import (
     ContextState,
@@ -116,7 +116,7 @@ class Agent:
     def stop(self, reason: str) -> bool:
         """End the run that goes on now, if any: its waits at once, itself within the grace time.
 
-        With `agent.turn.run.SHUTDOWN` as the reason it is left unfinished, and resumed by the next owner.
+        With `agent.run.run.SHUTDOWN` as the reason it is left unfinished, and resumed by the next owner.
         """
         return self.lifecycle.stop(reason, self.runtime.clock.now())
 

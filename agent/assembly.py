@@ -31,6 +31,7 @@ from agent.plans.messages import Buttoned as PlanButtons
 from agent.plans.messages import no_buttons as no_plan_buttons
 from agent.plans.service import PlanService
 from agent.providers.routing import Models
+from agent.run.settings import Settings
 from agent.skills.catalogue import NOTHING as NO_SKILLS
 from agent.skills.catalogue import Catalogue
 from agent.skills.learning import Learning
@@ -58,7 +59,6 @@ from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.hooks import compaction_begins
 from agent.turn.memory_flush import Flushing
 from agent.turn.model_call import SideCalls
-from agent.turn.settings import Settings
 from agent.turn.states import (
     ContextState,
     GoalState,

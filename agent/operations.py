@@ -16,13 +16,13 @@ from agent.goals import store as goals
 from agent.goals.goal import IDLE, SessionGoal
 from agent.providers.registry import LazyProvider, UnknownProvider
 from agent.providers.routing import Choice, Chooser
+from agent.run.messages import quoted_in, words_of
+from agent.run.run import StagedChanges
+from agent.run.settings import DEFAULT_WINDOW
 from agent.sessions import export, store
 from agent.sessions.store import Session
 from agent.status import Status, Usage, status_of, usage_of
 from agent.storage import feedback_rows, task_rows
-from agent.turn.prompt import quoted_in, words_of
-from agent.turn.run import StagedChanges
-from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import States, announce
 from agent.window_operations import WindowOperations
 

@@ -17,13 +17,13 @@ from agent.goals.store import short
 from agent.inbox import Work
 from agent.plans import store
 from agent.plans.plan import AT_WORK, Plan, paused
+from agent.run.run import Executed, StagedChanges
 from agent.sessions import runs
 from agent.storage import conversation_rows, inbox_rows
 from agent.storage.database import check_epoch
 from agent.storage.timestamps import to_timestamp
 from agent.turn.pipeline import turn
 from agent.turn.plans import PlanTurns, show, write_ending
-from agent.turn.run import Executed, StagedChanges
 from agent.turn.states import States
 
 log = logging.getLogger("tieline.plans")

@@ -11,11 +11,11 @@ from agent.core.ids import RunId, SessionId
 from agent.ledger import rows
 from agent.ledger.spending import UsageTotals
 from agent.providers.routing import Choice
+from agent.run.settings import DEFAULT_WINDOW
 from agent.sessions import store, window_store
 from agent.sessions.window_store import LoadedWindow
 from agent.storage import inbox_rows
 from agent.storage.timestamps import to_timestamp
-from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import States
 
 

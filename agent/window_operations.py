@@ -10,6 +10,8 @@ from agent.core.events import CompactComplete
 from agent.core.ids import SessionId
 from agent.inbox import Work
 from agent.providers.registry import LazyProvider
+from agent.run.run import Run, StagedChanges
+from agent.run.settings import DEFAULT_WINDOW
 from agent.sessions import window_store
 from agent.storage.timestamps import to_timestamp
 from agent.turn.commit import save_spent
@@ -21,8 +23,6 @@ from agent.turn.memory_flush import may_look_back
 from agent.turn.model_call import SideCalls
 from agent.turn.pipeline import begin
 from agent.turn.recap import Recap, recap_of
-from agent.turn.run import Run, StagedChanges
-from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import States
 
 

@@ -361,7 +361,7 @@ class DecisionCompleted(Event):
     elapsed_ms: int
     first_token_ms: int | None
     routing_hint: str = ""  # how heavy the request was, and why: `tier:reason` (W-38)
-    prefix: str = ""  # a hash of what the request began with; it changes for named reasons only (`agent.turn.prefix`)
+    prefix: str = ""  # a hash of what the request began with; it changes for named reasons only (`agent.run.prefix`)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,10 @@ from agent.core.tools import AGENT, Finding
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
 from agent.providers.registry import LazyProvider
 from agent.providers.replies import Reply
-from agent.providers.routing import Answered, Attempt
+from agent.providers.routing import Attempt
+from agent.run.context_limits import ceiling
+from agent.run.guards import halt_before_call
+from agent.run.run import Run, total_cost
 from agent.subagent.profiles import schema_for
 from agent.subagent.tool import NESTED
 from agent.subagent.wording import (
@@ -37,14 +40,11 @@ from agent.tools.executor import batches_of
 from agent.turn.agent_loop import step_done
 from agent.turn.commit import save_records
 from agent.turn.context import drop_stale_recall
-from agent.turn.context_limits import ceiling
 from agent.turn.decision import ASK_USER, Ask, Calls, Fail, Final, decide, parts_with, with_unique_ids
-from agent.turn.guards import halt_before_call
 from agent.turn.hooks import context_of, fire
 from agent.turn.model_call import CallStopped, call_model, dump_reply, dump_request, tried_again
 from agent.turn.prompt import stable_prompt, volatile_prompt
 from agent.turn.requests import cache_tier_for, routing_hint_for
-from agent.turn.run import Run, total_cost
 from agent.turn.states import States
 from agent.turn.tool_calls import (
     Ready,

@@ -11,11 +11,11 @@ from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.tools import AGENT, STEPS, TIMEOUT_S
 from agent.definitions import NAME, allows, split, text_of, told, unknown_tools
 from agent.providers.provider import ToolSchema
+from agent.run.run import Run
 from agent.tools.deferred_tools import SEARCH, search_tool
 from agent.tools.session_tools import ENTER, EXIT, FOCUS_TOOLS
 from agent.turn.decision import ASK_USER
 from agent.turn.requests import schema_of, visible_of
-from agent.turn.run import Run
 from agent.turn.states import States
 
 MOST_STEPS = 50

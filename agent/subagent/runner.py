@@ -17,16 +17,16 @@ from agent.core.events import SubagentEnded, SubagentStarted
 from agent.core.ids import ConversationId, RunId
 from agent.core.tools import Finding, SubagentTask
 from agent.definitions import Definition, allows
+from agent.run.guards import Progress
+from agent.run.messages import told_time
+from agent.run.run import Interrupts, Run, Speech, total_cost
+from agent.run.settings import MOST_TOOL_ITERATIONS
 from agent.subagent.loop import work
 from agent.subagent.profiles import Profile, Profiles, tools_of
 from agent.subagent.tool import NESTED
 from agent.subagent.wording import NO_BUDGET, STOPPED, TOO_LONG, failed, identity_of, shortened, task_of
-from agent.turn.guards import Progress
 from agent.turn.hooks import fire_soon
-from agent.turn.prompt import told_time
 from agent.turn.requests import scope_of
-from agent.turn.run import Interrupts, Run, Speech, total_cost
-from agent.turn.settings import MOST_TOOL_ITERATIONS
 from agent.turn.states import States, announce
 
 # Registry of the sub-agents that work now, in all conversations of the process, for people to see. In memory.
@@ -151,6 +151,7 @@ class SubagentRun:
         return Run(
             id=RunId(request),
             work=parent.work,
+            conversation=parent.conversation,
             session=parent.session,
             fresh=False,
             settings=replace(settings, agent=agent),

@@ -2,8 +2,8 @@
 
 from agent.core.tools import Finding, SubagentTask
 from agent.core.untrusted_text import framed, harmless
+from agent.run.guards import Halt
 from agent.subagent.profiles import Profile
-from agent.turn.guards import Halt
 
 LONGEST_ANSWER = 4_000  # characters of a finding
 CUT = "\n[cut here: the whole answer has {count} characters]"

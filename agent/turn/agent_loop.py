@@ -28,16 +28,16 @@ from agent.providers.provider import Provider
 from agent.providers.registry import LazyProvider, answered_by, may_be_too_long
 from agent.providers.replies import Reply, ReplyTooLarge
 from agent.providers.routing import Answered, Attempt, ModelTooSlow
+from agent.run.guards import halt_before_call
+from agent.run.run import BETWEEN, Executed, Notice, Prepared, Run, Step
 from agent.turn.approvals import LeftForLater
 from agent.turn.context import heal, renewed
 from agent.turn.context_budget import load_of, make_room, make_room_after_refusal, sync_window
 from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
 from agent.turn.goals import sentence_of
-from agent.turn.guards import halt_before_call
 from agent.turn.hooks import context_of, fire
 from agent.turn.model_call import CallStopped, call_model, dump_reply, dump_request, note_cache, tried_again
 from agent.turn.requests import DoesNotFit, build_request, fixed_of, need_of, schema_of
-from agent.turn.run import BETWEEN, Executed, Notice, Prepared, Run, Step
 from agent.turn.states import States, announce
 from agent.turn.tool_calls import finish_calls, open_calls, run_calls
 

@@ -12,6 +12,7 @@ from agent.core.failpoints import failpoint
 from agent.core.messages import ToolUse
 from agent.core.outbox import Answer, Button, OutgoingMessage, Question
 from agent.core.tools import ToolContext
+from agent.run.run import SHUTDOWN, Run
 from agent.storage import approval_rows, inbox_rows, outbox_rows
 from agent.storage.approval_rows import TAKES_WORDS, Approval
 from agent.storage.database import check_epoch
@@ -20,7 +21,6 @@ from agent.tools.approvals import anyone_may_decide, canonical, covers_of, diges
 from agent.tools.executor import Cleared, Outcome
 from agent.turn.interim_text import commit_before_question
 from agent.turn.requests import scope_of
-from agent.turn.run import SHUTDOWN, Run
 from agent.turn.states import States, announce, waiting_for_approval
 
 PRESS = "a:"  # begins the action of a button that answers an approval: `a:<id>:<y, n or a>`

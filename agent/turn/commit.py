@@ -19,6 +19,7 @@ from agent.ledger import rows
 from agent.ledger.spending import Entry
 from agent.memory.index import take_back
 from agent.providers.usage import Spent, read_of
+from agent.run.run import Executed, Notice, Persisted, Run, StagedChanges, Verdict, total_cost
 from agent.sessions import runs, store, window_store
 from agent.sessions.runs import Checkpoint, Loop, RunState
 from agent.sessions.store import Place, Stored
@@ -31,7 +32,6 @@ from agent.turn.decision import is_silence
 from agent.turn.goals import Closed, close_goals, said_now, settle_goals
 from agent.turn.hooks import session_ends_soon
 from agent.turn.memory import keep_words
-from agent.turn.run import Executed, Notice, Persisted, Run, StagedChanges, Verdict, total_cost
 from agent.turn.states import States, announce
 
 # Writes of a run's progress, each in one fenced transaction. Safe to repeat.

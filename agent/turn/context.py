@@ -16,18 +16,18 @@ from agent.core.messages import Message
 from agent.goals import store as goals
 from agent.memory import notes
 from agent.providers.routing import Answered
+from agent.run.environment import environment_of, look
+from agent.run.run import Executed, Notice, Prepared, Run
 from agent.sessions import runs, store
 from agent.storage import audit_rows
 from agent.storage.timestamps import to_timestamp
 from agent.tools.deferred_tools import loaded_in
 from agent.tools.session_tools import ENTER, EXIT
 from agent.turn.context_budget import load_window, options_of, sync_window
-from agent.turn.environment import environment_of, look
 from agent.turn.memory import open_memory, recall
 from agent.turn.memory_flush import may_look_back
 from agent.turn.model_call import CallStopped
 from agent.turn.requests import raw_of
-from agent.turn.run import Executed, Notice, Prepared, Run
 from agent.turn.skills import choose_skills, find_meanings
 from agent.turn.states import MemoryState, States, announce
 

@@ -11,14 +11,14 @@ from agent.core.events import CompactComplete, CompactTriggered, Event
 from agent.core.failpoints import failpoint
 from agent.core.ids import SessionId
 from agent.providers.provider import Provider
+from agent.run.context_limits import begins_exchange, ceiling
+from agent.run.run import Notice, Run
+from agent.run.settings import DEFAULT_WINDOW, Settings
 from agent.sessions import window_store
 from agent.sessions.window_store import LoadedWindow
 from agent.storage.database import check_epoch
 from agent.storage.timestamps import to_timestamp
-from agent.turn.context_limits import begins_exchange, ceiling
 from agent.turn.model_call import CallStopped
-from agent.turn.run import Notice, Run
-from agent.turn.settings import DEFAULT_WINDOW, Settings
 from agent.turn.states import States, announce
 
 

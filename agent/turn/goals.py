@@ -18,8 +18,8 @@ from agent.goals.goal import Goal, Reason, SessionGoal, Used, claims
 from agent.goals.service import ending
 from agent.ledger import rows
 from agent.ledger.spending import CapReached, amount
+from agent.run.run import Executed, Run
 from agent.storage import conversation_rows, outbox_rows
-from agent.turn.run import Executed, Run
 from agent.turn.states import States
 
 # Ends that are the end of one turn and not of the work: the next turn goes on.

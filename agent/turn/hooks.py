@@ -11,10 +11,10 @@ import anyio
 from agent.core.ids import SessionId
 from agent.core.messages import ToolUse
 from agent.core.untrusted_text import framed
+from agent.run.run import Run
 from agent.tools.approvals import canonical
 from agent.tools.hooks import NOTHING, Fired
 from agent.tools.settings import HookPoint
-from agent.turn.run import Run
 from agent.turn.states import States
 
 DEBOUNCE_S = 0.2  # several changes of one file are one

@@ -17,6 +17,9 @@ from agent.core.messages import FilePart, Message
 from agent.core.safe_files import Names, Tree
 from agent.goals import store as goals
 from agent.inbox import Incoming, Work
+from agent.run.guards import Progress
+from agent.run.messages import also_told, landed_as, user_message
+from agent.run.run import Executed, Notice, Run, Speech, Taken
 from agent.sessions import runs, store
 from agent.sessions.runs import Checkpoint, Loop
 from agent.sessions.store import Place, Stored, text_of
@@ -25,11 +28,7 @@ from agent.storage.database import check_epoch
 from agent.storage.timestamps import to_timestamp
 from agent.tools.files.paths import shown
 from agent.turn.commit import settle_staged, write_staged
-from agent.turn.guards import Progress
 from agent.turn.interim_text import committed_up_to
-from agent.turn.model_call import attribution_of
-from agent.turn.prompt import also_told, landed_as, user_message
-from agent.turn.run import Executed, Notice, Run, Speech, Taken
 from agent.turn.states import States
 from agent.turn.style import style_line
 
@@ -96,7 +95,7 @@ async def hear(run: Run, states: States) -> None:
     outbox.status(states.runtime.phrases("listening", incoming.language))
     words = [incoming.text] if incoming.text.strip() else []
     with run.interrupts.scope():
-        words += [await voice_transcription.written(file, attribution_of(run, states)) for file in files]
+        words += [await voice_transcription.written(file, run.attribution()) for file in files]
     outbox.status("")
     run.work = replace(run.work, incoming=replace(incoming, text="\n\n".join(words)))
 

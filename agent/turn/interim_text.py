@@ -10,11 +10,11 @@ from sqlalchemy import Connection
 
 from agent.core.failpoints import failpoint
 from agent.core.outbox import OutgoingMessage
+from agent.run.run import Run
 from agent.sessions.store import Stored
 from agent.storage import outbox_rows
 from agent.storage.timestamps import to_timestamp
 from agent.turn.decision import is_silence
-from agent.turn.run import Run
 from agent.turn.states import States
 
 

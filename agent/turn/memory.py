@@ -27,16 +27,15 @@ from agent.memory.recall_block import block_for
 from agent.memory.records import ChatType, Item, Kept, Recollected, Scope
 from agent.memory.rows import FORGOTTEN
 from agent.providers.usage import CostAttribution
+from agent.run.messages import shown_name, words_of
+from agent.run.run import Run
+from agent.run.settings import Settings
 from agent.sessions.store import read_message, text_of
 from agent.skills.signals import PREFIX
 from agent.storage.database import Database, is_trouble
 from agent.storage.errors import StorageError
 from agent.storage.tables import memory_backlog, memory_unindexed, message
 from agent.storage.timestamps import to_timestamp
-from agent.turn.model_call import attribution_of
-from agent.turn.prompt import shown_name, words_of
-from agent.turn.run import Run
-from agent.turn.settings import Settings
 from agent.turn.states import States, announce
 
 log = logging.getLogger("tieline.turn")
@@ -97,7 +96,7 @@ async def _block(words: str, scope: Scope, run: Run, states: States) -> str:
         scope,
         states.runtime.memory,
         run.settings.memory.recall,
-        attribution=attribution_of(run, states),
+        attribution=run.attribution(),
         begins=run.fresh and not run.resumed and run.work.kind == "message",
         corrections=await _corrections(words, scope, run, states),
         told=told,
@@ -110,7 +109,7 @@ async def _corrections(words: str, scope: Scope, run: Run, states: States) -> li
     if not (learning.feedback and learning.corrections):
         return []
     memory, least = states.runtime.memory, learning.min_similarity
-    near = await memory.facts_like(words, scope, attribution=attribution_of(run, states), least=least)
+    near = await memory.facts_like(words, scope, attribution=run.attribution(), least=least)
     return [item for item in near if item.text.startswith(PREFIX)][: learning.corrections]
 
 
@@ -280,7 +279,7 @@ def catch_up_soon(run: Run, states: States, ask: Ask) -> None:
     wanted = settings.graph.enabled or (memory.vectors is not None and settings.semantic.engine != "off")
     if scope is None or not run.opened or not wanted:
         return
-    attribution = attribution_of(run, states)
+    attribution = run.attribution()
 
     async def job() -> None:
         if states.memory.catching_up:

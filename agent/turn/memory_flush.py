@@ -18,15 +18,14 @@ from agent.providers.provider import Provider, Request, ToolSchema
 from agent.providers.replies import Reply
 from agent.providers.routing import Attempt, Call
 from agent.providers.usage import Unwatched
+from agent.run.context_limits import ceiling
+from agent.run.run import Run
 from agent.tools.approvals import gate_for
 from agent.tools.executor import Cleared, Outcome
 from agent.turn.commit import save_records
-from agent.turn.context_limits import ceiling
 from agent.turn.decision import parts_with
 from agent.turn.hooks import fire_soon, of_call
-from agent.turn.model_call import attribution_of
 from agent.turn.requests import schema_of, scope_of, sound, system_of
-from agent.turn.run import Run
 from agent.turn.states import States
 from agent.turn.tool_calls import limits_of, looked_at, record, refused, rules_of, stopped, tool_context
 
@@ -95,7 +94,7 @@ class Flushing:
         call = Call(
             route=states.provider.slot.route,
             prepare=prepare,
-            attribution=attribution_of(run, states, purpose=PURPOSE),
+            attribution=run.attribution(PURPOSE),
             counting=estimator,
             silence_s=timeouts.llm,
             stream_s=WITHIN_S,

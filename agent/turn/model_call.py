@@ -27,15 +27,11 @@ from agent.providers.registry import LazyProvider, may_be_too_long
 from agent.providers.replies import Reply
 from agent.providers.routing import NO_NEED, Answered, Attempt, Call, Need
 from agent.providers.usage import CostAttribution, Spent, Unwatched
-from agent.turn.prefix import Read
-from agent.turn.run import Run, note_spent
-from agent.turn.settings import DEFAULT_WINDOW
+from agent.run.prefix import Read
+from agent.run.run import Run, note_spent
+from agent.run.settings import DEFAULT_WINDOW
 from agent.turn.states import States, announce
 from agent.turn.tokens import count_by_bytes
-
-SUBAGENT = "subagent"  # the purpose of its calls
-
-log = logging.getLogger("tieline.turn")
 
 
 class CallStopped(Exception):
@@ -60,7 +56,7 @@ async def call_model(
     call = Call(
         route=partial(slot.route, need),
         prepare=prepare,
-        attribution=attribution_of(run, states),
+        attribution=run.attribution(),
         counting=states.metrics.estimator,
         silence_s=timeouts.llm,
         stream_s=timeouts.llm_stream,
@@ -106,22 +102,6 @@ def _tell_calibrated(provider: Provider, run: Run, states: States) -> None:
             samples=estimator.samples,
         )
         announce(states, event)
-
-
-def attribution_of(run: Run, states: States, *, purpose: str = "turn") -> CostAttribution:
-    """The payer of the turn's own calls, and of others that are made for it; a sub-agent's are its parent's to pay."""
-    incoming = run.work.incoming
-    return CostAttribution(
-        purpose=purpose if run.parent is None else SUBAGENT,
-        conversation=states.session.conversation,
-        session=run.session,
-        inbox_id=run.work.inbox_id,
-        run=run.id,
-        person=incoming.person,
-        job=incoming.job,
-        goal=str(run.goal) if run.goal is not None else None,
-        unattended=incoming.wake_up is not None,
-    )
 
 
 @dataclass(slots=True)

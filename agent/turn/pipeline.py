@@ -16,6 +16,9 @@ from agent.core.outbox import Audience
 from agent.core.tools import STEPS, ExecutionContext
 from agent.definitions import Definition
 from agent.inbox import Work
+from agent.run.messages import reminder_for
+from agent.run.run import SHUTDOWN, Executed, Interrupts, Notice, Persisted, Run, Speech, StagedChanges
+from agent.run.settings import Settings
 from agent.sessions import store
 from agent.storage.errors import StorageTrouble
 from agent.turn.agent_loop import execute, keep_partial
@@ -27,10 +30,7 @@ from agent.turn.intake import Opening, hear, ingest, land
 from agent.turn.memory import catch_up_soon
 from agent.turn.model_call import SideCalls
 from agent.turn.plans import offer_plan, take_back_offer
-from agent.turn.prompt import reminder_for
 from agent.turn.requests import recall_uses
-from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Persisted, Run, Speech, StagedChanges
-from agent.turn.settings import Settings
 from agent.turn.skills import learn_from, pick_skill
 from agent.turn.states import States
 
@@ -108,6 +108,7 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
     return Run(
         id=opened.run if opened else RunId(runtime.new_id()),
         work=work,
+        conversation=session.conversation,
         session=opened.session if opened else current or SessionId(runtime.new_id()),
         fresh=current is None,
         settings=effective,

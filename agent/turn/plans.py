@@ -25,6 +25,7 @@ from agent.plans.plan import AT_WORK, GATE, MOST_CUT_OFFS, Impossible, Plan, cos
 from agent.plans.planner import as_they_are, made, put_together
 from agent.plans.runner import Move, Runner
 from agent.plans.service import PlanRefused
+from agent.run.run import SHUTDOWN, Executed, Notice, Run
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import check_epoch
 from agent.storage.errors import StorageTrouble
@@ -33,7 +34,6 @@ from agent.turn.context import read_notes, says_terminated
 from agent.turn.memory import open_memory, recall
 from agent.turn.model_call import SideCalls
 from agent.turn.requests import recall_uses
-from agent.turn.run import SHUTDOWN, Executed, Notice, Run
 from agent.turn.states import States, waiting_for_approval
 
 # Planning within a run: asks the planner, and proposes its plan to the person.

@@ -12,18 +12,19 @@ from agent.memory.tools import MEMORY_TOOLS
 from agent.providers.provider import CacheTier, Provider, Request, SystemPrompt, ToolSchema
 from agent.providers.registry import answered_by
 from agent.providers.routing import Need
+from agent.run.context_limits import ceiling
+from agent.run.messages import words_of
+from agent.run.prefix import Prefix
+from agent.run.run import Notice, Run
+from agent.run.settings import DEFAULT_WINDOW
 from agent.skills.catalogue import LOAD, listing
 from agent.storage import audit_rows
 from agent.tools.approvals import matches
 from agent.tools.deferred_tools import deferred, search_tool
 from agent.tools.mcp.offers import curated
 from agent.tools.session_tools import ENTER, EXIT, FOCUS_TOOLS, INSTRUCTIONS
-from agent.turn.context_limits import ceiling
 from agent.turn.decision import ASK_USER, PSEUDO_TOOLS
-from agent.turn.prefix import Prefix
-from agent.turn.prompt import CURRENT_GOAL, goal_text, stable_prompt, volatile_prompt, words_of
-from agent.turn.run import Notice, Run
-from agent.turn.settings import DEFAULT_WINDOW
+from agent.turn.prompt import CURRENT_GOAL, goal_text, stable_prompt, volatile_prompt
 from agent.turn.states import Shown, States
 
 # Hints of a request for caches and dashboards. None changes the answer. Pure.

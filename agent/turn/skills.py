@@ -13,6 +13,10 @@ from agent.core.errors import AgentError, ToolError
 from agent.core.events import CorrectionHeard, LearningFailed, SkillsReloaded
 from agent.memory.lexicon import is_about_something
 from agent.memory.records import Kept
+from agent.run.context_limits import ceiling
+from agent.run.messages import shown_name, with_skill, words_of
+from agent.run.run import Executed, Run
+from agent.run.settings import Settings
 from agent.skills.bandit import Outcome, Use, outcome_of
 from agent.skills.catalogue import LEAST_ROOM, LOAD, NOTHING, fitting, whole
 from agent.skills.hints import Pick
@@ -20,12 +24,7 @@ from agent.skills.matching import best_of, called_in, hintable, without_call
 from agent.skills.signals import heard, kept_as
 from agent.skills.skill import Skill, slug
 from agent.storage.errors import StorageError
-from agent.turn.context_limits import ceiling
-from agent.turn.model_call import attribution_of
-from agent.turn.prompt import shown_name, with_skill, words_of
 from agent.turn.requests import may_load
-from agent.turn.run import Executed, Run
-from agent.turn.settings import Settings
 from agent.turn.states import States
 
 ALWAYS_AT_HAND = frozenset({"read_output"})  # what a tool's own result may need
@@ -66,7 +65,7 @@ async def find_meanings(run: Run, states: States) -> None:
     texts = {skill.name: f"{skill.summary}. {skill.when_to_use}" for skill in snapshot.offered}
     with anyio.move_on_after(timeout_s):
         try:
-            run.meanings = await vectors.surely_near(words, texts, attribution=attribution_of(run, states))
+            run.meanings = await vectors.surely_near(words, texts, attribution=run.attribution())
         except (AgentError, StorageError, SQLAlchemyError) as error:
             log.warning("skills are looked for by words alone: %s", error, extra={"run": run.id})
 

@@ -37,6 +37,10 @@ from agent.plans.service import PlanService
 from agent.providers.provider import Provider, ToolSchema
 from agent.providers.retry_policy import RetryPolicy
 from agent.providers.routing import NO_NEED, Choice, Chooser, Models, Need
+from agent.run.environment import Looked
+from agent.run.prefix import CacheWatch
+from agent.run.run import Run
+from agent.run.settings import Settings
 from agent.sessions.store import Place
 from agent.skills.catalogue import NOTHING, Catalogue, Snapshot
 from agent.skills.learning import Learning
@@ -45,10 +49,6 @@ from agent.style.user_model import UserModel
 from agent.tools.approvals import Approvals
 from agent.tools.executor import Executor
 from agent.tools.hooks import Hooks
-from agent.turn.environment import Looked
-from agent.turn.prefix import CacheWatch
-from agent.turn.run import Run
-from agent.turn.settings import Settings
 from agent.turn.tokens import Estimator
 from agent.voice_messages import VoiceTranscription
 

@@ -3,14 +3,12 @@
 import logging
 from collections.abc import Callable
 from importlib import import_module
-from typing import Literal
 
 import anyio
 
 from agent.core.events import ContextBuilt, Event
+from agent.run.settings import Encoding
 from agent.turn.tokens import count_by_bytes
-
-Encoding = Literal["bytes", "cl100k_base", "o200k_base"]
 
 NEEDED_FROM = 0.25  # share of a window; below it nothing depends on a few percent, and a real one takes 40 MB
 

@@ -23,6 +23,8 @@ from agent.memory.rights import reaches_others
 from agent.memory.tools import MemoryToolset
 from agent.providers.encoding import IMAGES
 from agent.providers.replies import Reply
+from agent.run.run import SHUTDOWN, Run, Step, note_tool_time
+from agent.run.settings import Settings
 from agent.sessions.runs import Checkpoint
 from agent.sessions.transcript_search import Recollection
 from agent.storage import approval_rows
@@ -40,10 +42,8 @@ from agent.turn.commit import save_progress
 from agent.turn.decision import parts_with
 from agent.turn.hooks import file_changed, fire, fire_soon, of_call
 from agent.turn.interim_text import commit_before_question
-from agent.turn.model_call import SideCalls, attribution_of
+from agent.turn.model_call import SideCalls
 from agent.turn.requests import scope_of, visible_of
-from agent.turn.run import SHUTDOWN, Run, Step, note_tool_time
-from agent.turn.settings import Settings
 from agent.turn.skills import load_skill
 from agent.turn.states import States, announce, waiting_for_approval
 
@@ -173,7 +173,7 @@ def _memory(run: Run, states: States) -> MemoryToolset | None:
         memory=states.runtime.memory,
         scope=run.memory,
         others_too=reaches_others(run.work.incoming.chat_type, run.work.incoming.role),
-        attribution=attribution_of(run, states),
+        attribution=run.attribution(),
         inbox_id=run.work.inbox_id,
         run=run.id,
         notes=states.memory.path,

@@ -24,10 +24,10 @@ from agent.memory.notes import path_of
 from agent.memory.records import LONGEST_FACT, Item, Kept, Scope
 from agent.memory.rights import reaches_others
 from agent.memory.rows import Erased, Target
+from agent.run.messages import FOLDER as RECEIVED
 from agent.skills.signals import Holds
 from agent.tools.files.paths import workspace_of
 from agent.tools.output_files import outputs_of
-from agent.turn.prompt import FOLDER as RECEIVED
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.commands.style import numbers_of, style_of

@@ -12,10 +12,7 @@ from agent.ledger.spending import Limit, Spending
 from agent.plans.settings import PlanSettings
 from agent.providers.retry_policy import RetryPolicy
 from agent.providers.transcription import TranscriptionSettings
-from agent.skills.settings import SkillSettings
-from agent.tools.mcp.settings import McpSettings
-from agent.tools.settings import ApprovalSettings, HookSettings
-from agent.turn.settings import (
+from agent.run.settings import (
     AgentSettings,
     BudgetSettings,
     ContextSettings,
@@ -23,7 +20,10 @@ from agent.turn.settings import (
     TimeoutSettings,
     ToolSettings,
 )
-from agent.turn.settings import Settings as TurnSettings
+from agent.run.settings import Settings as TurnSettings
+from agent.skills.settings import SkillSettings
+from agent.tools.mcp.settings import McpSettings
+from agent.tools.settings import ApprovalSettings, HookSettings
 from gateway.access.settings import AccessSettings
 from gateway.channels.adapter import ChannelSettings
 from gateway.config.sections import (

@@ -12,11 +12,11 @@ from sqlalchemy import Connection, bindparam, update
 from agent.core.clock import Clock
 from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId
+from agent.run.run import SHUTDOWN
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.tables import inbox
 from agent.storage.timestamps import to_timestamp
-from agent.turn.run import SHUTDOWN
 from gateway.dispatch.dispatcher import Agents, DispatchDeps, Timing
 from gateway.dispatch.drain import Activity, Drain, Ending
 from gateway.dispatch.source import Leases, Trouble

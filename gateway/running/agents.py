@@ -24,6 +24,7 @@ from agent.inbox import Source
 from agent.operations import Operations
 from agent.providers.registry import Registry
 from agent.providers.routing import ProviderSlot
+from agent.run.settings import DEFAULT_WINDOW
 from agent.skills.catalogue import Catalogue
 from agent.skills.drafts import Drafter
 from agent.skills.hints import Router
@@ -34,7 +35,6 @@ from agent.storage.errors import StorageError
 from agent.storage.timestamps import to_timestamp
 from agent.tools.shell.shell import room_for
 from agent.tools.toolbox import Reach, working_tools
-from agent.turn.settings import DEFAULT_WINDOW
 from gateway.channels.adapter import Fullness
 from gateway.channels.keys import ConversationKey
 from gateway.commands.model import PERSONA_SETTING

@@ -36,10 +36,10 @@ from agent.providers.provider import (
     ToolCallStart,
     Usage,
 )
+from agent.run.run import SHUTDOWN
+from agent.run.settings import Settings, TimeoutSettings
 from agent.storage.errors import StorageTrouble
 from agent.storage.tables import inbox, message, turn
-from agent.turn.run import SHUTDOWN
-from agent.turn.settings import Settings, TimeoutSettings
 from tests.agent.world import World
 from tests.fakes.databases import open_sqlite
 from tests.fakes.mortal import Crash, MortalDatabase

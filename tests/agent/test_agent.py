@@ -27,8 +27,8 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import Outbox
 from agent.core.phrases import ENGLISH, english
 from agent.providers.provider import TextDelta
+from agent.run.settings import AgentSettings, Settings
 from agent.storage.database import Database
-from agent.turn.settings import AgentSettings, Settings
 from tests.agent.world import World
 from tests.fakes.mortal import MortalDatabase
 from tests.fakes.outbox import FakeOutbox

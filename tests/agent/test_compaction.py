@@ -20,13 +20,13 @@ from agent.inbox import Work
 from agent.memory.settings import RecallSettings
 from agent.operations import Operations
 from agent.providers.provider import Request, Usage
+from agent.run.context_limits import ceiling
+from agent.run.settings import ContextSettings, Settings
 from agent.sessions import window_store
 from agent.storage.database import Database
 from agent.storage.payloads import encode_parts
 from agent.storage.tables import message as message_table
 from agent.storage.tables import session as session_table
-from agent.turn.context_limits import ceiling
-from agent.turn.settings import ContextSettings, Settings
 from tests.agent.world import KEY, World, offering
 from tests.fakes.provider import SUMMARY, ScriptedProvider, calls, fails, says
 from tests.fakes.waiting import until

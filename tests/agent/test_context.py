@@ -18,11 +18,11 @@ from agent.inbox import Work
 from agent.memory.notes import path_of
 from agent.memory.settings import RecallSettings
 from agent.providers.provider import Usage
+from agent.run.settings import ContextSettings, Settings, TimeoutSettings
 from agent.sessions import store
 from agent.sessions.store import Stored
 from agent.storage.database import Database
 from agent.storage.tables import message as message_table
-from agent.turn.settings import ContextSettings, Settings, TimeoutSettings
 from tests.agent.world import KEY, World
 from tests.fakes.mortal import MortalDatabase
 from tests.fakes.provider import ScriptedProvider, fails, says

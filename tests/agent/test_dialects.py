@@ -14,9 +14,9 @@ from agent.core.events import RetryScheduled
 from agent.providers.models import KnownModels
 from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
+from agent.run.settings import Settings, TimeoutSettings
 from agent.storage.database import Database
 from agent.storage.model_rows import ModelStore
-from agent.turn.settings import Settings, TimeoutSettings
 from tests.agent.world import AGENT_MD, World
 from tests.fakes.llm_server import LlmServer, serving_llm
 from tests.fakes.running import running

@@ -14,6 +14,8 @@ from agent.core.errors import OutOfScope, ToolError
 from agent.core.events import ApprovalRequired, PermissionDenied
 from agent.core.messages import ToolResult
 from agent.core.tools import Appraisal, Category, ToolContext
+from agent.run.run import SHUTDOWN
+from agent.run.settings import Settings, TimeoutSettings
 from agent.storage import approval_rows, audit_rows
 from agent.storage.approval_rows import Approval
 from agent.storage.audit_rows import Record
@@ -21,8 +23,6 @@ from agent.storage.database import Database
 from agent.tools.approvals import Word
 from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import ApprovalSettings, HookSettings
-from agent.turn.run import SHUTDOWN
-from agent.turn.settings import Settings, TimeoutSettings
 from tests.agent.world import ANN, World
 from tests.fakes.mortal import Crash
 from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says

@@ -15,12 +15,12 @@ from agent.core.messages import ToolResult
 from agent.core.outbox import Question
 from agent.core.tools import ToolContext, ToolSpec
 from agent.inbox import Work
+from agent.run.run import SHUTDOWN
+from agent.run.settings import Settings, TimeoutSettings
 from agent.storage import approval_rows
 from agent.storage.approval_rows import Approval
 from agent.storage.database import Database
 from agent.tools.approvals import Finding, Word
-from agent.turn.run import SHUTDOWN
-from agent.turn.settings import Settings, TimeoutSettings
 from tests.agent.world import ANN, World
 from tests.fakes.mortal import Crash
 from tests.fakes.provider import ScriptedProvider, calls, says

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from agent.compaction.settings import FocusSettings, MemorySettings
+from agent.run.settings import Settings
 from agent.storage.database import Database
 from agent.tools.output_files import LONGEST_SHOWN
 from agent.tools.session_tools import FOCUS_TOOLS
-from agent.turn.settings import Settings
 from tests.agent.test_tool_turns import results
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, calls, says

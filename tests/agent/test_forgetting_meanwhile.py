@@ -15,11 +15,11 @@ from agent.memory.erasure import forget, preview
 from agent.memory.records import Forgotten, audience_of_person
 from agent.memory.rows import Erased, Target
 from agent.providers.provider import Chunk, Request
+from agent.run.settings import Settings
 from agent.sessions import window_store
 from agent.sessions.window_store import WindowChanges
 from agent.storage.database import Database, check_epoch
 from agent.storage.tables import cleared_result, conversation, guideline, message, passage
-from agent.turn.settings import Settings
 from gateway.storage.repair import open_database
 from tests.agent.test_compaction import REACTIVE, Lookup
 from tests.agent.world import ANN, KEY, World

@@ -16,6 +16,7 @@ from agent.core.events import CorrectionHeard, LearningFailed, SkillPicked
 from agent.inbox import Work
 from agent.memory.settings import RecallSettings
 from agent.operations import Operations
+from agent.run.settings import AgentSettings, Settings
 from agent.skills.bandit import Arm
 from agent.skills.catalogue import Entry, Snapshot, TrustStatus
 from agent.skills.settings import LearningSettings, SkillSettings
@@ -23,7 +24,6 @@ from agent.skills.skill import Skill
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.tools.session_tools import INSTRUCTIONS
-from agent.turn.settings import AgentSettings, Settings
 from tests.agent.world import World, offering
 from tests.fakes.databases import open_sqlite
 from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says

@@ -8,8 +8,8 @@ from typing import Any
 from agent.compaction.selection import STUB, SUPERSEDED
 from agent.compaction.settings import CompressionSettings, MemorySettings
 from agent.core.tools import ToolContext, ToolSpec
+from agent.run.settings import ContextSettings, Settings
 from agent.storage.database import Database
-from agent.turn.settings import ContextSettings, Settings
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, calls, says
 

@@ -12,9 +12,9 @@ from agent.compaction.settings import MemorySettings
 from agent.memory.graph import parsed
 from agent.memory.settings import GraphSettings, RecallSettings, SemanticSettings
 from agent.memory.vectors import NoVectors, Vectors
+from agent.run.settings import Settings
 from agent.storage.database import Database
 from agent.storage.tables import memory_vector, relation, skill_outcomes
-from agent.turn.settings import Settings
 from tests.agent.world import World
 from tests.fakes.embedding import FakeEmbedder
 from tests.fakes.provider import ScriptedProvider, fails, says

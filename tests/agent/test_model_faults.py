@@ -17,8 +17,8 @@ from agent.core.ids import ConversationId
 from agent.core.messages import ToolResult
 from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
+from agent.run.settings import Settings, TimeoutSettings
 from agent.storage.database import Database
-from agent.turn.settings import Settings, TimeoutSettings
 from tests.agent.world import World
 from tests.fakes.llm_server import LlmServer, serving_llm
 from tests.fakes.tools import FakeTool

@@ -12,8 +12,8 @@ from agent.core.messages import Message, Thinking
 from agent.ledger.spending import Limit, Spending
 from agent.providers.failures import classify, read_error
 from agent.providers.provider import Done, Prices, TextDelta, ThinkingDelta, Unknown, Usage
+from agent.run.settings import Settings, TimeoutSettings
 from agent.storage.database import Database
-from agent.turn.settings import Settings, TimeoutSettings
 from tests.agent.world import World
 from tests.fakes.provider import Script, ScriptedProvider, cut, fails, says, thinks
 from tests.fakes.waiting import until

@@ -10,8 +10,8 @@ import pytest
 from agent.plans.plan import Plan
 from agent.plans.service import PlanService
 from agent.plans.settings import PlanSettings, WorkflowSettings
+from agent.run.settings import Settings
 from agent.storage.database import Database
-from agent.turn.settings import Settings
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, says
 from tests.fakes.waiting import until

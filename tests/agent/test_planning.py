@@ -13,11 +13,11 @@ from agent.inbox import Work
 from agent.plans import store as plan_store
 from agent.plans.plan import Plan
 from agent.plans.settings import PlanSettings
+from agent.run.settings import AgentSettings, Settings
 from agent.sessions import store
 from agent.storage import inbox_rows
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
-from agent.turn.settings import AgentSettings, Settings
 from tests.agent.world import ANN, World
 from tests.fakes.provider import Script, ScriptedProvider, says
 from tests.fakes.waiting import until

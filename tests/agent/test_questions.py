@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from agent.run.settings import AgentSettings, Settings
 from agent.storage.database import Database
 from agent.storage.tables import turn
-from agent.turn.settings import AgentSettings, Settings
 from tests.agent.world import World, offering
 from tests.fakes.mortal import Crash, MortalDatabase
 from tests.fakes.provider import ScriptedProvider, calls, says

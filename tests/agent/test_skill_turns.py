@@ -12,12 +12,12 @@ from agent.core.tools import ToolContext
 from agent.inbox import WorkKind
 from agent.memory.settings import RecallSettings
 from agent.memory.vectors import NoVectors, Vectors
+from agent.run.prefix import causes
+from agent.run.settings import Settings
 from agent.skills.catalogue import NOTHING, Entry, Reason, Snapshot
 from agent.skills.settings import SkillSettings
 from agent.skills.skill import Origin, parsed
 from agent.storage.database import Database
-from agent.turn.prefix import causes
-from agent.turn.settings import Settings
 from tests.agent.world import World, offering
 from tests.fakes.embedding import FakeEmbedder
 from tests.fakes.provider import ScriptedProvider, calls, says

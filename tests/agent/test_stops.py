@@ -13,9 +13,9 @@ from agent.core.messages import FilePart
 from agent.inbox import Work
 from agent.providers.provider import TextDelta
 from agent.providers.usage import CostAttribution
+from agent.run.run import SHUTDOWN
+from agent.run.settings import AgentSettings, Settings, TimeoutSettings
 from agent.storage.database import Database
-from agent.turn.run import SHUTDOWN
-from agent.turn.settings import AgentSettings, Settings, TimeoutSettings
 from agent.voice_messages import VoiceTranscription
 from tests.agent.world import World
 from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says

@@ -13,10 +13,10 @@ from agent.core.events import StepCompleted, SubagentEnded, SubagentStarted, Too
 from agent.core.messages import ToolResult
 from agent.core.tools import SubagentTask
 from agent.providers.provider import Chunk, Prices, Request
+from agent.run.settings import AgentSettings, Settings
 from agent.storage.database import Database
 from agent.storage.tables import tool_call
 from agent.subagent.runner import SubagentRunner
-from agent.turn.settings import AgentSettings, Settings
 from tests.agent.world import World, offering
 from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says
 from tests.fakes.tools import FakeTool, named

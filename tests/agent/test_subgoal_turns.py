@@ -18,8 +18,8 @@ from agent.compaction.settings import (
     SubgoalSettings,
 )
 from agent.providers.provider import Usage
+from agent.run.settings import AgentSettings, ContextSettings, Settings
 from agent.storage.database import Database
-from agent.turn.settings import AgentSettings, ContextSettings, Settings
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, calls, says
 from tests.fakes.tools import FakeTool

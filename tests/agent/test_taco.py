@@ -11,9 +11,9 @@ from agent.core.errors import ProviderBusy
 from agent.core.events import ToolOutputCompressed
 from agent.core.messages import TacoCompressed, Thinking, ToolResult
 from agent.core.tools import Category
+from agent.run.settings import Settings, ToolSettings
 from agent.storage.database import Database
 from agent.tools.output_files import Outputs
-from agent.turn.settings import Settings, ToolSettings
 from tests.agent.test_tool_turns import results
 from tests.agent.world import KEY, World
 from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says, thinks

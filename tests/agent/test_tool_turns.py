@@ -11,11 +11,11 @@ from agent.core.errors import ToolError
 from agent.core.events import StepCompleted, ToolEnded, ToolStarted
 from agent.core.messages import ToolResult
 from agent.providers.provider import Done, TextDelta, ToolCallDelta, ToolCallDone, ToolCallStart
+from agent.run.settings import AgentSettings, BudgetSettings, Settings, ToolSettings
 from agent.sessions import store
 from agent.storage import audit_rows
 from agent.storage.database import Database
 from agent.storage.tables import memory
-from agent.turn.settings import AgentSettings, BudgetSettings, Settings, ToolSettings
 from tests.agent.world import World, offering
 from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says
 from tests.fakes.tools import FakeTool, named

@@ -19,9 +19,9 @@ from agent.memory.erasure import forget
 from agent.memory.rows import Target
 from agent.operations import Operations
 from agent.providers.provider import Usage
+from agent.run.settings import Settings
 from agent.storage.database import Database
 from agent.storage.tables import guideline
-from agent.turn.settings import Settings
 from tests.agent.world import ANN, KEY, World
 from tests.fakes.provider import SUMMARY, Script, ScriptedProvider, calls, says
 

@@ -7,6 +7,7 @@ import pytest
 from agent.core.messages import FilePart
 from agent.core.tools import ToolSpec
 from agent.providers.provider import Request
+from agent.run.settings import Settings
 from agent.storage.database import Database
 from agent.tools.files.edit import Read
 from agent.tools.files.paths import move_workspace, workspace_of
@@ -14,7 +15,6 @@ from agent.tools.files.search import SetWorkingDirectory
 from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import FileSettings, ShellSettings
 from agent.tools.shell.shell import Room, Shell
-from agent.turn.settings import Settings
 from tests.agent.world import KEY, World, offering
 from tests.fakes.clock import FakeClock
 from tests.fakes.provider import ScriptedProvider, calls, calls_all, says

@@ -32,6 +32,7 @@ from agent.plans.service import PlanService
 from agent.providers.provider import Provider
 from agent.providers.retry_policy import RetryPolicy
 from agent.providers.routing import Models
+from agent.run.settings import Settings
 from agent.sessions import store
 from agent.sessions.store import Stored
 from agent.skills.catalogue import Catalogue
@@ -49,7 +50,6 @@ from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
 from agent.tools.output_files import Outputs
 from agent.tools.settings import HookSettings
-from agent.turn.settings import Settings
 from agent.turn.tokens import CountText, count_by_bytes
 from agent.voice_messages import VoiceTranscription
 from tests.fakes.clock import FakeClock

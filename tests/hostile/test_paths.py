@@ -131,7 +131,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/core/safe_files.py put_whole": (".chmod .mkdir .replace .touch .write_text", DATA),
     "agent/subagent/profiles.py Profiles.names": (".glob", OPERATOR),
     "agent/tools/files/paths.py tree_of": (IN_TREE, TREE),
-    "agent/turn/environment.py _read_anew": (IN_TREE, TREE),
+    "agent/run/environment.py _read_anew": (IN_TREE, TREE),
     "agent/tools/files/paths.py _of_skill": (IN_TREE, TREE),
     "adapters/web/routes.py Routes._rename": (".rename", NONE),
     "agent/tools/mcp/login.py read": (".read_bytes", DATA),

@@ -13,6 +13,7 @@ from aiohttp import web
 from agent.assembly import built_in_tool_names
 from agent.core.clock import SystemClock
 from agent.core.tools import Tool, ToolContext, ToolSpec
+from agent.run.settings import Settings
 from agent.storage.database import Database
 from agent.tools.files.edit import LARGEST
 from agent.tools.mcp.offers import LONGEST as MCP_RESULT
@@ -21,7 +22,6 @@ from agent.tools.mcp.server import McpTool
 from agent.tools.settings import ApprovalSettings, FileSettings, ShellSettings, WebSettings
 from agent.tools.shell.shell import Room
 from agent.tools.toolbox import WORKING, Reach, working_tools
-from agent.turn.settings import Settings
 from gateway.telemetry.redaction import Redactor
 from tests.agent.tools.test_sending import FakeSending
 from tests.agent.world import World

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from agent.core.events import SkillPicked, ToolEnded
 from agent.core.messages import ToolUse
-from agent.turn.settings import Settings
+from agent.run.settings import Settings
 from tests.fakes.waiting import until
 from tests.gateway.world import World, calling
 from tests.live.scenes import write_agent

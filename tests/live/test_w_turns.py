@@ -9,8 +9,8 @@ import pytest
 
 from agent.core.events import ApprovalRequired, ApprovalResumed, DecisionCompleted, LoopEnded, LoopFailed, Suspended
 from agent.core.ids import ConversationId
+from agent.run.settings import TimeoutSettings
 from agent.tools.files.paths import workspace_of
-from agent.turn.settings import TimeoutSettings
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, World, calling
 from tests.live.test_r_turns import call, of, steps, tools

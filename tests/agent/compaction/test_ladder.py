@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent.compaction.ladder import BY_MODEL, Limits, PolicyInput, Step, limits_for, next_step, order_of
 from agent.compaction.settings import MemorySettings
-from agent.turn.settings import ContextSettings
+from agent.run.settings import ContextSettings
 
 LIMITS = limits_for(200_000, 177_000, MemorySettings(), reserve_floor=4_000, flush_threshold=8_000)
 READY = PolicyInput(

@@ -11,9 +11,9 @@ from agent.goals.goal import Limits
 from agent.goals.settings import GoalSettings
 from agent.inbox import Work
 from agent.operations import Operations
+from agent.run.settings import AgentSettings, Settings
 from agent.storage.database import Database
 from agent.storage.tables import session_goal
-from agent.turn.settings import AgentSettings, Settings
 from tests.agent.goals.world import OWNER, GoalWorld
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, calls, says

@@ -14,10 +14,10 @@ from agent.goals.goal import Auto, Goal, Owner
 from agent.goals.service import GoalService
 from agent.goals.settings import GoalSettings
 from agent.inbox import Work
+from agent.run.settings import AgentSettings, Settings
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.inbox_rows import InboxRow
 from agent.storage.timestamps import to_timestamp
-from agent.turn.settings import AgentSettings, Settings
 from tests.agent.world import ANN, World
 from tests.fakes.provider import Script, ScriptedProvider, says
 

@@ -4,9 +4,9 @@ import pytest
 
 from agent.core.tools import SubagentTask
 from agent.core.untrusted_text import framed, unframed
+from agent.run.guards import Halt
 from agent.subagent.profiles import FORBIDDEN, tools_of
 from agent.subagent.wording import HALTS, halted, shortened, task_of
-from agent.turn.guards import Halt
 
 ALL = frozenset({"read", "write", "mcp__time__now", *FORBIDDEN})
 

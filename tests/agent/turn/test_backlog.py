@@ -9,10 +9,10 @@ from agent.compaction.settings import MemorySettings
 from agent.core.ids import PersonId
 from agent.memory import index, rows
 from agent.memory.settings import RecallSettings
+from agent.run.settings import Settings
 from agent.storage.database import Database
 from agent.storage.tables import memory, memory_backlog, message
 from agent.turn.memory import BATCH, Backlog
-from agent.turn.settings import Settings
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, says
 

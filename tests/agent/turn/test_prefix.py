@@ -6,7 +6,7 @@ import pytest
 
 from agent.core.tools import ToolSpec
 from agent.providers.provider import SystemPrompt, ToolSchema, Usage
-from agent.turn.prefix import CacheWatch, Fingerprints, Prefix, Read, causes
+from agent.run.prefix import CacheWatch, Fingerprints, Prefix, Read, causes
 
 BASE = Prefix(system="s", notes="n", tools="t", model="m", start="1")
 

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from agent.turn.settings import AgentSettings, BudgetSettings, ContextSettings, TimeoutSettings, ToolSettings
+from agent.run.settings import AgentSettings, BudgetSettings, ContextSettings, TimeoutSettings, ToolSettings
 
 
 @pytest.mark.requirement("B-80", "B-81")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.turn.run import Speech
+from agent.run.run import Speech
 from tests.fakes.outbox import FakeOutbox
 
 

@@ -11,13 +11,13 @@ from agent.core import errors
 from agent.core.errors import AgentError
 from agent.inbox import Work
 from agent.memory.notes import path_of
+from agent.run.run import Run, StagedChanges
 from agent.storage.database import Database
 from agent.turn.agent_loop import execute
 from agent.turn.commit import persist
 from agent.turn.context import prepare
 from agent.turn.intake import ingest
 from agent.turn.pipeline import begin
-from agent.turn.run import Run, StagedChanges
 from tests.agent.world import KEY, World
 from tests.fakes.provider import ScriptedProvider, says
 from tests.fakes.waiting import until

@@ -13,8 +13,8 @@ from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message
-from agent.turn.context_limits import ceiling
-from agent.turn.settings import ContextSettings
+from agent.run.context_limits import ceiling
+from agent.run.settings import ContextSettings
 from agent.turn.tokens import Estimator
 from tests.bench.context.provenance import Readable, Sources, holds
 from tests.bench.context.recordings import Recording

@@ -11,6 +11,7 @@ from agent.core.errors import OutOfScope, ToolError
 from agent.core.ids import PersonId
 from agent.core.untrusted_text import TAGS, framed
 from agent.inbox import Incoming, Work
+from agent.run.messages import user_message
 from agent.tools.approvals import may_decide
 from agent.tools.files.paths import ROOT, grounded
 from agent.tools.mcp.offers import WITHHELD, Offer, shown_of
@@ -19,7 +20,6 @@ from agent.tools.settings import WebSettings
 from agent.tools.shell.policy import judged
 from agent.tools.web.addresses import target_of
 from agent.tools.web.resolve import look_up, resolved
-from agent.turn.prompt import user_message
 
 Case = Mapping[str, Any]
 WORKSPACE = PurePosixPath("/data/workspaces/telegram%3A77")

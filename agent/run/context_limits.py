@@ -1,7 +1,7 @@
 """Limits of the context: whether a request fits the model's window, and where one may begin (W-24). Pure."""
 
 from agent.core.messages import Message, ToolResult
-from agent.turn.settings import DEFAULT_WINDOW, ContextSettings
+from agent.run.settings import DEFAULT_WINDOW, ContextSettings
 
 
 def ceiling(window: int, settings: ContextSettings) -> int:

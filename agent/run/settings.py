@@ -5,7 +5,7 @@ Impossible settings are refused when they are built, so that a turn never meets 
 
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from agent.compaction.settings import (
     AgentCompressionSettings,
@@ -20,7 +20,8 @@ from agent.plans.settings import PlanSettings
 from agent.skills.settings import SkillSettings
 from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import ApprovalSettings, FileSettings, ShellSettings, WebSettings
-from agent.turn.tokenizer import Encoding
+
+Encoding = Literal["bytes", "cl100k_base", "o200k_base"]
 
 MOST_TOOL_ITERATIONS = 100
 LARGEST_WINDOW = 2_000_000

@@ -11,21 +11,21 @@ import anyio
 from sqlalchemy import Connection
 
 from agent.core.cancellation import CancelToken, TimeLimit
-from agent.core.ids import RunId, SessionId
+from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import FilePart, Message
 from agent.core.outbox import Audience, Buttons, Outbox
 from agent.core.tools import ExecutionContext
 from agent.definitions import Definition
 from agent.inbox import Work
 from agent.memory.records import Scope
-from agent.providers.usage import Spent, read_of
+from agent.providers.usage import CostAttribution, Spent, read_of
+from agent.run.environment import NOWHERE_SPECIAL, Environment
+from agent.run.guards import Progress
+from agent.run.prefix import Prefix
+from agent.run.settings import Settings
 from agent.sessions.runs import Checkpoint, Loop
 from agent.skills.hints import Pick
 from agent.storage.audit_rows import Record
-from agent.turn.environment import NOWHERE_SPECIAL, Environment
-from agent.turn.guards import Progress
-from agent.turn.prefix import Prefix
-from agent.turn.settings import Settings
 
 # Speech: the texts of a run's rounds, one below the other, as the person sees them. Previews may vanish, `text`
 # arrives.
@@ -86,6 +86,7 @@ class Speech:
         self._outbox.end_preview()
 
 
+SUBAGENT = "subagent"  # the purpose of its calls
 SHUTDOWN = "shutdown"  # the reason that leaves a run unfinished, to be resumed by the next process
 
 Verdict = Literal["answered", "waiting", "failed", "cancelled", "refused", "suspended"]
@@ -170,6 +171,7 @@ class Run:
 
     id: RunId
     work: Work
+    conversation: ConversationId
     session: SessionId
     fresh: bool  # the session has no row yet
     settings: Settings
@@ -230,6 +232,21 @@ class Run:
     named: frozenset[str] = frozenset()  # tools that were asked for by name, for a sub-agent
     subagent_tasks: int = 0  # how many sub-agents it has begun
     moved: Path | None = None  # where a sub-agent goes on after the step it is at
+
+    def attribution(self, purpose: str = "turn") -> CostAttribution:
+        """Who pays for its own calls, and for others made for it; a sub-agent's are its parent's to pay."""
+        incoming = self.work.incoming
+        return CostAttribution(
+            purpose=purpose if self.parent is None else SUBAGENT,
+            conversation=self.conversation,
+            session=self.session,
+            inbox_id=self.work.inbox_id,
+            run=self.id,
+            person=incoming.person,
+            job=incoming.job,
+            goal=str(self.goal) if self.goal is not None else None,
+            unattended=incoming.wake_up is not None,
+        )
 
     def move(self, folder: Path) -> None:
         """Go on there after this step."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from agent.turn.settings import AgentSettings, BudgetSettings
+from agent.run.settings import AgentSettings, BudgetSettings
 
 
 @dataclass(slots=True, kw_only=True)
