@@ -23,6 +23,7 @@ from agent.goals.service import Buttoned, Reachable, RoleOf, always_reachable, n
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
+from agent.memory import rows
 from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
@@ -31,12 +32,14 @@ from agent.plans.messages import Buttoned as PlanButtons
 from agent.plans.messages import no_buttons as no_plan_buttons
 from agent.plans.service import PlanService
 from agent.providers.routing import Models
+from agent.run.features import Features
 from agent.run.settings import Settings
 from agent.skills.catalogue import NOTHING as NO_SKILLS
 from agent.skills.catalogue import Catalogue
 from agent.skills.learning import Learning
 from agent.skills.tools import LoadSkill
 from agent.storage.database import Database
+from agent.style.feature import StyleFeature
 from agent.style.user_model import UserModel
 from agent.subagent.profiles import Profiles
 from agent.subagent.runner import SubagentRegistry, SubagentRunner
@@ -193,6 +196,19 @@ def assemble(
     """
     settings, estimator = shared.settings(), Estimator(shared.count, name=shared.counted_by)
     instruction = InstructionState(definitions=shared.definitions, name=persona or settings.agent.name)
+    memory = MemoryState(path=path_of(shared.home, conversation))
+    features = Features(
+        (
+            StyleFeature(
+                user_model=shared.user_model,
+                is_off=lambda conn: memory.off if memory.off is not None else rows.is_off(conn, conversation),
+                audience=lambda work: (
+                    agent.runtime.memory.scope(conversation, work.incoming.chat_type, work.incoming.person).own
+                ),
+                clock=shared.clock,
+            ),
+        )
+    )
     agent = Agent(
         message=MessageState(compaction=CompactionState(count=estimator.message)),
         context=ContextState(dumps=Dumps(), jobs=Jobs(shared.background)),
@@ -200,7 +216,7 @@ def assemble(
         instruction=instruction,
         provider=ProviderState(slot=slot, models=shared.models),
         tool=ToolState(executor=shared.executor, home=shared.home, workspace=workspace_of(shared.home, conversation)),
-        memory=MemoryState(path=path_of(shared.home, conversation)),
+        memory=memory,
         skill=SkillState(
             catalogue=shared.skills, snapshot=shared.skills.snapshot if settings.skills.enabled else NO_SKILLS
         ),
@@ -221,8 +237,8 @@ def assemble(
             hooks=shared.hooks,
             plans=shared.plans,
             plan_buttons=shared.plan_buttons,
+            features=features,
             relief=shared.relief,
-            user_model=shared.user_model,
         ),
         lifecycle=LifecycleState(),
         goal=GoalState(

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -12,13 +11,14 @@ from sqlalchemy import Connection
 from agent.compaction.excerpts import deserves_pin, states_rule
 from agent.core.errors import ToolError
 from agent.core.failpoints import failpoint
-from agent.core.ids import ConversationId, RunId, SessionId
+from agent.core.ids import RunId, SessionId
 from agent.core.messages import FilePart, Message
 from agent.core.safe_files import Names, Tree
 from agent.goals import store as goals
 from agent.inbox import Incoming, Work
+from agent.run.features import OnOpened
 from agent.run.guards import Progress
-from agent.run.messages import also_told, landed_as, user_message
+from agent.run.messages import landed_as, user_message
 from agent.run.run import Executed, Notice, Run, Speech, Taken
 from agent.sessions import runs, store
 from agent.sessions.runs import Checkpoint, Loop
@@ -30,7 +30,6 @@ from agent.tools.files.paths import shown
 from agent.turn.commit import settle_staged, write_staged
 from agent.turn.interim_text import committed_up_to
 from agent.turn.states import States
-from agent.turn.style import style_line
 
 
 def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
@@ -47,7 +46,7 @@ def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
 class Opening:
     """The result of a run's start. `over`: the work was done already. `goal` is the kept one there.
 
-    `loop`: it answers a question of ours. `style`: what is told of how the sender writes. `place`: where the session's
+    `loop`: it answers a question of ours. `taken`: what the run gets of its features. `place`: where the session's
     tools work and what is set for them, where that is not at hand: after a sleep or a change of session (Z-111).
     `committed_up_to`: position of the last message whose text stands in the outbox already.
     """
@@ -61,7 +60,7 @@ class Opening:
     terminated: bool = False
     over: bool = False
     goal: int | None = None
-    style: str = ""
+    taken: tuple[OnOpened, ...] = ()
     place: Place | None = None
     committed_up_to: int | None = None
 
@@ -78,9 +77,7 @@ def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
         return None  # what they say is heard before it is stored
     new_id, at = states.runtime.new_id, states.runtime.clock.now()
     ids = _Ids(run=RunId(new_id()), session=session.id or SessionId(new_id()), fresh=session.id is None)
-    written = states.metrics.estimator.written
-    message, style = user_message(work, at), partial(style_line, conn, work, states)
-    opening = _open(conn, work, session.conversation, ids, message, to_timestamp(at), written, style=style)
+    opening = _open(conn, work, ids, user_message(work, at), to_timestamp(at), states)
     return _with_more(conn, opening, work, states)
 
 
@@ -147,7 +144,8 @@ async def ingest(run: Run, states: States) -> Taken:
     run.opened, run.resumed, run.checkpoint = True, opening.resumed, opening.checkpoint
     if run.work.kind == "message":
         run.goal = opening.goal
-    run.reminder = also_told(run.reminder, opening.style)
+    for take in opening.taken:
+        take(run)
     states.metrics.estimator.take((stored.message, stored.counted) for stored in opening.stored)
     run.messages = [stored.message for stored in opening.stored]
     run.ids = [stored.message.id for stored in opening.stored]
@@ -170,16 +168,13 @@ class _Ids:
 
 def _open_whole(conn: Connection, run: Run, states: States, message: Message, at: int) -> Opening:
     """With everything else that belongs to it, in a transaction of its own."""
-    conversation = states.session.conversation
-    check_epoch(conn, conversation, run.work.epoch)
+    check_epoch(conn, states.session.conversation, run.work.epoch)
     ids = _Ids(run=run.id, session=run.session, fresh=run.fresh)
-    written = states.metrics.estimator.written
 
     def staged() -> None:
         write_staged(conn, run.staged, states, at)
 
-    style = partial(style_line, conn, run.work, states)
-    opening = _open(conn, run.work, conversation, ids, message, at, written, style=style, staged=staged)
+    opening = _open(conn, run.work, ids, message, at, states, staged)
     return _with_more(conn, opening, run.work, states)
 
 
@@ -195,16 +190,13 @@ def _with_more(conn: Connection, opening: Opening, work: Work, states: States) -
 def _open(
     conn: Connection,
     work: Work,
-    conversation: ConversationId,
     ids: _Ids,
     message: Message,
     at: int,
-    written: Callable[[Message], str],
-    *,
-    style: Callable[..., str],
+    states: States,
     staged: Callable[[], None] = lambda: None,
 ) -> Opening:
-    """`style` sees how the sender writes, before anything else is done with the words."""
+    conversation = states.session.conversation
     begun = runs.find_run(conn, work.inbox_id)
     if begun is not None:
         if begun.state != "running":
@@ -219,10 +211,10 @@ def _open(
             checkpoint=begun.checkpoint,
             loop=begun.checkpoint.loop,
             resumed=True,
-            style=style(observe=False),
+            taken=_taken(conn, work, states, new=False),
             committed_up_to=committed_up_to(conn, work.inbox_id, stored),
         )
-    seen = style(observe=True)
+    taken = _taken(conn, work, states, new=True)  # before anything else is done with the words
     staged()
     if ids.fresh:
         title = work.incoming.text or ", ".join(file.name for file in work.incoming.files)
@@ -242,7 +234,7 @@ def _open(
     loop = runs.recover(conn, ids.session, work.inbox_id) if work.kind == "message" and not ids.fresh else None
     if work.kind == "message" and _deserves_pin(conn, work, ids):
         message = replace(message, pinned=True)
-    counted = written(message)
+    counted = states.metrics.estimator.written(message)
     person = work.incoming.person
     first = Stored(message=message, inbox_id=work.inbox_id, position=0, person=person, counted=counted)
     id = store.append(conn, ids.session, conversation, first, at=at)
@@ -253,8 +245,14 @@ def _open(
         session=ids.session,
         stored=(replace(first, message=store.with_id(message, id)),),
         loop=loop,
-        style=seen,
+        taken=taken,
     )
+
+
+def _taken(conn: Connection, work: Work, states: States, *, new: bool) -> tuple[OnOpened, ...]:
+    """What the features give a run that is opened."""
+    given = [opened(conn, work, new=new) for opened in states.runtime.features.opened]
+    return tuple(take for take in given if take is not None)
 
 
 def _deserves_pin(conn: Connection, work: Work, ids: _Ids) -> bool:

@@ -38,6 +38,7 @@ from agent.providers.provider import Provider, ToolSchema
 from agent.providers.retry_policy import RetryPolicy
 from agent.providers.routing import NO_NEED, Choice, Chooser, Models, Need
 from agent.run.environment import Looked
+from agent.run.features import Features
 from agent.run.prefix import CacheWatch
 from agent.run.run import Run
 from agent.run.settings import Settings
@@ -45,7 +46,6 @@ from agent.sessions.store import Place
 from agent.skills.catalogue import NOTHING, Catalogue, Snapshot
 from agent.skills.learning import Learning
 from agent.storage.database import Database
-from agent.style.user_model import UserModel
 from agent.tools.approvals import Approvals
 from agent.tools.executor import Executor
 from agent.tools.hooks import Hooks
@@ -327,7 +327,6 @@ class RuntimeState:
     """The agent's surroundings. `settings` are taken from `current_settings` between turns only (Z-21).
 
     `relief` gives what may be pressed where a budget is used up, `plan_buttons` what may be pressed below a plan.
-    `user_model` is who keeps what is known of people beyond their words, asked for each turn; None: nobody does.
     """
 
     settings: Settings
@@ -345,8 +344,8 @@ class RuntimeState:
     approvals: Approvals
     hooks: Hooks
     plans: PlanService
+    features: Features
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
-    user_model: Callable[[], UserModel | None]
     plan_buttons: PlanButtons = no_plan_buttons
 
 
