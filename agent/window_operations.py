@@ -6,6 +6,7 @@ from pathlib import Path
 from agent.compaction.dumps import Form
 from agent.compaction.guidelines import Guideline
 from agent.compaction.ladder import badge_of
+from agent.compaction.recap import Recap, recap_of
 from agent.core.events import CompactComplete
 from agent.core.ids import SessionId
 from agent.inbox import Work
@@ -22,7 +23,6 @@ from agent.turn.memory import open_memory
 from agent.turn.memory_flush import may_look_back
 from agent.turn.model_call import SideCalls
 from agent.turn.pipeline import begin
-from agent.turn.recap import Recap, recap_of
 from agent.turn.states import States
 
 
