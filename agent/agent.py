@@ -12,6 +12,7 @@ from agent.core.failpoints import failpoint
 from agent.core.outbox import OutgoingMessage
 from agent.definitions import Definition
 from agent.goal_work import Autonomy
+from agent.goals.feature import GoalState
 from agent.goals.goal import Reason
 from agent.inbox import Source, Work
 from agent.operations import Operations
@@ -31,7 +32,6 @@ from agent.turn.pipeline import turn
 from agent.turn.skills import take_skills
 from agent.turn.states import (
     ContextState,
-    GoalState,
     InstructionState,
     LifecycleState,
     MemoryState,
@@ -76,9 +76,9 @@ class Agent:
     command: CommandState
 
     def __post_init__(self) -> None:
-        self.command.operations = Operations(self)
-        self.command.autonomy = Autonomy(self)
-        self.command.planning = Planning(self)
+        self.command.operations = Operations(self, self.goal)
+        self.command.autonomy = Autonomy(self, self.goal)
+        self.command.planning = Planning(self, self.goal)
 
     @property
     def operations(self) -> Operations:
@@ -125,7 +125,7 @@ class Agent:
 
         Others are not touched.
         """
-        self.goal.preemptible = self.goal.working_on is not None
+        self.lifecycle.preemptible = self.lifecycle.goal is not None
         self.command.planning.give_way()
 
     def _open(self, conn: Connection, work: Work) -> object:

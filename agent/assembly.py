@@ -19,6 +19,7 @@ from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.core.tools import Tool
 from agent.definitions import Definitions
+from agent.goals.feature import GoalState
 from agent.goals.service import Buttoned, Reachable, RoleOf, always_reachable, no_buttons, role_then
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
@@ -64,7 +65,6 @@ from agent.turn.memory_flush import Flushing
 from agent.turn.model_call import SideCalls
 from agent.turn.states import (
     ContextState,
-    GoalState,
     InstructionState,
     LifecycleState,
     MemoryState,
@@ -197,6 +197,17 @@ def assemble(
     settings, estimator = shared.settings(), Estimator(shared.count, name=shared.counted_by)
     instruction = InstructionState(definitions=shared.definitions, name=persona or settings.agent.name)
     memory = MemoryState(path=path_of(shared.home, conversation))
+    goal = GoalState(
+        conversation=conversation,
+        database=shared.database,
+        phrases=shared.phrases,
+        settings=lambda: agent.runtime.settings.agent.goal,
+        background=Jobs(shared.background),
+        ring=shared.ring,
+        buttons=shared.goal_buttons,
+        role_of=shared.goal_role,
+        reachable=shared.reachable,
+    )
     features = Features(
         (
             StyleFeature(
@@ -207,6 +218,7 @@ def assemble(
                 ),
                 clock=shared.clock,
             ),
+            goal,
         )
     )
     agent = Agent(
@@ -241,13 +253,7 @@ def assemble(
             relief=shared.relief,
         ),
         lifecycle=LifecycleState(),
-        goal=GoalState(
-            background=Jobs(shared.background),
-            ring=shared.ring,
-            buttons=shared.goal_buttons,
-            role_of=shared.goal_role,
-            reachable=shared.reachable,
-        ),
+        goal=goal,
         metrics=MetricsState(estimator=estimator),
         command=CommandState(built_ins=shared.built_ins),
     )

@@ -26,6 +26,7 @@ from agent.goals.driver import (
     at_wake_up,
     tick_text,
 )
+from agent.goals.feature import GoalState, spent_on
 from agent.goals.goal import Goal, Reason, SessionGoal, Used, is_worth_telling
 from agent.goals.service import live_line
 from agent.goals.store import short
@@ -37,7 +38,6 @@ from agent.storage.database import check_epoch
 from agent.storage.errors import StorageTrouble
 from agent.storage.timestamps import to_timestamp
 from agent.supervisor import Supervisor
-from agent.turn.goals import spent_on, write_move
 from agent.turn.states import States
 
 UNSAVED_PAUSE_S = 5.0  # before a verdict that the disk refused is written again
@@ -49,8 +49,9 @@ log = logging.getLogger("tieline.goals")
 class Autonomy:
     """One agent's. A goal's state is in the database; what is shown of it may vanish."""
 
-    def __init__(self, states: States) -> None:
+    def __init__(self, states: States, goal: GoalState) -> None:
         self._states = states
+        self._goal = goal
         self._supervisor = Supervisor(states)
 
     # -- in the agent's loop
@@ -72,15 +73,15 @@ class Autonomy:
             if found is not None:  # also what a killed process left in its journal, and side calls
                 goal = replace(found, used=found.used.plus(spent_on(conn, found)))
             bar = None
-            if goal is not None and states.goal.role_of(goal) is None:
+            if goal is not None and self._goal.role_of(goal) is None:
                 bar = Reason(key="goal_why_blocked")
             elif conversation_rows.is_gone(conn, conversation):
                 bar = Reason(key="goal_why_gone")
-            elif not states.goal.reachable(conversation):
+            elif not self._goal.reachable(conversation):
                 bar = Reason(key="goal_why_login")
             moved = at_wake_up(goal, settings, round=wake_up.round, tick=wake_up.tick, bar=bar)
             if moved is not None and moved.goal != found:
-                write_move(conn, moved, states, at, answer=True)
+                self._goal.write_move(conn, moved, at, answer=True)
             if moved is None or not isinstance(moved.next, Turn):
                 inbox_rows.finish(conn, work.inbox_ids, "done", work.epoch)
             return moved
@@ -92,7 +93,7 @@ class Autonomy:
         if not isinstance(moved.next, Turn):
             return None
         self._allow(moved.goal)
-        role = states.goal.role_of(moved.goal) or work.incoming.role
+        role = self._goal.role_of(moved.goal) or work.incoming.role
         return replace(work, incoming=replace(work.incoming, text=tick_text(moved.goal), role=role))
 
     async def give_up(self, work: Work, why: Reason) -> None:
@@ -109,7 +110,7 @@ class Autonomy:
             if goal is None or not goal.is_autonomous:
                 return None
             moved = after_turn(goal, Outcome(came="gave_up", why=why), Used(), settings)
-            write_move(conn, moved, states, at, answer=True)
+            self._goal.write_move(conn, moved, at, answer=True)
             return moved
 
         moved = await states.runtime.database.write(work_)
@@ -119,8 +120,8 @@ class Autonomy:
     async def after_turn(self, work: Work) -> None:
         """Do what the commit of a turn made of goals: tell, wait, or have it checked."""
         states, wake_up = self._states, work.incoming.wake_up
-        completed, moved, by_phrase = states.goal.completed, states.goal.moved, states.goal.by_phrase
-        states.goal.completed, states.goal.moved, states.goal.by_phrase = None, None, False
+        completed, moved, by_phrase = self._goal.completed, self._goal.moved, self._goal.by_phrase
+        self._goal.completed, self._goal.moved, self._goal.by_phrase = None, None, False
         if moved is not None:
             self._follow(moved)
         elif wake_up is not None:  # its commit was written twice, or the goal was put down meanwhile
@@ -147,7 +148,7 @@ class Autonomy:
             event = GoalMoved(conversation=conversation, goal=goal.id, state=goal.auto.state, turns=goal.auto.turns)
             states.runtime.bus.publish(event)
         if goal.is_autonomous:
-            states.runtime.outbox.live(live_line(goal, states.runtime.phrases), states.goal.buttons("stop", goal))
+            states.runtime.outbox.live(live_line(goal, states.runtime.phrases), self._goal.buttons("stop", goal))
         else:
             states.runtime.outbox.live("")
             states.runtime.ledger.budgets.spending_caps.close(str(goal.id))
@@ -158,14 +159,14 @@ class Autonomy:
                 states.runtime.bus.publish(GoalCompleted(conversation=conversation, goal=goal.id))
         match moved.next:
             case Tick() if goal.is_autonomous:
-                states.goal.background.start(partial(self._ring, moved.next.after_s))
+                self._goal.background.start(partial(self._ring, moved.next.after_s))
             case Verify():
-                states.goal.background.start(partial(self._check, goal))
+                self._goal.background.start(partial(self._check, goal))
 
     async def _ring(self, after_s: float) -> None:
         """A sleeping conversation is woken at the moment; the row itself would be found a little later (Z-118)."""
         await self._states.runtime.clock.sleep(after_s + RING_LATE_S)
-        self._states.goal.ring(self._states.session.conversation)
+        self._goal.ring(self._states.session.conversation)
 
     # -- in the background
 
@@ -190,7 +191,7 @@ class Autonomy:
             if now is None or now.auto is None or goal.auto is None or now.auto.round != goal.auto.round:
                 return None
             moved = after_check(now, found, spent_on(conn, now), settings)
-            write_move(conn, moved, states, at, answer=True)
+            self._goal.write_move(conn, moved, at, answer=True)
             failpoint("goal.within")
             return moved
 

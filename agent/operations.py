@@ -12,7 +12,7 @@ from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import FilePart
 from agent.core.tools import Task
 from agent.definitions import Definition
-from agent.goals import store as goals
+from agent.goals.feature import GoalState
 from agent.goals.goal import IDLE, SessionGoal
 from agent.providers.registry import LazyProvider, UnknownProvider
 from agent.providers.routing import Choice, Chooser
@@ -50,8 +50,9 @@ class TakenBack:
 class Operations:
     """Lent to commands by the agent. Looking and switching may happen beside a run, staging only in its place."""
 
-    def __init__(self, states: States) -> None:
+    def __init__(self, states: States, goal: GoalState) -> None:
         self._states = states
+        self._goal = goal
         self._staged = StagedChanges()
         self.window = WindowOperations(states, self._session)
 
@@ -164,12 +165,11 @@ class Operations:
         """The goal of the session, as its words tell it; idle where nobody wants that followed."""
         if not self._states.runtime.settings.agent.goal.follows_session:
             return IDLE
-        session, goal = await self._session(), self._states.goal
+        session, goal = await self._session(), self._goal
         if session is None:
             return IDLE
         if goal.known_for != session:
-            goal.of_session = await self._states.runtime.database.read(lambda conn: goals.of_session(conn, session))
-            goal.known_for = session
+            await goal.look_up(session)
         return goal.of_session
 
     async def complete_goal(self) -> str | None:
@@ -199,7 +199,8 @@ class Operations:
         states = self._states
         states.message.forget()
         states.memory.off, states.memory.signature = None, None
-        states.goal.known_for = None
+        for forgotten in states.runtime.features.forgotten:
+            forgotten()
         states.provider.cache.forget()
 
     # Provider and persona

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.events import PlanMoved
 from agent.definitions import Definition
+from agent.goals.feature import GoalState
 from agent.goals.goal import Reason
 from agent.goals.store import short
 from agent.inbox import Work
@@ -32,8 +33,9 @@ log = logging.getLogger("tieline.plans")
 class Planning:
     """One agent's. A plan's state is in the database; what is shown of it may vanish."""
 
-    def __init__(self, states: States) -> None:
+    def __init__(self, states: States, goal: GoalState) -> None:
         self._states = states
+        self._goal = goal
         self.working_on: int | None = None  # the plan that the run of now belongs to
         self._turns = PlanTurns(states)
 
@@ -56,7 +58,7 @@ class Planning:
             return None
         self._turns.begin()
         head = "Make a plan for" if plan.status == "drafting" else "Carry out the confirmed plan for"
-        role = states.goal.role_of(plan) or work.incoming.role
+        role = self._goal.role_of(plan) or work.incoming.role
         text = f"[plan {plan.id}] {head}: {short(plan.goal)}"
         work = replace(work, incoming=replace(work.incoming, text=text, role=role))
         self.working_on = plan.id
@@ -103,11 +105,11 @@ class Planning:
         states = self._states
         if not states.runtime.settings.plans.enabled:
             return Reason(key="plan_why_off")
-        if states.goal.role_of(plan) is None:
+        if self._goal.role_of(plan) is None:
             return Reason(key="plan_why_blocked")
         if conversation_rows.is_gone(conn, plan.conversation):
             return Reason(key="goal_why_gone")
-        if not states.goal.reachable(plan.conversation):
+        if not self._goal.reachable(plan.conversation):
             return Reason(key="goal_why_login")
         if any(task.state == "running" for task in plan.tasks):
             return Reason(key="plan_why_broken")
@@ -146,7 +148,7 @@ class Planning:
         if plan is None:
             return
         if plan.status in AT_WORK:
-            states.goal.ring(plan.conversation)  # its next wake-up is due
+            self._goal.ring(plan.conversation)  # its next wake-up is due
         if plan.status == "running":
             show(plan, states)
         else:

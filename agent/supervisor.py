@@ -18,12 +18,11 @@ from agent.goals.driver import (
     read_verdict,
 )
 from agent.goals.goal import Goal, Reason
-from agent.ledger.spending import CapReached
+from agent.ledger.spending import CapReached, sentence_of
 from agent.providers.provider import Provider, Request, SystemPrompt
 from agent.providers.routing import Attempt, Call
 from agent.providers.usage import CostAttribution, Unwatched
 from agent.sessions import store
-from agent.turn.goals import sentence_of
 from agent.turn.model_call import ByBytes
 from agent.turn.states import States
 from agent.turn.tokens import count_by_bytes

@@ -485,6 +485,14 @@ class CapReached(Refused):
         self.needed = needed
 
 
+def sentence_of(error: CapReached) -> tuple[str, dict[str, object]]:
+    """Why a call for the goal was not made: key and values of the sentence."""
+    if error.needed is None:
+        return "goal_why_unpriced", {}
+    values = {"limit": error.limit, "left": error.left, "needed": error.needed}
+    return "goal_why_left", {name: amount(value, error.unit) for name, value in values.items()}
+
+
 class CapUnpriced(CapReached, ProviderUnpriced):
     """Nobody knows what this provider's model costs; whoever may stand in for it may have a price."""
 

@@ -4,13 +4,35 @@ A feature keeps this promise in its `feature.py`; the turn imports no feature. `
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from agent.core.ids import SessionId
 from agent.inbox import Work
-from agent.run.run import Run
+from agent.run.run import Executed, Run, StagedChanges
 
 OnOpened = Callable[[Run], None]  # what the run gets of it, once its opening is on disk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Additions:
+    """What a feature adds to the system prompt of a run's requests.
+
+    `goal` is what the conversation is after; `named_goal` is it for an identity that says itself where it stands.
+    """
+
+    goal: str = ""
+    named_goal: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A run that is being committed."""
+
+    run: Run
+    executed: Executed
+    at: int
 
 
 class Feature:
@@ -22,12 +44,37 @@ class Feature:
         Runs in the storage's thread; raises nothing but what stops every write.
         """
 
+    async def context(self, run: Run) -> None:
+        """The run's context is made; the time for it is limited."""
+
+    def prompt(self, run: Run) -> Additions:
+        """A request of the run is made."""
+        raise NotImplementedError
+
+    def changing(self, conn: Connection, staged: StagedChanges, session: SessionId, at: int) -> None:
+        """What a command wants changed in the session is being written."""
+
+    def changed(self, staged: StagedChanges) -> None:
+        """It is on disk."""
+
+    def forgotten(self) -> None:
+        """Words were forgotten, or the memory switched: nothing that was read before counts any more."""
+
+    def committing(self, conn: Connection, ended: Ended) -> Callable[[], None] | None:
+        """The end of a run is being committed; gives what is to be done once it is on disk. May be called again."""
+
 
 class Features:
     """Those of one conversation, moment by moment, in the declared order."""
 
-    __slots__ = ("opened",)
+    __slots__ = ("changed", "changing", "committing", "context", "forgotten", "opened", "prompt")
 
     def __init__(self, features: Iterable[Feature]) -> None:
         all = tuple(features)
         self.opened = tuple(one.opened for one in all if type(one).opened is not Feature.opened)
+        self.context = tuple(one.context for one in all if type(one).context is not Feature.context)
+        self.prompt = tuple(one.prompt for one in all if type(one).prompt is not Feature.prompt)
+        self.changing = tuple(one.changing for one in all if type(one).changing is not Feature.changing)
+        self.changed = tuple(one.changed for one in all if type(one).changed is not Feature.changed)
+        self.forgotten = tuple(one.forgotten for one in all if type(one).forgotten is not Feature.forgotten)
+        self.committing = tuple(one.committing for one in all if type(one).committing is not Feature.committing)

@@ -23,7 +23,7 @@ from agent.core.events import ExecuteStarted, OutputSlotEscalated, StepCompleted
 from agent.core.failpoints import failpoint
 from agent.core.messages import FilePart, Message, TextPart, ToolUse
 from agent.core.untrusted_text import unframed
-from agent.ledger.spending import CapReached, OverBudget, Unpriced, amount
+from agent.ledger.spending import CapReached, OverBudget, Unpriced, amount, sentence_of
 from agent.providers.provider import Provider
 from agent.providers.registry import LazyProvider, answered_by, may_be_too_long
 from agent.providers.replies import Reply, ReplyTooLarge
@@ -34,7 +34,6 @@ from agent.turn.approvals import LeftForLater
 from agent.turn.context import heal, renewed
 from agent.turn.context_budget import load_of, make_room, make_room_after_refusal, sync_window
 from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
-from agent.turn.goals import sentence_of
 from agent.turn.hooks import context_of, fire
 from agent.turn.model_call import CallStopped, call_model, dump_reply, dump_request, note_cache, tried_again
 from agent.turn.requests import DoesNotFit, build_request, fixed_of, need_of, schema_of
@@ -280,7 +279,7 @@ async def _loop(prepared: Prepared, run: Run, states: States) -> Executed:
         if halt is not None:
             notice = Notice(halt.phrase, halt.values)
             return Executed(verdict="failed", text=run.speech.text, notice=notice, error=halt.phrase)
-        if states.goal.preemptible and run.progress.model_calls:
+        if states.lifecycle.preemptible and run.progress.model_calls:
             run.preempted = True
             return Executed(verdict="answered", text=run.speech.text)
         began = await fire("on_turn_start", run, states)

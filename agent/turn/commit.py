@@ -9,16 +9,15 @@ from agent.compaction.pairs import with_orphaned_uses_answered
 from agent.compaction.state import settle, writing_of
 from agent.core.events import PersistStarted, TokensUsed
 from agent.core.failpoints import failpoint
-from agent.core.ids import ConversationId, SessionId
+from agent.core.ids import ConversationId
 from agent.core.messages import Message
 from agent.core.outbox import OutgoingMessage, Tone
 from agent.core.untrusted_text import beginning_of
-from agent.goals import store as goals
-from agent.goals.goal import IDLE, completed
 from agent.ledger import rows
 from agent.ledger.spending import Entry
 from agent.memory.index import take_back
 from agent.providers.usage import Spent, read_of
+from agent.run.features import Ended
 from agent.run.run import Executed, Notice, Persisted, Run, StagedChanges, Verdict, total_cost
 from agent.sessions import runs, store, window_store
 from agent.sessions.runs import Checkpoint, Loop, RunState
@@ -29,7 +28,6 @@ from agent.storage.database import check_epoch
 from agent.storage.timestamps import to_timestamp
 from agent.turn.context_budget import notices_of, sync_window, write_window
 from agent.turn.decision import is_silence
-from agent.turn.goals import Closed, close_goals, said_now, settle_goals
 from agent.turn.hooks import session_ends_soon
 from agent.turn.memory import keep_words
 from agent.turn.states import States, announce
@@ -200,7 +198,8 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States, at: in
         if staged.hide_from_people:
             take_back(conn, session, staged.hide_from)
     if session is not None:
-        _write_goal(conn, staged, session, at)
+        for changing in states.runtime.features.changing:
+            changing(conn, staged, session, at)
     if staged.closes is not None:
         store.set_state(conn, staged.closes, "terminated")
     if staged.switch_session:
@@ -214,14 +213,6 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States, at: in
             task_rows.hand_on(conn, session, states.session.conversation)
 
 
-def _write_goal(conn: Connection, staged: StagedChanges, session: SessionId, at: int) -> None:
-    """A cleared session and one that was left for a fresh one are after nothing any more (Z-87)."""
-    if staged.clears or (staged.switch_session and staged.session is None):
-        goals.put_of_session(conn, session, IDLE, at)
-    elif staged.complete_goal:
-        goals.put_of_session(conn, session, completed(goals.of_session(conn, session)), at)
-
-
 def settle_staged(staged: StagedChanges, states: States) -> None:
     """The changes are on disk: let the states follow."""
     if staged.switch_session or staged.hide_from is not None:
@@ -229,10 +220,8 @@ def settle_staged(staged: StagedChanges, states: States) -> None:
         states.provider.cache.forget()
     if staged.taken_back:
         states.runtime.learning.take_back(states.session.conversation, staged.taken_back)
-    if staged.complete_goal:
-        states.goal.of_session = states.goal.completed = completed(states.goal.of_session)
-    elif staged.any:
-        states.goal.of_session, states.goal.known_for = IDLE, None
+    for changed in states.runtime.features.changed:
+        changed(staged)
     if staged.switch_session:
         if states.session.id is not None and states.session.id != staged.session:
             session_ends_soon(states.session.id, states)
@@ -290,7 +279,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     at = to_timestamp(runtime.clock.now())
     conversation = states.session.conversation
 
-    def commit(conn: Connection) -> tuple[list[int | None], list[int] | None, Closed]:
+    def commit(conn: Connection) -> tuple[list[int | None], list[int] | None, list[Callable[[], None]]]:
         check_epoch(conn, conversation, work.epoch)
         rows.add(conn, growth.entries)
         audit_rows.add(conn, growth.records)
@@ -326,7 +315,10 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
             )
         if run.on_commit is not None:
             run.on_commit(conn, executed, at)
-        closed = close_goals(conn, executed, run, states, at) if ends_now or not run.opened else Closed()
+        follow: list[Callable[[], None]] = []
+        if ends_now or not run.opened:
+            ended = Ended(run=run, executed=executed, at=at)
+            follow += filter(None, [committing(conn, ended) for committing in runtime.features.committing])
         refused = executed.verdict == "refused" and not run.opened
         note = executed.notice.phrase if refused and executed.notice is not None else None
         if executed.verdict == "failed" and executed.error:
@@ -338,16 +330,17 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         inbox_rows.finish(conn, work.inbox_ids, status, work.epoch, note)
         take_first(conn)
         failpoint("commit.within")
-        return ids, placed, closed
+        return ids, placed, follow
 
     failpoint("commit.before")
     with runtime.outbox.committing() as take_first:
-        ids, placed, closed = await runtime.database.write(commit)
+        ids, placed, follow = await runtime.database.write(commit)
         failpoint("commit.after")
     if step is not None and placed is not None:
         settle(states.message.compaction, step, placed)
     note_stored(run, states, growth, ids)
-    settle_goals(closed, states)
+    for settled in follow:
+        settled()
     if states.message.loaded and run.opened:
         same = all(one.parts is other.parts for one, other in zip(before, run.messages, strict=False))
         known = len(run.ids) == len(run.messages) and None not in run.ids
@@ -398,7 +391,9 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[OutgoingMessa
                 tone=tone_of(notice, executed),
             )
         )
-    return said_now(executed, says) if run.work.incoming.wake_up is not None else tuple(says)
+    if run.work.incoming.wake_up is not None and executed.verdict != "waiting":
+        return ()  # of a goal's own turn only a question to a person is said at once; answers wait for the end
+    return tuple(says)
 
 
 def _voice_unheard(run: Run, states: States) -> OutgoingMessage:

@@ -13,7 +13,6 @@ from agent.compaction.window import Drain
 from agent.core.errors import AgentError, RequestInvalid
 from agent.core.events import ContextBuilt, ContextDegraded, MemoryRead
 from agent.core.messages import Message
-from agent.goals import store as goals
 from agent.memory import notes
 from agent.providers.routing import Answered
 from agent.run.environment import environment_of, look
@@ -132,10 +131,8 @@ async def _advance(run: Run, states: States) -> None:
     await _look_around(run, states)
     if not states.message.loaded:
         await load_history(run, states)
-    if run.settings.agent.goal.follows_session and states.goal.known_for != run.session:
-        session_id = run.session
-        states.goal.of_session = await states.runtime.database.read(lambda conn: goals.of_session(conn, session_id))
-        states.goal.known_for = session_id
+    for context in states.runtime.features.context:
+        await context(run)
     await open_memory(run, states)
     await recall(run, states)
     vectors = states.runtime.memory.vectors

@@ -14,7 +14,6 @@ from agent.core.failpoints import failpoint
 from agent.core.ids import RunId, SessionId
 from agent.core.messages import FilePart, Message
 from agent.core.safe_files import Names, Tree
-from agent.goals import store as goals
 from agent.inbox import Incoming, Work
 from agent.run.features import OnOpened
 from agent.run.guards import Progress
@@ -44,7 +43,7 @@ def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """The result of a run's start. `over`: the work was done already. `goal` is the kept one there.
+    """What the start of a run came to. `over`: the work was done already.
 
     `loop`: it answers a question of ours. `taken`: what the run gets of its features. `place`: where the session's
     tools work and what is set for them, where that is not at hand: after a sleep or a change of session (Z-111).
@@ -59,7 +58,6 @@ class Opening:
     resumed: bool = False
     terminated: bool = False
     over: bool = False
-    goal: int | None = None
     taken: tuple[OnOpened, ...] = ()
     place: Place | None = None
     committed_up_to: int | None = None
@@ -78,7 +76,7 @@ def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
     new_id, at = states.runtime.new_id, states.runtime.clock.now()
     ids = _Ids(run=RunId(new_id()), session=session.id or SessionId(new_id()), fresh=session.id is None)
     opening = _open(conn, work, ids, user_message(work, at), to_timestamp(at), states)
-    return _with_more(conn, opening, work, states)
+    return _with_place(conn, opening, states)
 
 
 async def hear(run: Run, states: States) -> None:
@@ -142,8 +140,6 @@ async def ingest(run: Run, states: States) -> Taken:
     states.session.id = run.session = opening.session
     states.session.known = True
     run.opened, run.resumed, run.checkpoint = True, opening.resumed, opening.checkpoint
-    if run.work.kind == "message":
-        run.goal = opening.goal
     for take in opening.taken:
         take(run)
     states.metrics.estimator.take((stored.message, stored.counted) for stored in opening.stored)
@@ -175,16 +171,14 @@ def _open_whole(conn: Connection, run: Run, states: States, message: Message, at
         write_staged(conn, run.staged, states, at)
 
     opening = _open(conn, run.work, ids, message, at, states, staged)
-    return _with_more(conn, opening, run.work, states)
+    return _with_place(conn, opening, states)
 
 
-def _with_more(conn: Connection, opening: Opening, work: Work, states: States) -> Opening:
-    """With the goal that what people ask for counts for, and with the session's place."""
+def _with_place(conn: Connection, opening: Opening, states: States) -> Opening:
+    """With the session's place."""
     if states.lifecycle.placed_for != opening.session:
-        opening = replace(opening, place=store.place_of(conn, opening.session))
-    if work.kind != "message" or not states.runtime.settings.agent.goal.enabled:
-        return opening
-    return replace(opening, goal=goals.active_id(conn, states.session.conversation))
+        return replace(opening, place=store.place_of(conn, opening.session))
+    return opening
 
 
 def _open(

@@ -350,8 +350,8 @@ class SideCalls:
         )
 
     def _attribution(self, purpose: str) -> CostAttribution:
-        """The payer of a side call: those of a goal's own turn are the goal's as well."""
-        session, goal = self._states.session, self._states.goal.working_on
+        """What a goal's own turn asks beside it is the goal's as well."""
+        session, goal = self._states.session, self._states.lifecycle.goal
         return CostAttribution(
             purpose=purpose,
             conversation=session.conversation,

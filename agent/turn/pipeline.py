@@ -138,9 +138,8 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
 async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
     """Publish loop:start and exactly one of loop:end and loop:error, and leave the channel tidy, always (B-92)."""
     runtime, lifecycle, conversation = states.runtime, states.lifecycle, states.session.conversation
-    lifecycle.begin(run.id, run.token, at=runtime.clock.now(), said_at=run.work.incoming.received_at)
+    lifecycle.begin(run.id, run.token, at=runtime.clock.now(), said_at=run.work.incoming.received_at, goal=run.goal)
     lifecycle.language = run.audience.language
-    states.goal.working_on, states.goal.preemptible = run.goal, False  # that of a person's turn is known later
     runtime.outbox.begin(run.audience)
     runtime.bus.publish(LoopStarted(conversation=conversation, run=run.id, session=run.session))
     endings: list[Executed] = []
@@ -154,7 +153,6 @@ async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
         raise
     finally:
         lifecycle.end(runtime.clock.now())
-        states.goal.working_on = None
         if error:
             runtime.bus.publish(LoopFailed(conversation=conversation, run=run.id, error=error))
         else:

@@ -24,7 +24,7 @@ from agent.tools.deferred_tools import deferred, search_tool
 from agent.tools.mcp.offers import curated
 from agent.tools.session_tools import ENTER, EXIT, FOCUS_TOOLS, INSTRUCTIONS
 from agent.turn.decision import ASK_USER, PSEUDO_TOOLS
-from agent.turn.prompt import CURRENT_GOAL, goal_text, stable_prompt, volatile_prompt
+from agent.turn.prompt import CURRENT_GOAL, stable_prompt, volatile_prompt
 from agent.turn.states import Shown, States
 
 # Hints of a request for caches and dashboards. None changes the answer. Pure.
@@ -191,9 +191,14 @@ def system_of(run: Run, states: States, provider: Provider, notes: str, tools: T
     """
     state = states.instruction
     made_for, listed = state.stable_for, listed_skills(run, states)
-    goal, named = goal_text(run, states), ""
+    goal, named = "", ""
+    for prompt in states.runtime.features.prompt:
+        added = prompt(run)
+        goal, named = goal or added.goal, named or added.named_goal
     if CURRENT_GOAL in run.definition.identity:
-        goal, named = "", goal
+        goal = ""
+    else:
+        named = ""
     if (
         made_for is None
         or (made_for[0] is not run.definition or made_for[1] is not tools or made_for[2] is not listed)

@@ -24,9 +24,6 @@ from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.core.tools import Subagents
 from agent.definitions import Definition, Definitions
-from agent.goals.driver import Moved
-from agent.goals.goal import IDLE, SessionGoal
-from agent.goals.service import Buttoned, Reachable, RoleOf, always_reachable, no_buttons, role_then
 from agent.inbox import Incoming, Source
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
@@ -121,8 +118,9 @@ class LifecycleState:
     """The run that goes on now, and what the next one begins with: its working directory (None: the workspace) and
     what hooks and loaded skills have set in its environment. Both are of the session `placed_for` and are stored with
     what its turns write; `unplaced` until then. `worked_in` is where the turn before was, `changes` counts changes.
-    `source` is where its work comes from. `before` tells from when to when the last runs went on: to their end, or to
-    the moment in which they were told to end.
+    `source` is where its work comes from. `goal` is the kept one that the run works on by itself; `preemptible`: such a
+    run shall end where it can, because a person has written. `before` tells from when to when the last runs went on: to
+    their end, or to the moment in which they were told to end.
     """
 
     run: RunId | None = None
@@ -139,16 +137,21 @@ class LifecycleState:
     worked_in: Path | None = None
     changes: dict[str, int] = field(default_factory=dict)
     source: Source | None = None
+    goal: int | None = None
+    preemptible: bool = False
 
-    def begin(self, run: RunId, token: CancelToken, *, at: datetime, said_at: datetime) -> None:
+    def begin(
+        self, run: RunId, token: CancelToken, *, at: datetime, said_at: datetime, goal: int | None = None
+    ) -> None:
         """A run goes on from now on."""
         self.run, self.token, self.since, self.said_at = run, token, at, said_at
+        self.goal, self.preemptible = goal, False
 
     def end(self, at: datetime) -> None:
         """It is over."""
         if self.since is not None:
             self.before.append((self.since, self.told_at or at))
-        self.run = self.token = self.since = self.said_at = self.told_at = None
+        self.run = self.token = self.since = self.said_at = self.told_at = self.goal = None
 
     def stop(self, reason: str, at: datetime) -> bool:
         """Tell the run that goes on to end; False when there is none. Telling it twice is telling it once."""
@@ -350,30 +353,6 @@ class RuntimeState:
 
 
 @dataclass(slots=True, kw_only=True)
-class GoalState:
-    """Goals of the conversation. `of_session` holds for the session `known_for`; kept goals are in the database.
-
-    `completed` and `moved` are what the last commit made of goals, for the agent to act on. `working_on` is the kept
-    goal that the run of now belongs to; `gives_way`: it shall end where it can, because a person has written.
-    `ring` says that a conversation has work; `role_of` is the role in which a goal's owner has turns run today, None
-    when they may not any more; `reachable` says whether what is said in a conversation can be sent.
-    """
-
-    background: Jobs
-    ring: Callable[[ConversationId], None]
-    buttons: Buttoned = no_buttons
-    role_of: RoleOf = role_then
-    reachable: Reachable = always_reachable
-    of_session: SessionGoal = IDLE
-    known_for: SessionId | None = None
-    completed: SessionGoal | None = None
-    by_phrase: bool = False  # by what an answer said, and not by a plan or a person
-    moved: Moved | None = None
-    working_on: int | None = None
-    preemptible: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
 class MetricsState:
     """Numbers people and dashboards ask for; what compaction did is in its own tally (Z-72).
 
@@ -403,7 +382,6 @@ class States(Protocol):
     skill: SkillState
     runtime: RuntimeState
     lifecycle: LifecycleState
-    goal: GoalState
     metrics: MetricsState
 
 

@@ -140,7 +140,7 @@ class AgentFactory:
     def goal_of(self, conversation: ConversationId) -> int | None:
         """The goal whose own turn runs there now."""
         awake = self._awake.get(conversation)
-        return awake.agent.goal.working_on if awake is not None else None
+        return awake.agent.lifecycle.goal if awake is not None else None
 
     def plan_of(self, conversation: ConversationId) -> int | None:
         """The plan that is worked on there now."""
