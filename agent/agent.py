@@ -15,10 +15,12 @@ from agent.goal_work import Autonomy
 from agent.goals.feature import GoalState
 from agent.goals.goal import Reason
 from agent.inbox import Source, Work
+from agent.memory.feature import MemoryState
 from agent.operations import Operations
 from agent.plan_work import Planning
 from agent.run.run import StagedChanges
 from agent.sessions import runs
+from agent.skills.feature import SkillState
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.database import check_epoch
 from agent.storage.errors import StorageTrouble
@@ -29,18 +31,15 @@ from agent.turn.context_budget import write_window
 from agent.turn.hooks import session_ends
 from agent.turn.intake import open_early
 from agent.turn.pipeline import turn
-from agent.turn.skills import take_skills
 from agent.turn.states import (
     ContextState,
     InstructionState,
     LifecycleState,
-    MemoryState,
     MessageState,
     MetricsState,
     ProviderState,
     RuntimeState,
     SessionState,
-    SkillState,
     ToolState,
 )
 
@@ -76,9 +75,9 @@ class Agent:
     command: CommandState
 
     def __post_init__(self) -> None:
-        self.command.operations = Operations(self, self.goal)
+        self.command.operations = Operations(self, self.goal, self.memory)
         self.command.autonomy = Autonomy(self, self.goal)
-        self.command.planning = Planning(self, self.goal)
+        self.command.planning = Planning(self, self.goal, self.memory)
 
     @property
     def operations(self) -> Operations:
@@ -145,10 +144,10 @@ class Agent:
         instruction = self.instruction
         if instruction.definition is not None:
             instruction.definition = instruction.definitions.reloaded(instruction.definition, instruction.name)
-        take_skills(self)
+        self.skill.take(enabled=runtime.settings.skills.enabled)
         forgotten = self.runtime.memory.forgotten.words(self.session.conversation)
-        if forgotten != self.memory.forgotten:
-            self.memory.forgotten = forgotten
+        if forgotten != self.message.forgotten:
+            self.message.forgotten = forgotten
             self.operations.memory_changed()
 
     async def _do(self, work: Work) -> bool:

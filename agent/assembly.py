@@ -24,7 +24,7 @@ from agent.goals.service import Buttoned, Reachable, RoleOf, always_reachable, n
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
-from agent.memory import rows
+from agent.memory.feature import Corrections, MemoryState
 from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
@@ -37,7 +37,10 @@ from agent.run.features import Features
 from agent.run.settings import Settings
 from agent.skills.catalogue import NOTHING as NO_SKILLS
 from agent.skills.catalogue import Catalogue
+from agent.skills.feature import SkillState
 from agent.skills.learning import Learning
+from agent.skills.settings import LearningSettings
+from agent.skills.signals import PREFIX
 from agent.skills.tools import LoadSkill
 from agent.storage.database import Database
 from agent.style.feature import StyleFeature
@@ -67,15 +70,15 @@ from agent.turn.states import (
     ContextState,
     InstructionState,
     LifecycleState,
-    MemoryState,
     MessageState,
     MetricsState,
+    NotesFile,
     ProviderState,
     RuntimeState,
     SessionState,
-    SkillState,
     Slot,
     ToolState,
+    announce,
 )
 from agent.turn.tokens import CountText, Estimator, count_by_bytes
 from agent.voice_messages import VoiceTranscription
@@ -195,8 +198,33 @@ def assemble(
     Reads no database and may be called often; a broken definition is told to the person with the first message.
     """
     settings, estimator = shared.settings(), Estimator(shared.count, name=shared.counted_by)
-    instruction = InstructionState(definitions=shared.definitions, name=persona or settings.agent.name)
-    memory = MemoryState(path=path_of(shared.home, conversation))
+    instruction = InstructionState(
+        definitions=shared.definitions,
+        name=persona or settings.agent.name,
+        notes=NotesFile(path=path_of(shared.home, conversation)),
+    )
+    jobs = Jobs(shared.background)
+    memory = MemoryState(
+        conversation=conversation,
+        memory=lambda: agent.runtime.memory,
+        corrections=lambda: _corrections(shared.learning.settings),
+        database=shared.database,
+        clock=shared.clock,
+        announce=lambda event: announce(agent, event),
+        jobs=jobs,
+    )
+    skill = SkillState(
+        conversation=conversation,
+        catalogue=shared.skills,
+        learning=shared.learning,
+        memory=lambda: agent.runtime.memory,
+        memory_off=lambda: memory.off,
+        messages=lambda: agent.message.window.messages,
+        context_window=lambda: slot.current().context_window,
+        put_in_place=lambda skill: agent.lifecycle.set_missing(skill.env),
+        bus=shared.bus,
+        snapshot=shared.skills.snapshot if settings.skills.enabled else NO_SKILLS,
+    )
     goal = GoalState(
         conversation=conversation,
         database=shared.database,
@@ -212,26 +240,31 @@ def assemble(
         (
             StyleFeature(
                 user_model=shared.user_model,
-                is_off=lambda conn: memory.off if memory.off is not None else rows.is_off(conn, conversation),
+                is_off=memory.is_off,
                 audience=lambda work: (
                     agent.runtime.memory.scope(conversation, work.incoming.chat_type, work.incoming.person).own
                 ),
                 clock=shared.clock,
             ),
             goal,
+            memory,
+            skill,
         )
     )
     agent = Agent(
         message=MessageState(compaction=CompactionState(count=estimator.message)),
-        context=ContextState(dumps=Dumps(), jobs=Jobs(shared.background)),
+        context=ContextState(dumps=Dumps(), jobs=jobs),
         session=SessionState(conversation=conversation),
         instruction=instruction,
         provider=ProviderState(slot=slot, models=shared.models),
-        tool=ToolState(executor=shared.executor, home=shared.home, workspace=workspace_of(shared.home, conversation)),
-        memory=memory,
-        skill=SkillState(
-            catalogue=shared.skills, snapshot=shared.skills.snapshot if settings.skills.enabled else NO_SKILLS
+        tool=ToolState(
+            executor=shared.executor,
+            home=shared.home,
+            workspace=workspace_of(shared.home, conversation),
+            load_skill=skill.loader,
         ),
+        memory=memory,
+        skill=skill,
         runtime=RuntimeState(
             settings=settings,
             current_settings=shared.settings,
@@ -244,7 +277,6 @@ def assemble(
             ledger=shared.ledger,
             voice_transcription=shared.voice_transcription,
             memory=shared.memory,
-            learning=shared.learning,
             approvals=shared.approvals,
             hooks=shared.hooks,
             plans=shared.plans,
@@ -259,7 +291,7 @@ def assemble(
     )
     profiles = Profiles(shared.definitions.roots, known_tools=shared.definitions.known_tools)
     agent.tool.subagent_runner = SubagentRunner(agent, profiles, shared.subagent_registry)
-    asks = SideCalls(agent)
+    memory.ask = asks = SideCalls(agent)
     agent.context.engine = Engine(
         conversation=conversation,
         state=agent.message.compaction,
@@ -283,3 +315,10 @@ def assemble(
     if slot.choice.source == "default":
         follow_definition(agent)
     return agent
+
+
+def _corrections(settings: LearningSettings) -> Corrections | None:
+    """How the memory knows what people said was wrong, where that is kept and shown."""
+    if not (settings.feedback and settings.corrections):
+        return None
+    return Corrections(prefix=PREFIX, least=settings.min_similarity, most=settings.corrections)

@@ -14,13 +14,14 @@ from agent.core.tools import Task
 from agent.definitions import Definition
 from agent.goals.feature import GoalState
 from agent.goals.goal import IDLE, SessionGoal
-from agent.providers.registry import LazyProvider, UnknownProvider
+from agent.memory.feature import MemoryState
+from agent.providers.registry import UnknownProvider
 from agent.providers.routing import Choice, Chooser
-from agent.run.messages import quoted_in, words_of
+from agent.run.messages import quoted_in
 from agent.run.run import StagedChanges
 from agent.run.settings import DEFAULT_WINDOW
 from agent.sessions import export, store
-from agent.sessions.store import Session
+from agent.sessions.store import Session, words_of
 from agent.status import Status, Usage, status_of, usage_of
 from agent.storage import feedback_rows, task_rows
 from agent.turn.states import States, announce
@@ -50,11 +51,11 @@ class TakenBack:
 class Operations:
     """Lent to commands by the agent. Looking and switching may happen beside a run, staging only in its place."""
 
-    def __init__(self, states: States, goal: GoalState) -> None:
+    def __init__(self, states: States, goal: GoalState, memory: MemoryState) -> None:
         self._states = states
         self._goal = goal
         self._staged = StagedChanges()
-        self.window = WindowOperations(states, self._session)
+        self.window = WindowOperations(states, memory, self._session)
 
     @property
     def conversation(self) -> ConversationId:
@@ -198,7 +199,7 @@ class Operations:
         """Something was forgotten, or the memory switched: nothing that was read before counts any more."""
         states = self._states
         states.message.forget()
-        states.memory.off, states.memory.signature = None, None
+        states.instruction.notes.signature = None
         for forgotten in states.runtime.features.forgotten:
             forgotten()
         states.provider.cache.forget()

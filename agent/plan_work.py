@@ -16,6 +16,7 @@ from agent.goals.feature import GoalState
 from agent.goals.goal import Reason
 from agent.goals.store import short
 from agent.inbox import Work
+from agent.memory.feature import MemoryState
 from agent.plans import store
 from agent.plans.plan import AT_WORK, Plan, paused
 from agent.run.run import Executed, StagedChanges
@@ -33,11 +34,11 @@ log = logging.getLogger("tieline.plans")
 class Planning:
     """One agent's. A plan's state is in the database; what is shown of it may vanish."""
 
-    def __init__(self, states: States, goal: GoalState) -> None:
+    def __init__(self, states: States, goal: GoalState, memory: MemoryState) -> None:
         self._states = states
         self._goal = goal
         self.working_on: int | None = None  # the plan that the run of now belongs to
-        self._turns = PlanTurns(states)
+        self._turns = PlanTurns(states, memory.context)
 
     def give_way(self) -> None:
         """A person has written."""

@@ -10,6 +10,7 @@ from agent.compaction.recap import Recap, recap_of
 from agent.core.events import CompactComplete
 from agent.core.ids import SessionId
 from agent.inbox import Work
+from agent.memory.feature import MemoryState
 from agent.providers.registry import LazyProvider
 from agent.run.run import Run, StagedChanges
 from agent.run.settings import DEFAULT_WINDOW
@@ -19,7 +20,6 @@ from agent.turn.commit import save_spent
 from agent.turn.context import read_notes
 from agent.turn.context_budget import load_of, load_window, options_of
 from agent.turn.look import ContextView, FocusView, SidequestView, fillings_of, focus_of, sidequest_of
-from agent.turn.memory import open_memory
 from agent.turn.memory_flush import may_look_back
 from agent.turn.model_call import SideCalls
 from agent.turn.pipeline import begin
@@ -29,8 +29,9 @@ from agent.turn.states import States
 class WindowOperations:
     """Part of `agent.operations.Operations`; `current` gives the conversation's session."""
 
-    def __init__(self, states: States, current: Callable[[], Awaitable[SessionId | None]]) -> None:
+    def __init__(self, states: States, memory: MemoryState, current: Callable[[], Awaitable[SessionId | None]]) -> None:
         self._states = states
+        self._memory = memory
         self._current = current
         self.work: Work | None = None  # that of the command that is run
 
@@ -59,13 +60,13 @@ class WindowOperations:
     async def _prepared(self) -> Run | None:
         """A run of the command's own for the look back; None where it cannot be: there is no work, or no definition."""
         states, work = self._states, self.work
-        definition, memory = states.instruction.definition, states.memory
+        definition, notes = states.instruction.definition, states.instruction.notes
         if work is None or definition is None:
             states.context.engine.may_flush(False)
             return None
         run = await begin(work, definition, states, StagedChanges())
-        await read_notes(memory, run.settings.context.memory_chars, states.runtime.clock.now())
-        await open_memory(run, states)
+        await read_notes(notes, run.settings.context.memory_chars, states.runtime.clock.now())
+        await self._memory.open(run)
         states.context.run = run
         states.context.engine.may_flush(may_look_back(run, states))
         return run

@@ -16,6 +16,7 @@ from agent.core.ids import random_uuid
 from agent.definitions import Definitions
 from agent.embedding import Embedders
 from agent.goals.service import GoalService
+from agent.memory.backlog import Backlog
 from agent.memory.eviction import Sweep
 from agent.memory.memory import Memory
 from agent.memory.vectors import Vectors
@@ -35,7 +36,6 @@ from agent.tools.mcp.resources import RESOURCE_TOOLS
 from agent.tools.mcp.servers import Servers
 from agent.tools.output_files import Outputs
 from agent.tools.toolbox import WORKING
-from agent.turn.memory import Backlog
 from agent.turn.tokenizer import Tokenizer
 from agent.voice_messages import VoiceTranscription
 from gateway.access.grants import AccessBook

@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 from agent.between_turns import BetweenTurns
 from agent.goals.service import GoalService
 from agent.ledger.ledger import Ledger
+from agent.memory.backlog import Backlog
 from agent.memory.eviction import Sweep
 from agent.memory.memory import Memory
 from agent.plans import service
@@ -23,7 +24,6 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.tools.approvals import REAP_EVERY_S, Approvals
 from agent.tools.mcp.servers import Servers
-from agent.turn.memory import Backlog
 from agent.turn.tokenizer import Tokenizer
 from gateway.commands.plans import plan_buttons
 from gateway.conversations.registry import Registry as Conversations

@@ -72,16 +72,6 @@ def user_message(work: Work, at: datetime) -> Message:
     return Message(role="user", parts=tuple(parts), created_at=at)
 
 
-def words_of(message: Message) -> str:
-    """A person's own words in a stored user message: its last text."""
-    for part in reversed(message.parts):
-        if isinstance(part, TextPart):
-            return part.text
-        if isinstance(part, FilePart):
-            break
-    return ""
-
-
 def quoted_in(message: Message) -> str | None:
     """What a stored user message answers, as its header has it."""
     header = message.parts[0] if message.parts else None

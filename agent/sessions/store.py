@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, Text, bindparam, func, insert, or_, select, update
 
 from agent.core.ids import ConversationId, PersonId, SessionId
-from agent.core.messages import Message, Part, Role, TextPart
+from agent.core.messages import FilePart, Message, Part, Role, TextPart
 from agent.storage.payloads import decode_parts, encode_parts
 from agent.storage.statements import CompiledStatement, or_ignore
 from agent.storage.tables import conversation as conversation_table
@@ -126,6 +126,16 @@ def _salvaged(written: str) -> tuple[Part, ...]:
 def text_of(message: Message) -> str:
     """The words of a message."""
     return "".join(part.text for part in message.parts if isinstance(part, TextPart))
+
+
+def words_of(message: Message) -> str:
+    """A person's own words in a stored user message: its last text."""
+    for part in reversed(message.parts):
+        if isinstance(part, TextPart):
+            return part.text
+        if isinstance(part, FilePart):
+            break
+    return ""
 
 
 MOST_LOADED = 5_000  # newest messages of a session; no window holds more

@@ -246,7 +246,7 @@ def _forbidden(calls: Sequence[ToolUse], run: Run, states: States) -> dict[str, 
 
 def _request(tools: ToolSchema, run: Run, states: States, provider: Provider, hint: str) -> Attempt:
     """Its whole history; where that does not fit, old results give way. Raises ContextTooLong."""
-    notes = states.memory.text if run.memory is not None else ""
+    notes = states.instruction.notes.text if run.memory is not None else ""
     chat_type = run.work.incoming.chat_type
     system = SystemPrompt(
         stable=stable_prompt(run.definition, tools),

@@ -15,7 +15,6 @@ from agent.core.outbox import OutgoingMessage, Tone
 from agent.core.untrusted_text import beginning_of
 from agent.ledger import rows
 from agent.ledger.spending import Entry
-from agent.memory.index import take_back
 from agent.providers.usage import Spent, read_of
 from agent.run.features import Ended
 from agent.run.run import Executed, Notice, Persisted, Run, StagedChanges, Verdict, total_cost
@@ -29,7 +28,6 @@ from agent.storage.timestamps import to_timestamp
 from agent.turn.context_budget import notices_of, sync_window, write_window
 from agent.turn.decision import is_silence
 from agent.turn.hooks import session_ends_soon
-from agent.turn.memory import keep_words
 from agent.turn.states import States, announce
 
 # Writes of a run's progress, each in one fenced transaction. Safe to repeat.
@@ -195,8 +193,6 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States, at: in
     if staged.hide_from is not None and session is not None:
         store.hide_from(conn, session, staged.hide_from, also_from_people=staged.hide_from_people)
         window_store.hush_guidelines(conn, states.session.conversation)
-        if staged.hide_from_people:
-            take_back(conn, session, staged.hide_from)
     if session is not None:
         for changing in states.runtime.features.changing:
             changing(conn, staged, session, at)
@@ -218,8 +214,6 @@ def settle_staged(staged: StagedChanges, states: States) -> None:
     if staged.switch_session or staged.hide_from is not None:
         states.metrics.context_raw = 0  # of what is no longer there
         states.provider.cache.forget()
-    if staged.taken_back:
-        states.runtime.learning.take_back(states.session.conversation, staged.taken_back)
     for changed in states.runtime.features.changed:
         changed(staged)
     if staged.switch_session:
@@ -290,7 +284,8 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         if ends_now:
             ids = write_growth(conn, growth, run, conversation, at, states)
             if not hidden_from_history:
-                keep_words(conn, run, [*run.ids, *ids], runtime.memory.lexicon, at=at)
+                for stored in runtime.features.stored:
+                    stored(conn, run, [*run.ids, *ids], at)
         if hidden_from_history:  # a heartbeat with nothing to say must not fill the history that every call sends
             store.hide_run(conn, work.inbox_id)
         for part, say in enumerate(says):

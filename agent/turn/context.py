@@ -23,12 +23,10 @@ from agent.storage.timestamps import to_timestamp
 from agent.tools.deferred_tools import loaded_in
 from agent.tools.session_tools import ENTER, EXIT
 from agent.turn.context_budget import load_window, options_of, sync_window
-from agent.turn.memory import open_memory, recall
 from agent.turn.memory_flush import may_look_back
 from agent.turn.model_call import CallStopped
 from agent.turn.requests import raw_of
-from agent.turn.skills import choose_skills, find_meanings
-from agent.turn.states import MemoryState, States, announce
+from agent.turn.states import NotesFile, States, announce
 
 # MEMORY.md in a turn: read anew when the file has changed, whoever changed it (B-16, B-22).
 
@@ -38,7 +36,7 @@ _TERMINATED = re.compile(r"\s*AGENT_STATUS:\s*terminated\s*$", re.MULTILINE)
 log = logging.getLogger("tieline.notes")
 
 
-async def read_notes(state: MemoryState, most: int, at: datetime) -> str:
+async def read_notes(state: NotesFile, most: int, at: datetime) -> str:
     """The notes as they stand now, at most `most` characters; "" when there are none or they cannot be read."""
     try:
         status = state.path.stat()
@@ -65,8 +63,8 @@ def says_terminated(text: str) -> bool:
     return _TERMINATED.fullmatch(first) is not None
 
 
-async def _keep_version(state: MemoryState, text: str, at: datetime) -> None:
-    """Keep a person's version too, so that a slip of theirs can be taken back."""
+async def _keep_version(state: NotesFile, text: str, at: datetime) -> None:
+    """What a person wrote is kept too, so that a slip of theirs can be taken back."""
     try:
         await anyio.to_thread.run_sync(lambda: notes.keep_version(state.path, text, at=at))
     except OSError as error:
@@ -92,13 +90,14 @@ async def prepare(run: Run, states: States) -> Prepared:
             announce(states, event)
     states.context.run = run
     states.context.engine.may_flush(may_look_back(run, states))
-    notes = states.memory.text
+    notes = states.instruction.notes.text
     run.idle_minutes = _idle_minutes(states)
     sync_window(run, states)
     metrics = states.metrics
     metrics.context_raw = raw_of(run, states, notes)
-    if choose_skills(run, states, metrics.context_tokens):
-        metrics.context_raw = raw_of(run, states, notes)
+    for before_call in states.runtime.features.before_call:
+        if before_call(run, metrics.context_tokens):
+            metrics.context_raw = raw_of(run, states, notes)
     states.runtime.bus.publish(
         ContextBuilt(
             conversation=states.session.conversation,
@@ -125,7 +124,7 @@ def _in_back_off(run: Run, states: States) -> bool:
 
 
 async def _advance(run: Run, states: States) -> None:
-    notes = await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
+    notes = await read_notes(states.instruction.notes, run.settings.context.memory_chars, states.runtime.clock.now())
     if notes:
         announce(states, MemoryRead(conversation=states.session.conversation, run=run.id, size=len(notes)))
     await _look_around(run, states)
@@ -133,11 +132,6 @@ async def _advance(run: Run, states: States) -> None:
         await load_history(run, states)
     for context in states.runtime.features.context:
         await context(run)
-    await open_memory(run, states)
-    await recall(run, states)
-    vectors = states.runtime.memory.vectors
-    if vectors is not None and await vectors.is_on():
-        await find_meanings(run, states)
 
 
 async def _look_around(run: Run, states: States) -> None:
@@ -181,12 +175,12 @@ async def renewed(prepared: Prepared, run: Run, states: States) -> Prepared:
     """The window and the notes as the store has them now, where words of this conversation were rewritten."""
     drop_stale_recall(run, states)
     count = states.runtime.memory.forgotten.words(states.session.conversation)
-    if count == states.memory.forgotten:
+    if count == states.message.forgotten:
         return prepared
-    states.memory.forgotten = count
+    states.message.forgotten = count
     states.provider.cache.forget()
-    states.memory.signature = None
-    notes = await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
+    states.instruction.notes.signature = None
+    notes = await read_notes(states.instruction.notes, run.settings.context.memory_chars, states.runtime.clock.now())
     if states.message.loaded:
         await read_anew(run, states)
     return replace(prepared, memory=notes)

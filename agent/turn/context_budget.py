@@ -160,7 +160,7 @@ def write_window(conn: Connection, step: Writing, states: States) -> list[int] |
     """
     session, conversation = states.session.id, states.session.conversation
     assert session is not None
-    if not states.runtime.memory.forgotten.may_write(conversation, states.memory.forgotten):
+    if not states.runtime.memory.forgotten.may_write(conversation, states.message.forgotten):
         return None
     at = to_timestamp(states.runtime.clock.now())
     return window_store.write(conn, session, conversation, step.changes, at=at)

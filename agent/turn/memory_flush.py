@@ -81,7 +81,7 @@ class Flushing:
 
         def prepare(provider: Provider) -> Attempt:
             tools = schema_of(run, states)
-            system = system_of(run, states, provider, states.memory.text, tools)  # as in a turn
+            system = system_of(run, states, provider, states.instruction.notes.text, tools)  # as in a turn
             tools = with_memory_tools(tools, run, states)
             raw = estimator.text(system.stable) + estimator.text(system.volatile) + estimator.tools(tools)
             raw += estimator.text(SILENT) + sum(estimator.message(message) for message in (*history, *added))

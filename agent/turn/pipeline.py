@@ -27,11 +27,8 @@ from agent.turn.context import prepare
 from agent.turn.context_budget import prepare_next
 from agent.turn.hooks import fire, fire_soon, folder_changed, session_begins
 from agent.turn.intake import Opening, hear, ingest, land
-from agent.turn.memory import catch_up_soon
-from agent.turn.model_call import SideCalls
 from agent.turn.plans import offer_plan, take_back_offer
 from agent.turn.requests import recall_uses
-from agent.turn.skills import learn_from, pick_skill
 from agent.turn.states import States
 
 LEAVING_S = 10.0  # for what the channel must tidy up at the end of a run
@@ -65,9 +62,11 @@ async def turn(
         await fire("stop", run, states, {"verdict": endings[-1].verdict})
         with anyio.CancelScope(shield=True):  # whoever cancels now comes too late: it is done and will be stored
             run.persisted = await persist(endings[-1], run, states)
-        await learn_from(endings[-1], run, states)
+        for ended in states.runtime.features.ended:
+            await ended(run, endings[-1])
         prepare_next(run, states)
-        catch_up_soon(run, states, SideCalls(states))
+        for left_alone in states.runtime.features.left_alone:
+            left_alone(run)
         fire_soon("turn_end", run, states, {"verdict": endings[-1].verdict})
     return endings[-1]
 
@@ -80,7 +79,8 @@ async def _answer(run: Run, states: States) -> Executed:
     planned = await offer_plan(run, states)
     if planned is not None:
         return planned
-    await pick_skill(run, states)
+    for begun in states.runtime.features.begun:
+        await begun(run)
     await recall_uses(run, states)
     prepared = await prepare(run, states)
     return prepared.ended or await execute(prepared, run, states)

@@ -4,7 +4,7 @@ It gives way to people: some seconds after one has written it lets go of what it
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -31,7 +31,6 @@ from agent.storage.database import check_epoch
 from agent.storage.errors import StorageTrouble
 from agent.storage.timestamps import to_timestamp
 from agent.turn.context import read_notes, says_terminated
-from agent.turn.memory import open_memory, recall
 from agent.turn.model_call import SideCalls
 from agent.turn.requests import recall_uses
 from agent.turn.states import States, waiting_for_approval
@@ -107,8 +106,9 @@ log = logging.getLogger("tieline.plans")
 class PlanTurns:
     """One agent's: how often calls for a plan were cut off is remembered from turn to turn."""
 
-    def __init__(self, states: States) -> None:
+    def __init__(self, states: States, recall: Callable[[Run], Awaitable[None]]) -> None:
         self._states = states
+        self._recall = recall
         self._preemptible = anyio.Event()
         self._cut_off = (0, 0)  # the plan whose calls of a model were cut off last, and how often
 
@@ -128,7 +128,9 @@ class PlanTurns:
         plan = await states.runtime.database.read(lambda conn: store.find(conn, step.plan))
         if plan is None or plan.status not in AT_WORK:  # put down since the wake-up was looked at
             return Executed(verdict="answered")
-        notes = await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
+        notes = await read_notes(
+            states.instruction.notes, run.settings.context.memory_chars, states.runtime.clock.now()
+        )
         if says_terminated(notes):
             run.on_commit = partial(self._ends, paused(plan, Reason(key="plan_why_retired")))
             return Executed(verdict="answered")
@@ -158,8 +160,7 @@ class PlanTurns:
     async def _carry_out(self, plan: Plan, run: Run) -> Executed:
         """Run its tasks until nothing more can, and put the results together when all are done."""
         states, settings = self._states, run.settings.plans
-        await open_memory(run, states)
-        await recall(run, states)
+        await self._recall(run)
         await recall_uses(run, states)
         run.progress.cost_usd += cost_of(plan.tasks) or 0.0  # the run's limit is that of the whole plan
         runner = Runner(
@@ -340,7 +341,7 @@ async def offer_plan(run: Run, states: States) -> Executed | None:
     approver, writer = incoming.person is not None, not (incoming.may_be_silent or run.audience.silent)
     if not may_ask(settings.workflow.mode, approver=approver, writer=writer, words=incoming.text):
         return None
-    notes = await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
+    notes = await read_notes(states.instruction.notes, run.settings.context.memory_chars, states.runtime.clock.now())
     if says_terminated(notes):
         return None  # the normal turn says so
     plan = await _drafted(run, states)

@@ -8,16 +8,14 @@ from agent.compaction.window import Window
 from agent.core.messages import FilePart, Message
 from agent.core.tools import AGENT, ToolSpec
 from agent.definitions import Definition, allows
-from agent.memory.tools import MEMORY_TOOLS
 from agent.providers.provider import CacheTier, Provider, Request, SystemPrompt, ToolSchema
 from agent.providers.registry import answered_by
 from agent.providers.routing import Need
 from agent.run.context_limits import ceiling
-from agent.run.messages import words_of
 from agent.run.prefix import Prefix
 from agent.run.run import Notice, Run
 from agent.run.settings import DEFAULT_WINDOW
-from agent.skills.catalogue import LOAD, listing
+from agent.sessions.store import words_of
 from agent.storage import audit_rows
 from agent.tools.approvals import matches
 from agent.tools.deferred_tools import deferred, search_tool
@@ -93,10 +91,8 @@ def scope_of(run: Run, states: States) -> frozenset[str]:
     names = states.tool.executor.toolbox.names
     if not run.settings.memory.focus.enabled:
         names -= FOCUS_TOOLS
-    if states.memory.off or not run.settings.memory.recall.enabled:
-        names -= MEMORY_TOOLS
-    if not states.skill.snapshot.offered:
-        names -= {LOAD}
+    for hides in states.runtime.features.hides:
+        names -= hides(run)
     allowed, without = run.definition.tools, run.definition.disallowed
     if allowed is not None:
         names = frozenset(name for name in names if allows(allowed | run.definition.extra, name))
@@ -190,11 +186,10 @@ def system_of(run: Run, states: States, provider: Provider, notes: str, tools: T
     An identity that says itself where the goal stands (`{current_goal}`) has it there and nowhere else (Z-88).
     """
     state = states.instruction
-    made_for, listed = state.stable_for, listed_skills(run, states)
-    goal, named = "", ""
+    made_for, goal, named, listed = state.stable_for, "", "", ""
     for prompt in states.runtime.features.prompt:
         added = prompt(run)
-        goal, named = goal or added.goal, named or added.named_goal
+        goal, named, listed = goal or added.goal, named or added.named_goal, listed or added.listed
     if CURRENT_GOAL in run.definition.identity:
         goal = ""
     else:
@@ -216,22 +211,6 @@ def system_of(run: Run, states: States, provider: Provider, notes: str, tools: T
     planning = INSTRUCTIONS if is_planning(run, states) else ""
     volatile = "\n\n".join(filter(None, (volatile, run.skills, planning)))
     return SystemPrompt(stable=state.stable, volatile=volatile)
-
-
-def listed_skills(run: Run, states: States) -> str:
-    """All skills by name, for who may call them up; the same string until the catalogue changes."""
-    state, most = states.skill, run.settings.skills.list_chars
-    if not state.snapshot.offered or not may_load(run, states):
-        return ""
-    if state.listed_for is None or state.listed_for[0] is not state.snapshot or state.listed_for[1] != most:
-        text = listing(state.snapshot.offered, most)
-        state.listed, state.listed_for = f"\n\n{text}" if text else "", (state.snapshot, most)
-    return state.listed
-
-
-def may_load(run: Run, states: States) -> bool:
-    """Whether the model has a way to a skill's text."""
-    return run.definition.tools is None or allows(run.definition.tools, LOAD)
 
 
 def raw_of(run: Run, states: States, notes: str) -> int:
@@ -283,7 +262,7 @@ def build_request(
         tools,
         f"{provider.name}/{provider.model}",
         str(start or ""),
-        (listed_skills(run, states), run.skills),
+        (states.instruction.stable_for[2] if states.instruction.stable_for is not None else "", run.skills),
     )
     return Built(request, raw, prefix)
 

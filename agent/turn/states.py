@@ -4,7 +4,7 @@ The tools and the run under way have rules of their own, which stand with their 
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -40,8 +40,6 @@ from agent.run.prefix import CacheWatch
 from agent.run.run import Run
 from agent.run.settings import Settings
 from agent.sessions.store import Place
-from agent.skills.catalogue import NOTHING, Catalogue, Snapshot
-from agent.skills.learning import Learning
 from agent.storage.database import Database
 from agent.tools.approvals import Approvals
 from agent.tools.executor import Executor
@@ -75,7 +73,7 @@ class SubagentPort(Protocol):
 @dataclass(slots=True, kw_only=True)
 class ToolState:
     """The executor all agents share (Z-03), the data directory and this conversation's folder in it, what its model
-    sees of its tools.
+    sees of its tools. `load_skill` gives a run's model the text of a skill; None: there is none.
 
     `loaded` are those that `tool_search` brought in, in the session `loaded_for`; `planned` is the session that is in
     plan mode; `shown` is what the frozen schema was made for (R-03). `subagent_runner` needs the agent and is set
@@ -85,6 +83,7 @@ class ToolState:
     executor: Executor
     home: Path
     workspace: Path
+    load_skill: Callable[[Run], Callable[[str], str] | None]
     loaded: frozenset[str] = frozenset()
     loaded_for: SessionId | None = None
     recent: Mapping[str, int] = field(default_factory=dict)  # calls of each tool lately, for what fits
@@ -187,6 +186,10 @@ class LifecycleState:
         if values:
             self.env, self.unplaced = {**self.env, **values}, True
 
+    def set_missing(self, values: Iterable[tuple[str, str]]) -> None:
+        """The same for what nothing has set yet."""
+        self.set_environment({name: value for name, value in values if name not in self.env})
+
     def take_place(self, session: SessionId | None, place: Place, workspace: Path) -> None:
         """Go on where that session was; None: a fresh one."""
         self.placed_for, self.unplaced = session, False
@@ -223,10 +226,14 @@ class Slot(Protocol):
 
 @dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
 class MessageState:
-    """The conversation as the model may see it. `loaded` False: what is stored must be read before the next turn."""
+    """The conversation as the model may see it. `loaded` False: what is stored must be read before the next turn.
+
+    `forgotten` is how often words of it had been forgotten when it was read.
+    """
 
     compaction: CompactionState
     loaded: bool = False
+    forgotten: int = 0
 
     @property
     def window(self) -> Window:
@@ -269,6 +276,15 @@ class SessionState:
 
 
 @dataclass(slots=True, kw_only=True)
+class NotesFile:
+    """MEMORY.md of this conversation as it was read last."""
+
+    path: Path
+    signature: tuple[int, int] | None = None
+    text: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
 class InstructionState:
     """The agent's identity, where that is read, and the stable prompt made of it for one tool list and goal.
 
@@ -277,6 +293,7 @@ class InstructionState:
 
     definitions: Definitions
     name: str
+    notes: NotesFile
     definition: Definition | None = None
     stable: str = ""
     stable_for: tuple[Definition, ToolSchema, str, str] | None = None
@@ -301,31 +318,6 @@ class ProviderState:
 
 
 @dataclass(slots=True, kw_only=True)
-class MemoryState:
-    """MEMORY.md of this conversation as it was read last. `off`: people want nothing kept here; None: ask the store."""
-
-    path: Path
-    signature: tuple[int, int] | None = None
-    text: str = ""
-    off: bool | None = None
-    forgotten: int = 0  # how often words of this conversation were forgotten before its window was read
-    catching_up: bool = False  # vectors and graph, in the background
-
-
-@dataclass(slots=True, kw_only=True)
-class SkillState:
-    """The catalogue that all agents share, and what of it counts since the turn before began (Z-21).
-
-    `listed` is how the prompt lists them, made for the snapshot and length in `listed_for`.
-    """
-
-    catalogue: Catalogue
-    snapshot: Snapshot = NOTHING
-    listed: str = ""
-    listed_for: tuple[Snapshot, int] | None = None
-
-
-@dataclass(slots=True, kw_only=True)
 class RuntimeState:
     """The agent's surroundings. `settings` are taken from `current_settings` between turns only (Z-21).
 
@@ -343,7 +335,6 @@ class RuntimeState:
     ledger: Ledger
     voice_transcription: VoiceTranscription
     memory: Memory
-    learning: Learning
     approvals: Approvals
     hooks: Hooks
     plans: PlanService
@@ -378,8 +369,6 @@ class States(Protocol):
     instruction: InstructionState
     provider: ProviderState
     tool: ToolState
-    memory: MemoryState
-    skill: SkillState
     runtime: RuntimeState
     lifecycle: LifecycleState
     metrics: MetricsState

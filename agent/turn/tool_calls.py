@@ -44,7 +44,6 @@ from agent.turn.hooks import file_changed, fire, fire_soon, of_call
 from agent.turn.interim_text import commit_before_question
 from agent.turn.model_call import SideCalls
 from agent.turn.requests import scope_of, visible_of
-from agent.turn.skills import load_skill
 from agent.turn.states import States, announce, waiting_for_approval
 
 # Shortening: a model shortens long output before it enters the conversation; the raw output is kept (Z-98).
@@ -117,7 +116,7 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
         recall=Recollection(runtime.database, run.session, states.metrics.estimator.text),
         focus=states.message.compaction.focus if run.settings.memory.focus.enabled else None,
         memory=_memory(run, states),
-        skill=partial(load_skill, run, states) if states.skill.snapshot.offered else None,
+        skill=states.tool.load_skill(run),
         execution=run.execution,
         progress=runtime.outbox.status,
         elicit=partial(elicit, use=use, run=run, states=states) if alone else None,
@@ -176,7 +175,7 @@ def _memory(run: Run, states: States) -> MemoryToolset | None:
         attribution=run.attribution(),
         inbox_id=run.work.inbox_id,
         run=run.id,
-        notes=states.memory.path,
+        notes=states.instruction.notes.path,
         clock=states.runtime.clock,
         tell=partial(_tell, run, states),
     )

@@ -64,7 +64,7 @@ async def test_notes_are_written_in_silence_before_a_model_compacts(sqlite_datab
     assert first.system.stable == model.requests[-1].system.stable, "the same prompt as a turn's"
     results = {part.tool_use_id: part for part in second.messages[-1].tool_results}
     assert results["n2"].content == OTHERS, "no other tool runs"
-    assert world.agent.memory.path.read_text() == "## Decisions\n- tea at four\n"
+    assert world.agent.instruction.notes.path.read_text() == "## Decisions\n- tea at four\n"
     assert not any(NO_REPLY in text or "calculate" in text for text in said)
     assert not any("NO_REPLY" in content or ASKED in content for _, content in await world.texts()), "stored nowhere"
     assert "tea at four" in model.requests[-1].system.volatile, "and shown in the turns after"
@@ -86,8 +86,8 @@ async def test_failing_costs_the_notes_alone(
 ) -> None:
     model = provider(notes=[trouble])
     world = World(sqlite_database, tmp_path, model, settings=settings())
-    world.agent.memory.path.parent.parent.mkdir(parents=True)
-    world.agent.memory.path.parent.write_text("a file where a folder should be")
+    world.agent.instruction.notes.path.parent.parent.mkdir(parents=True)
+    world.agent.instruction.notes.path.parent.write_text("a file where a folder should be")
     said = await talked(world)
     assert said.count("ok") == 7, "each message has its answer"
     assert CompactTriggered in kinds(world)
@@ -143,7 +143,7 @@ async def test_its_calls_go_the_way_of_every_call(
     (result,) = model.flushes[1].messages[-1].tool_results
     assert result.is_error
     assert why in result.content
-    assert not world.agent.memory.path.exists()
+    assert not world.agent.instruction.notes.path.exists()
     assert await recorded(world) == [("write_notes", "denied")]
 
 
@@ -153,7 +153,7 @@ async def test_what_a_person_changes_in_the_file_stands_in_the_next_prompt(
 ) -> None:
     model = provider()
     world = World(sqlite_database, tmp_path, model, settings=settings())
-    path = world.agent.memory.path
+    path = world.agent.instruction.notes.path
     path.parent.mkdir(parents=True, exist_ok=True)
     seen = []
     for number, notes in enumerate(("- likes plovers\n", "- likes herons\n", "- herons, no more plovers\n", "")):
@@ -187,7 +187,7 @@ async def test_the_file_is_read_anew_and_its_wordings_are_kept(sqlite_database: 
         ]
     )
     world = World(sqlite_database, tmp_path, model, settings=settings(), agent_md=offering("write_notes"))
-    path = world.agent.memory.path
+    path = world.agent.instruction.notes.path
     await world.say("note it")
     assert path.read_text() == "- likes plovers\n"
     world.clock.advance(1)
@@ -210,4 +210,4 @@ async def test_notes_whose_words_stand_within_others_are_written_and_a_repeated_
     world = World(sqlite_database, tmp_path, provider(scripts=scripts), agent_md=offering("write_notes"))
     for _ in range(3):
         await world.say("note it")
-    assert world.agent.memory.path.read_text() == "Do not deploy on Friday.\ndeploy on Friday\n"
+    assert world.agent.instruction.notes.path.read_text() == "Do not deploy on Friday.\ndeploy on Friday\n"

@@ -52,7 +52,7 @@ async def test_after_a_defect_nobody_is_asked_any_more(world: World) -> None:
 
 
 async def test_no_plan_is_offered_by_an_agent_that_is_retired(world: World) -> None:
-    path = world.agent.memory.path
+    path = world.agent.instruction.notes.path
     path.parent.mkdir(parents=True)
     path.write_text("AGENT_STATUS: terminated\n", "utf-8")
     (said,) = await world.say(WORDS)

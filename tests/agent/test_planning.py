@@ -58,7 +58,7 @@ def world(sqlite_database: Database, tmp_path: Path) -> PlanWorld:
 
 
 async def test_an_agent_that_is_retired_makes_no_plan(world: PlanWorld) -> None:
-    path = world.agent.memory.path
+    path = world.agent.instruction.notes.path
     path.parent.mkdir(parents=True)
     path.write_text("AGENT_STATUS: terminated\n", "utf-8")
     await world.drafted()

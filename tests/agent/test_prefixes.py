@@ -78,8 +78,8 @@ async def test_memory_changes_the_notes_a_definition_the_system_prompt(database:
     world = World(database, tmp_path, provider := ScriptedProvider())
     await world.say("one")
     before = provider.requests[-1].system
-    world.agent.memory.path.parent.mkdir(parents=True, exist_ok=True)
-    world.agent.memory.path.write_text("Ann likes plovers.")
+    world.agent.instruction.notes.path.parent.mkdir(parents=True, exist_ok=True)
+    world.agent.instruction.notes.path.write_text("Ann likes plovers.")
     await world.say("two")
     assert provider.requests[-1].system.stable == before.stable, "what is cached longest is not touched"
     assert prefixes(world)[0] != prefixes(world)[1]

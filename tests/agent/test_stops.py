@@ -194,7 +194,7 @@ async def test_a_turn_within_the_back_off_skips_the_preparation(sqlite_database:
     provider = ScriptedProvider(scripts=[fails(NoProviders("none")), says("ok")])
     world = World(sqlite_database, tmp_path, provider)
     work = await world.admit("hi")
-    notes = world.agent.memory.path
+    notes = world.agent.instruction.notes.path
     await stopped(world, work, lambda: bool(world.clock.sleepers))
     notes.parent.mkdir(parents=True)
     notes.write_text("likes tea")

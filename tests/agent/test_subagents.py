@@ -409,7 +409,7 @@ async def test_it_inherits_what_was_recalled_and_people_see_what_it_does(
 ) -> None:
     provider = Two(hand("t"), says("ok"), tasks={"t": [calls("echo", {"text": "x"}), says("done")]})
     world = a_world(sqlite_database, tmp_path, provider, tools=(FakeTool(),))
-    world.agent.memory.text = ""
+    world.agent.instruction.notes.text = ""
     await world.say("the kettle is blue")
     provider.scripts = [hand("t", id="b"), says("ok")]
     provider.tasks = {"t": [calls("echo", {"text": "x"}), says("done")]}

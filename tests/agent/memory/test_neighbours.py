@@ -12,6 +12,7 @@ from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import text_message
 from agent.memory import index, rows
+from agent.memory.backlog import Backlog
 from agent.memory.index import MOST_HOLDERS
 from agent.memory.lexicon import kept_of
 from agent.memory.memory import Memory
@@ -25,7 +26,6 @@ from agent.sessions.store import Stored
 from agent.storage.database import Database
 from agent.storage.tables import memory, memory_unindexed
 from agent.storage.timestamps import to_timestamp
-from agent.turn.memory import Backlog
 from tests.fakes.clock import FakeClock
 
 GROUP = ConversationId("telegram:-5")

@@ -12,7 +12,8 @@ from agent.core.untrusted_text import harmless
 from agent.definitions import Definition
 from agent.inbox import Incoming, Work
 from agent.providers.provider import ToolSchema
-from agent.run.messages import reminder_for, user_message, words_of
+from agent.run.messages import reminder_for, user_message
+from agent.sessions.store import words_of
 from agent.turn.prompt import stable_prompt, volatile_prompt
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)

@@ -8,11 +8,11 @@ from sqlalchemy import insert, select, text
 from agent.compaction.settings import MemorySettings
 from agent.core.ids import PersonId
 from agent.memory import index, rows
+from agent.memory.backlog import BATCH, Backlog
 from agent.memory.settings import RecallSettings
 from agent.run.settings import Settings
 from agent.storage.database import Database
 from agent.storage.tables import memory, memory_backlog, message
-from agent.turn.memory import BATCH, Backlog
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, says
 
