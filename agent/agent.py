@@ -140,6 +140,7 @@ class Agent:
         runtime = self.runtime
         runtime.settings = runtime.current_settings()
         runtime.hooks, runtime.memory = runtime.hooks.renewed(), runtime.memory.renewed()
+        self.memory.memory = self.skill.memory = runtime.memory
         self.provider.policy = self.provider.models.policy
         instruction = self.instruction
         if instruction.definition is not None:

@@ -206,7 +206,7 @@ def assemble(
     jobs = Jobs(shared.background)
     memory = MemoryState(
         conversation=conversation,
-        memory=lambda: agent.runtime.memory,
+        memory=shared.memory,
         corrections=lambda: _corrections(shared.learning.settings),
         database=shared.database,
         clock=shared.clock,
@@ -217,9 +217,9 @@ def assemble(
         conversation=conversation,
         catalogue=shared.skills,
         learning=shared.learning,
-        memory=lambda: agent.runtime.memory,
+        memory=shared.memory,
         memory_off=lambda: memory.off,
-        messages=lambda: agent.message.window.messages,
+        messages=lambda: agent.message.compaction.window.messages,
         context_window=lambda: slot.current().context_window,
         put_in_place=lambda skill: agent.lifecycle.set_missing(skill.env),
         bus=shared.bus,

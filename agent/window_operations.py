@@ -54,7 +54,7 @@ class WindowOperations:
             if run is not None:
                 await save_spent(run, states)
         if done is not None:
-            states.metrics.context_raw = states.context.fixed + states.message.window.tokens
+            states.metrics.context_raw = states.context.fixed + states.message.compaction.window.tokens
         return done
 
     async def _prepared(self) -> Run | None:
@@ -77,7 +77,7 @@ class WindowOperations:
         if session is None:
             return None
         await self._loaded(session)
-        messages = states.message.window.messages
+        messages = states.message.compaction.window.messages
         if not messages:
             return None
         stored = await states.runtime.database.read(lambda conn: window_store.summary_of(conn, session))
@@ -89,7 +89,11 @@ class WindowOperations:
         session, states = await self._current(), self._states
         if session is not None:
             await self._loaded(session)
-        provider, window, tally = states.provider.slot.current(), states.message.window, states.message.compaction.tally
+        provider, window, tally = (
+            states.provider.slot.current(),
+            states.message.compaction.window,
+            states.message.compaction.tally,
+        )
         scale, fixed = states.metrics.estimator.scale, states.context.fixed
         now_ms = to_timestamp(states.runtime.clock.now()) // 1000
         return ContextView(

@@ -62,7 +62,7 @@ class MemoryState(Feature):
     """
 
     conversation: ConversationId
-    memory: Callable[[], Memory]
+    memory: Memory
     corrections: Callable[[], Corrections | None]
     database: Database
     clock: Clock
@@ -82,7 +82,7 @@ class MemoryState(Feature):
         scope, words = run.memory, run.work.incoming.text
         if scope is None or run.audience.silent or not is_about_something(words):
             return
-        settings, memory = run.settings.memory.recall, self.memory()
+        settings, memory = run.settings.memory.recall, self.memory
         run.recalled_after = memory.forgotten.facts(scope.visible)
         with anyio.move_on_after(settings.timeout_s) as bounded:
             try:
@@ -100,7 +100,7 @@ class MemoryState(Feature):
 
         What people want is read even where the operator has recall off: drafts quote nobody who wants nothing kept.
         """
-        memory, incoming = self.memory(), run.work.incoming
+        memory, incoming = self.memory, run.work.incoming
         run.memory = None
         if self.off is None:
             try:
@@ -140,7 +140,7 @@ class MemoryState(Feature):
             if id is not None
             for thing in _of(message, id, run)
         ]
-        lexicon = self.memory().lexicon
+        lexicon = self.memory.lexicon
         try:
             if conn.dialect.name == "sqlite":  # a statement that fails leaves the transaction as it was
                 rows.keep(conn, run.memory, things, lexicon, at=at)
@@ -154,7 +154,7 @@ class MemoryState(Feature):
 
     def left_alone(self, run: Run) -> None:
         """Make the vectors of what was just kept, and read the graph on, unless the last time goes on still then."""
-        scope, settings, memory = run.memory, run.settings.memory, self.memory()
+        scope, settings, memory = run.memory, run.settings.memory, self.memory
         wanted = settings.graph.enabled or (memory.vectors is not None and settings.semantic.engine != "off")
         if scope is None or not run.opened or not wanted:
             return
@@ -181,7 +181,7 @@ class MemoryState(Feature):
         return await block_for(
             words,
             scope,
-            self.memory(),
+            self.memory,
             run.settings.memory.recall,
             attribution=run.attribution(),
             begins=run.fresh and not run.resumed and run.work.kind == "message",
@@ -194,11 +194,11 @@ class MemoryState(Feature):
         kept = self.corrections()
         if kept is None:
             return []
-        near = await self.memory().facts_like(words, scope, attribution=run.attribution(), least=kept.least)
+        near = await self.memory.facts_like(words, scope, attribution=run.attribution(), least=kept.least)
         return [item for item in near if item.text.startswith(kept.prefix)][: kept.most]
 
     async def _vectors(self, scope: Scope, attribution: CostAttribution) -> None:
-        vectors = self.memory().vectors
+        vectors = self.memory.vectors
         if vectors is None:
             return
         try:

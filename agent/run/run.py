@@ -203,6 +203,7 @@ class Run:
     on_commit: "OnCommit | None" = None  # what is written with its end, in the same transaction
     hidden_from_history: bool = False  # it has nothing that later turns should know of, unless it says something
     reaches_goal: bool = False  # the plan it carried out is completed, and so is what the session is after (Z-91)
+    words: str = ""  # what the person said in the message that it answers
     messages: list[Message] = field(default_factory=list)
     ids: list[int | None] = field(default_factory=list)  # of the stored ones, in the store
     next_position: int = 0

@@ -55,7 +55,7 @@ class SkillState(Feature):
     conversation: ConversationId
     catalogue: Catalogue
     learning: Learning
-    memory: Callable[[], Memory]
+    memory: Memory
     memory_off: Callable[[], bool | None]
     messages: Callable[[], Sequence[Message]]
     context_window: Callable[[], int]
@@ -81,7 +81,7 @@ class SkillState(Feature):
         if run.work.kind != "message":
             return
         learning, conversation, person = self.learning, self.conversation, run.work.incoming.person
-        words = words_of(run.messages[0]) if run.messages else run.work.incoming.text
+        words = run.words
         learning.hear(conversation, person, words)
         snapshot, called = self.snapshot, called_in(words)
         if not snapshot.offered or not may_load(run):
@@ -110,10 +110,10 @@ class SkillState(Feature):
 
     async def context(self, run: Run) -> None:
         """Where words tell nothing and vectors exist: which skills are near in meaning. Bounded; never raises."""
-        vectors = self.memory().vectors
+        vectors = self.memory.vectors
         if vectors is None or not await vectors.is_on():
             return
-        snapshot, words = self.snapshot, _words(run)
+        snapshot, words = self.snapshot, run.words
         settings, timeout_s = run.settings.skills, run.settings.memory.recall.timeout_s
         if not snapshot.offered or not settings.max_active or not is_about_something(words):
             return
@@ -136,7 +136,7 @@ class SkillState(Feature):
         snapshot = self.snapshot
         if not snapshot.usable:
             return False
-        words = _words(run)
+        words = run.words
         called = snapshot.find(called_in(words) or "")
         if called is not None and not _may_be_called(called, run):
             called = None
@@ -223,7 +223,7 @@ class SkillState(Feature):
     def _scores(self, run: Run) -> dict[str, float]:
         """How well each skill fits the run's words (0..1), by words alone, by name. They are compared once a run."""
         if run.skill_scores is None:
-            run.skill_scores = self.snapshot.index.scores(without_call(_words(run)))
+            run.skill_scores = self.snapshot.index.scores(without_call(run.words))
         return run.skill_scores
 
     def _is_tight(self, settings: Settings, tokens: int) -> bool:
@@ -267,7 +267,7 @@ class SkillState(Feature):
             inbox_id=run.work.inbox_id,
         )
         try:
-            await self.memory().remember(run.memory, correction)
+            await self.memory.remember(run.memory, correction)
         except (StorageError, SQLAlchemyError) as error:
             reason = str(error).partition("\n")[0]
             log.warning("a correction is not kept: %s", reason, extra={"run": run.id})
@@ -282,10 +282,6 @@ def may_load(run: Run) -> bool:
 def _may_be_called(skill: Skill, run: Run) -> bool:
     """Whoever wrote the words: only a message is surely a person's, a schedule's may be the model's own."""
     return skill.user_invocable and (run.work.kind == "message" or skill.invocable_by_model)
-
-
-def _words(run: Run) -> str:
-    return words_of(run.messages[0]) if run.messages else run.work.incoming.text
 
 
 def _activate(run: Run, skills: Sequence[Skill]) -> None:

@@ -110,7 +110,7 @@ async def prepare(run: Run, states: States) -> Prepared:
     if says_terminated(notes):
         ended = Executed(verdict="refused", notice=Notice("agent_retired"))
     return Prepared(
-        history=states.message.window.messages[: states.message.compaction.own],
+        history=states.message.compaction.window.messages[: states.message.compaction.own],
         memory=notes,
         token_estimate=metrics.context_tokens,
         degraded=degraded,
@@ -147,7 +147,7 @@ async def load_history(run: Run, states: States) -> None:
     """Read the session's window anew, this run's own messages with it; what it had loaded and planned holds again."""
     await load_window(run.session, run.ids, states)
     run.windowed = len(run.ids)
-    window = states.message.window
+    window = states.message.compaction.window
     pairs = (window[place].message for position in window.results for place in (position - 1, position) if place >= 0)
     states.tool.load(run.session, loaded_in((*pairs, *run.messages)))
     conversation, session = states.session.conversation, run.session
@@ -163,7 +163,7 @@ async def load_history(run: Run, states: States) -> None:
 
 def _idle_minutes(states: States) -> float:
     """How long nobody had said anything when this turn began; 0 where that is not known."""
-    own, window = states.message.compaction.own, states.message.window
+    own, window = states.message.compaction.own, states.message.compaction.window
     at = window[own - 1].stored.created_at if own else None
     return (states.runtime.clock.now() - at).total_seconds() / 60 if at is not None else 0.0
 

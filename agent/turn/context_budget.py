@@ -79,7 +79,7 @@ def take_window(loaded: LoadedWindow, own_ids: Collection[int | None], states: S
 
 def sync_window(run: Run, states: States) -> None:
     """The run's newest messages join the window."""
-    states.message.window.extend(run.messages[run.windowed :])
+    states.message.compaction.window.extend(run.messages[run.windowed :])
     run.windowed = len(run.messages)
 
 
@@ -129,8 +129,8 @@ async def make_room_after_refusal(load: ContextUsage, run: Run, states: States, 
 
 
 async def _write_now(run: Run, states: States) -> None:
-    """Put hidden and placed rows on disk before anything goes on from them; the rest waits for the next commit."""
-    unwritten = states.message.window.unwritten
+    """What was hidden and placed is on disk before anything goes on from it; the rest waits for the next commit."""
+    unwritten = states.message.compaction.window.unwritten
     if unwritten.any:
         states.provider.cache.forget()  # of our own doing the provider reads less from its cache
     if not (unwritten.hidden or unwritten.placed) or not run.opened:

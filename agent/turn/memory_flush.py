@@ -77,7 +77,7 @@ class Flushing:
 
     async def _asked(self, run: Run, own: int, added: Sequence[Message]) -> Reply:
         states, estimator = self._states, self._states.metrics.estimator
-        history = sound(states.message.window)[:own]
+        history = sound(states.message.compaction.window)[:own]
 
         def prepare(provider: Provider) -> Attempt:
             tools = schema_of(run, states)

@@ -15,7 +15,6 @@ from agent.run.context_limits import ceiling
 from agent.run.prefix import Prefix
 from agent.run.run import Notice, Run
 from agent.run.settings import DEFAULT_WINDOW
-from agent.sessions.store import words_of
 from agent.storage import audit_rows
 from agent.tools.approvals import matches
 from agent.tools.deferred_tools import deferred, search_tool
@@ -218,7 +217,7 @@ def raw_of(run: Run, states: States, notes: str) -> int:
     provider = states.provider.slot.current()
     tools = schema_of(run, states)
     fixed = _fixed(run, states, system_of(run, states, provider, notes, tools), tools)
-    return fixed + states.message.window.tokens
+    return fixed + states.message.compaction.window.tokens
 
 
 def fixed_of(run: Run, states: States, provider: Provider, notes: str) -> int:
@@ -236,7 +235,7 @@ def build_request(
     `hint` follows the reminder in this request alone; `max_tokens` takes the place of what the definition asks for.
     """
     _follow(provider, states)
-    estimator, window = states.metrics.estimator, states.message.window
+    estimator, window = states.metrics.estimator, states.message.compaction.window
     tools = schema_of(run, states)
     system = system_of(run, states, provider, notes, tools)
     fixed = _fixed(run, states, system, tools)
@@ -274,11 +273,10 @@ def need_of(run: Run, states: States) -> Need:
 
 
 def _routing_hint(run: Run, tokens: int) -> str:
-    newest = run.messages[0] if run.messages else None
     return routing_hint_for(
         tokens,
         tool_calls=sum(len(step.tool_calls) for step in run.steps),
-        code_ratio=code_ratio_of(words_of(newest)) if newest is not None else 0.0,
+        code_ratio=code_ratio_of(run.words),
         vision=any(_is_image(part) for message in run.messages for part in message.parts),
     )
 

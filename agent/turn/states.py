@@ -15,7 +15,6 @@ from agent.between_turns import Jobs
 from agent.compaction.dumps import Dumps
 from agent.compaction.engine import Engine
 from agent.compaction.state import CompactionState
-from agent.compaction.window import Window
 from agent.core.cancellation import CancelToken
 from agent.core.clock import Clock
 from agent.core.events import Event, EventBus
@@ -234,10 +233,6 @@ class MessageState:
     compaction: CompactionState
     loaded: bool = False
     forgotten: int = 0
-
-    @property
-    def window(self) -> Window:
-        return self.compaction.window
 
     def forget(self) -> None:
         """The store knows better: read it again."""

@@ -1,7 +1,7 @@
 """Ports of the router, and its settings of admission."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from sqlalchemy import Connection
@@ -40,10 +40,10 @@ class Arrival:
     role: Role
     dedup: str
     event: str | None
+    conversation: ConversationId = field(init=False)
 
-    @property
-    def conversation(self) -> ConversationId:
-        return ConversationId(str(self.said.key))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "conversation", ConversationId(str(self.said.key)))
 
     @property
     def incoming(self) -> Incoming:

@@ -92,7 +92,7 @@ async def test_another_process_finds_the_very_same_window_after_every_turn(datab
         if number % 3 == 0:
             model.scripts = [calls("lookup", {"n": number}, id=f"call_{number}")]
         await world.say(f"{number}: " + "word " * (60 if number % 5 else 900))
-        window = [entry.message.content for entry in world.agent.message.window]
+        window = [entry.message.content for entry in world.agent.message.compaction.window]
         assert await stored_window(world) == window
         seen |= {event.name for event in world.events}
         if number % 4 == 3:

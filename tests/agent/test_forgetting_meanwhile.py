@@ -74,7 +74,7 @@ async def test_what_was_cleared_is_not_written_back(sqlite_database: Database, t
     model.at = 8
 
     async def ends() -> None:
-        assert world.agent.message.window.unwritten.any, "something waits to be written"
+        assert world.agent.message.compaction.window.unwritten.any, "something waits to be written"
         if whole:
             assert (await forgotten(world, tmp_path)).messages
         else:

@@ -61,7 +61,7 @@ async def test_a_turn_takes_no_more_work_late_than_early(sqlite_database: Databa
         await world.say(f"turn {number}")
     early = await work_of(world, "early")
     grown = [text_message(role, f"{role} {n}") for n in range(2000) for role in ("user", "assistant")]
-    world.agent.message.window.extend(grown)
+    world.agent.message.compaction.window.extend(grown)
     await world.say("the first one meets it all")
     late = await work_of(world, "late")
     assert late <= early * 1.1, f"{early} calls early, {late} late"

@@ -35,7 +35,7 @@ def tool(name: str, gives: str) -> Desk:
 
 def shown(world: World) -> list[Any]:
     """Arguments and results as the model sees them."""
-    parts = [part for entry in world.agent.message.window for part in entry.message.parts]
+    parts = [part for entry in world.agent.message.compaction.window for part in entry.message.parts]
     uses = [dict(part.input) for part in parts if part.kind == "tool_use"]
     return [*uses, *(part.content for part in parts if part.kind == "tool_result")]
 

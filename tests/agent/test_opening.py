@@ -25,10 +25,10 @@ async def test_what_was_counted_once_is_not_counted_again(database: Database, tm
         await world.say(f"number {number}")
         assert asked.count(f"number {number}") == 1, "a person's words, once"
         assert asked.count("an answer") == 1
-    weights = [entry.tokens for entry in world.agent.message.window]
+    weights = [entry.tokens for entry in world.agent.message.compaction.window]
     await world.restart()
     asked.clear()
     await world.say("and now?")
-    assert [entry.tokens for entry in world.agent.message.window][: len(weights)] == weights
+    assert [entry.tokens for entry in world.agent.message.compaction.window][: len(weights)] == weights
     said = [text for text in asked if text.startswith("number") or text in ("an answer", "42")]
     assert said == ["an answer"], "the new one, and nothing of what was said before"

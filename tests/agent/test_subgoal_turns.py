@@ -98,7 +98,7 @@ async def test_as_shipped_a_subgoal_that_nobody_has_named_yet_holds_no_result_ba
     provider = ScriptedProvider(context_window=32_000, scripts=[*scripts, says("looked", usage=Usage())])
     world = world_of(sqlite_database, tmp_path, provider, Settings())
     await world.say("look at all of it")
-    window = world.agent.message.window
+    window = world.agent.message.compaction.window
     active = world.agent.message.compaction.watch.subgoals.active_subgoal()
     assert active is not None
     assert active.description == ""

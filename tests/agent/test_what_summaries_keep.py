@@ -126,7 +126,7 @@ async def test_a_summary_made_ahead_is_probed_too(sqlite_database: Database, tmp
 async def filled(world: World, model: ScriptedProvider) -> None:
     """So much was looked up that the oldest of it is no longer shown."""
     number = 0
-    while not any(entry.is_cleared for entry in world.agent.message.window):
+    while not any(entry.is_cleared for entry in world.agent.message.compaction.window):
         number += 1
         assert number < 30
         await look(world, model, "lookup" if number % 2 else "browse", f"thing {number}")
@@ -139,7 +139,7 @@ async def test_what_is_looked_up_again_teaches_the_next_compaction(
     model = provider()
     world = world_of(database, tmp_path, model)
     await filled(world, model)
-    assert world.agent.message.window[1].is_cleared or world.agent.message.window[2].is_cleared
+    assert world.agent.message.compaction.window[1].is_cleared or world.agent.message.compaction.window[2].is_cleared
     if how == "read again":
         await look(world, model, "lookup", "thing 1")
     else:

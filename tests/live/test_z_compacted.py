@@ -157,7 +157,7 @@ async def test_after_summaries_have_taken_their_places_orphaned_results_are_look
         await look(world, 0, 1)
         async with world.services.conversations.use(CHAT) as awake:
             assert isinstance(awake, ActiveAgent)
-            window = awake.agent.message.window
+            window = awake.agent.message.compaction.window
             at = len(window)
             lost = ToolResult(tool_use_id="lost", content="of a call that is nowhere")
             window.extend([Message(role="user", parts=(lost,))])
