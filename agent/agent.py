@@ -18,6 +18,7 @@ from agent.inbox import Source, Work
 from agent.memory.feature import MemoryState
 from agent.operations import Operations
 from agent.plan_work import Planning
+from agent.plans.feature import PlanFeature
 from agent.run.run import StagedChanges
 from agent.sessions import runs
 from agent.skills.feature import SkillState
@@ -51,6 +52,7 @@ class CommandState:
     """The commands, their rights here, and the agent's own work without a person."""
 
     built_ins: BuiltIns
+    plans: PlanFeature
     operations: Operations = field(init=False)
     autonomy: Autonomy = field(init=False)
     planning: Planning = field(init=False)
@@ -77,7 +79,7 @@ class Agent:
     def __post_init__(self) -> None:
         self.command.operations = Operations(self, self.goal, self.memory)
         self.command.autonomy = Autonomy(self, self.goal)
-        self.command.planning = Planning(self, self.goal, self.memory)
+        self.command.planning = Planning(self, self.goal, self.command.plans)
 
     @property
     def operations(self) -> Operations:

@@ -29,11 +29,13 @@ from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
 from agent.operations import follow_definition
+from agent.plans.feature import PlanFeature
 from agent.plans.messages import Buttoned as PlanButtons
 from agent.plans.messages import no_buttons as no_plan_buttons
 from agent.plans.service import PlanService
 from agent.providers.routing import Models
 from agent.run.features import Features
+from agent.run.run import Run
 from agent.run.settings import Settings
 from agent.skills.catalogue import NOTHING as NO_SKILLS
 from agent.skills.catalogue import Catalogue
@@ -61,11 +63,13 @@ from agent.tools.session_tools import CompleteFocus, EnterPlanMode, ExitPlanMode
 from agent.tools.settings import ApprovalSettings
 from agent.tools.tasks import TASK_TOOLS, task_tools
 from agent.tools.toolbox import WORKING, Toolbox
+from agent.turn.context import read_notes, says_terminated
 from agent.turn.context_budget import show_compaction
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.hooks import compaction_begins
 from agent.turn.memory_flush import Flushing
 from agent.turn.model_call import SideCalls
+from agent.turn.requests import recall_uses
 from agent.turn.states import (
     ContextState,
     InstructionState,
@@ -79,6 +83,7 @@ from agent.turn.states import (
     Slot,
     ToolState,
     announce,
+    waiting_for_approval,
 )
 from agent.turn.tokens import CountText, Estimator, count_by_bytes
 from agent.voice_messages import VoiceTranscription
@@ -236,6 +241,32 @@ def assemble(
         role_of=shared.goal_role,
         reachable=shared.reachable,
     )
+
+    async def is_retired(run: Run) -> bool:
+        return says_terminated(
+            await read_notes(agent.instruction.notes, run.settings.context.memory_chars, shared.clock.now())
+        )
+
+    async def recall(run: Run) -> None:
+        await memory.context(run)
+        await recall_uses(run, agent)
+
+    plans = PlanFeature(
+        conversation=conversation,
+        database=shared.database,
+        clock=shared.clock,
+        bus=shared.bus,
+        outbox=outbox,
+        phrases=shared.phrases,
+        plans=shared.plans,
+        buttons=shared.plan_buttons,
+        ask=lambda person: SideCalls(agent, person=person),
+        prices=lambda name: (slot.named(name) if name else slot.current()).prices,
+        is_retired=is_retired,
+        recall=recall,
+        subagents=lambda run, most: agent.tool.subagent_runner.of(run, most=most),
+        waiting=lambda run: waiting_for_approval(run, agent),
+    )
     features = Features(
         (
             StyleFeature(
@@ -247,6 +278,7 @@ def assemble(
                 clock=shared.clock,
             ),
             goal,
+            plans,
             memory,
             skill,
         )
@@ -279,15 +311,13 @@ def assemble(
             memory=shared.memory,
             approvals=shared.approvals,
             hooks=shared.hooks,
-            plans=shared.plans,
-            plan_buttons=shared.plan_buttons,
             features=features,
             relief=shared.relief,
         ),
         lifecycle=LifecycleState(),
         goal=goal,
         metrics=MetricsState(estimator=estimator),
-        command=CommandState(built_ins=shared.built_ins),
+        command=CommandState(built_ins=shared.built_ins, plans=plans),
     )
     profiles = Profiles(shared.definitions.roots, known_tools=shared.definitions.known_tools)
     agent.tool.subagent_runner = SubagentRunner(agent, profiles, shared.subagent_registry)

@@ -16,8 +16,8 @@ from agent.goals.feature import GoalState
 from agent.goals.goal import Reason
 from agent.goals.store import short
 from agent.inbox import Work
-from agent.memory.feature import MemoryState
 from agent.plans import store
+from agent.plans.feature import PlanFeature
 from agent.plans.plan import AT_WORK, Plan, paused
 from agent.run.run import Executed, StagedChanges
 from agent.sessions import runs
@@ -25,7 +25,6 @@ from agent.storage import conversation_rows, inbox_rows
 from agent.storage.database import check_epoch
 from agent.storage.timestamps import to_timestamp
 from agent.turn.pipeline import turn
-from agent.turn.plans import PlanTurns, show, write_ending
 from agent.turn.states import States
 
 log = logging.getLogger("tieline.plans")
@@ -34,16 +33,16 @@ log = logging.getLogger("tieline.plans")
 class Planning:
     """One agent's. A plan's state is in the database; what is shown of it may vanish."""
 
-    def __init__(self, states: States, goal: GoalState, memory: MemoryState) -> None:
+    def __init__(self, states: States, goal: GoalState, plans: PlanFeature) -> None:
         self._states = states
         self._goal = goal
         self.working_on: int | None = None  # the plan that the run of now belongs to
-        self._turns = PlanTurns(states, memory.context)
+        self._turns = plans
 
     def give_way(self) -> None:
         """A person has written."""
         self._turns.give_way()
-        self._states.runtime.plans.heard(self._states.session.conversation)
+        self._turns.plans.heard(self._states.session.conversation)
 
     async def take(self, work: Work, definition: Callable[[], Definition]) -> Executed | None:
         """Do what the wake-up is for; None: it led to nothing, and is done. Raises Fenced or StorageTrouble."""
@@ -137,7 +136,7 @@ class Planning:
         store.save(conn, rests, at)
         runs.end_run(conn, work.inbox_id, "cancelled", at)
         inbox_rows.finish(conn, work.inbox_ids, "done", work.epoch)
-        write_ending(conn, rests, self._states, at)
+        self._turns.write_ending(conn, rests, at)
         return rests
 
     # -- what is seen
@@ -151,10 +150,10 @@ class Planning:
         if plan.status in AT_WORK:
             self._goal.ring(plan.conversation)  # its next wake-up is due
         if plan.status == "running":
-            show(plan, states)
+            self._turns.show(plan)
         else:
             states.runtime.outbox.live("")
-        states.runtime.plans.tell(id)
+        self._turns.plans.tell(id)
         done = sum(task.state == "completed" for task in plan.tasks)
         states.runtime.bus.publish(
             PlanMoved(

@@ -113,3 +113,8 @@ def _line(task: Task, phrases: Phrases, language: str) -> str:
     if task.state in ("failed", "pending", "queued") and task.failures and task.result:
         line += f"\n   {short(task.result, LONGEST_RESULT)}"
     return line
+
+
+def plan_prompt_key(id: int) -> str:
+    """What the outbox row of a proposal is known by."""
+    return f"plan:{id}:proposal"

@@ -46,8 +46,8 @@ class Feature:
         Runs in the storage's thread; raises nothing but what stops every write.
         """
 
-    async def begun(self, run: Run) -> None:
-        """The run and its words are on disk; its context is made next."""
+    async def begun(self, run: Run) -> Executed | None:
+        """The run and its words are on disk, its context is made next; an end of the run takes the place of that."""
 
     async def context(self, run: Run) -> None:
         """The run's context is made; the time for it is limited."""
@@ -82,6 +82,9 @@ class Feature:
     def left_alone(self, run: Run) -> None:
         """The turn is over: what nobody waits for may begin in the background."""
 
+    async def closing(self, run: Run) -> None:
+        """However the run came to its end: that is committed next. Raises StorageTrouble."""
+
     async def ended(self, run: Run, executed: Executed) -> None:
         """The turn is on disk."""
 
@@ -94,6 +97,7 @@ class Features:
         "begun",
         "changed",
         "changing",
+        "closing",
         "committing",
         "context",
         "ended",
@@ -120,3 +124,4 @@ class Features:
         self.begun = tuple(one.begun for one in all if type(one).begun is not Feature.begun)
         self.before_call = tuple(one.before_call for one in all if type(one).before_call is not Feature.before_call)
         self.ended = tuple(one.ended for one in all if type(one).ended is not Feature.ended)
+        self.closing = tuple(one.closing for one in all if type(one).closing is not Feature.closing)

@@ -27,7 +27,6 @@ from agent.turn.context import prepare
 from agent.turn.context_budget import prepare_next
 from agent.turn.hooks import fire, fire_soon, folder_changed, session_begins
 from agent.turn.intake import Opening, hear, ingest, land
-from agent.turn.plans import offer_plan, take_back_offer
 from agent.turn.requests import recall_uses
 from agent.turn.states import States
 
@@ -56,9 +55,10 @@ async def turn(
             await folder_changed(run, states)
             await save_place(run, states)
             run.execution = _execution_context(states, run.session)  # with what they have set; from here on it stays
-        endings.append(taken.refused or await _bounded(run, states, answer or _answer))
+        endings.append(taken.refused or await _bounded(run, states, answer or partial(_answer, states=states)))
         if endings[-1].verdict != "suspended":
-            await take_back_offer(run, states)
+            for closing in states.runtime.features.closing:
+                await closing(run)
         await fire("stop", run, states, {"verdict": endings[-1].verdict})
         with anyio.CancelScope(shield=True):  # whoever cancels now comes too late: it is done and will be stored
             run.persisted = await persist(endings[-1], run, states)
@@ -71,16 +71,15 @@ async def turn(
     return endings[-1]
 
 
-Answer = Callable[[Run, States], Awaitable[Executed]]
+Answer = Callable[[Run], Awaitable[Executed]]
 
 
 async def _answer(run: Run, states: States) -> Executed:
     await _servers_come(run, states)
-    planned = await offer_plan(run, states)
-    if planned is not None:
-        return planned
     for begun in states.runtime.features.begun:
-        await begun(run)
+        executed = await begun(run)
+        if executed is not None:
+            return executed
     await recall_uses(run, states)
     prepared = await prepare(run, states)
     return prepared.ended or await execute(prepared, run, states)
@@ -193,7 +192,7 @@ async def _bounded(run: Run, states: States, answer: Answer) -> Executed:
 async def _caught(run: Run, states: States, answer: Answer) -> Executed:
     """The turn's error seam: a defect ends this turn in a sentence, never the conversation."""
     try:
-        return await answer(run, states)
+        return await answer(run)
     except (Fenced, StorageTrouble):
         raise
     except Exception as error:  # the turn's seam

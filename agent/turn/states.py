@@ -27,9 +27,6 @@ from agent.inbox import Incoming, Source
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
 from agent.memory.memory import Memory
-from agent.plans.messages import Buttoned as PlanButtons
-from agent.plans.messages import no_buttons as no_plan_buttons
-from agent.plans.service import PlanService
 from agent.providers.provider import Provider, ToolSchema
 from agent.providers.retry_policy import RetryPolicy
 from agent.providers.routing import NO_NEED, Choice, Chooser, Models, Need
@@ -316,7 +313,7 @@ class ProviderState:
 class RuntimeState:
     """The agent's surroundings. `settings` are taken from `current_settings` between turns only (Z-21).
 
-    `relief` gives what may be pressed where a budget is used up, `plan_buttons` what may be pressed below a plan.
+    `relief` gives what may be pressed where a budget is used up.
     """
 
     settings: Settings
@@ -332,10 +329,8 @@ class RuntimeState:
     memory: Memory
     approvals: Approvals
     hooks: Hooks
-    plans: PlanService
     features: Features
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
-    plan_buttons: PlanButtons = no_plan_buttons
 
 
 @dataclass(slots=True, kw_only=True)

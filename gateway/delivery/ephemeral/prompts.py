@@ -17,6 +17,7 @@ from agent.core.clock import Clock
 from agent.core.outbox import OutgoingMessage
 from agent.core.phrases import Phrases
 from agent.plans import store
+from agent.plans.messages import plan_prompt_key
 from agent.plans.plan import Plan
 from agent.storage import approval_rows
 from agent.storage.approval_rows import Approval
@@ -25,7 +26,6 @@ from agent.storage.payloads import decode_outgoing
 from agent.storage.tables import approval, outbox
 from agent.storage.timestamps import to_timestamp
 from agent.turn.approvals import prompt_key
-from agent.turn.plans import plan_prompt_key
 from gateway.channels.channel import Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelError, ChannelRejected
