@@ -38,13 +38,16 @@ class Ended:
 
 
 class Feature:
-    """Takes part in the turns of one conversation. It overrides the moments that it needs and is asked at no other."""
+    """Takes part in the turns of one conversation. It overrides the moments that it needs and is asked at no other.
+
+    They stand here in the order in which a turn comes to them. What takes a connection runs in the storage's thread,
+    within the transaction of that moment, and may be run again when the transaction is.
+    """
+
+    __slots__ = ()
 
     def opened(self, conn: Connection, work: Work, *, new: bool) -> OnOpened | None:
-        """The run is being opened, before its words are stored; `new`: these words have not been seen before.
-
-        Runs in the storage's thread; raises nothing but what stops every write.
-        """
+        """The run is being opened, before its words are stored; `new`: these words have not been seen before."""
 
     async def begun(self, run: Run) -> Executed | None:
         """The run and its words are on disk, its context is made next; an end of the run takes the place of that."""
@@ -56,9 +59,28 @@ class Feature:
         """The run's first request comes next and has `tokens` so far; whether this made it longer."""
         return False
 
+    def hides(self, run: Run) -> frozenset[str]:
+        """The names of tools that the run may not call, whatever its definition says."""
+        return frozenset()
+
     def prompt(self, run: Run) -> Additions:
         """A request of the run is made."""
-        raise NotImplementedError
+        return Additions()
+
+    async def closing(self, run: Run) -> None:
+        """However the run came to its end: that is committed next. Raises StorageTrouble."""
+
+    def stored(self, conn: Connection, run: Run, ids: Sequence[int | None], at: int) -> None:
+        """All messages of the run are stored, in the transaction that ends it; later turns may see them."""
+
+    def committing(self, conn: Connection, ended: Ended) -> Callable[[], None] | None:
+        """The end of the run is being committed; gives what is to be done once it is on disk."""
+
+    async def ended(self, run: Run, executed: Executed) -> None:
+        """The turn is on disk."""
+
+    def left_alone(self, run: Run) -> None:
+        """Nobody waits any more: what may go on in the background begins."""
 
     def changing(self, conn: Connection, staged: StagedChanges, session: SessionId, at: int) -> None:
         """What a command wants changed in the session is being written."""
@@ -69,59 +91,23 @@ class Feature:
     def forgotten(self) -> None:
         """Words were forgotten, or the memory switched: nothing that was read before counts any more."""
 
-    def committing(self, conn: Connection, ended: Ended) -> Callable[[], None] | None:
-        """The end of a run is being committed; gives what is to be done once it is on disk. May be called again."""
-
-    def hides(self, run: Run) -> frozenset[str]:
-        """The names of tools that the run may not call, whatever its definition says."""
-        return frozenset()
-
-    def stored(self, conn: Connection, run: Run, ids: Sequence[int | None], at: int) -> None:
-        """All messages of the run are stored, in the transaction that ends it; later turns may see them."""
-
-    def left_alone(self, run: Run) -> None:
-        """The turn is over: what nobody waits for may begin in the background."""
-
-    async def closing(self, run: Run) -> None:
-        """However the run came to its end: that is committed next. Raises StorageTrouble."""
-
-    async def ended(self, run: Run, executed: Executed) -> None:
-        """The turn is on disk."""
-
 
 class Features:
-    """Those of one conversation, moment by moment, in the declared order."""
-
-    __slots__ = (
-        "before_call",
-        "begun",
-        "changed",
-        "changing",
-        "closing",
-        "committing",
-        "context",
-        "ended",
-        "forgotten",
-        "hides",
-        "left_alone",
-        "opened",
-        "prompt",
-        "stored",
-    )
+    """Those of one conversation, moment by moment, in the declared order: only who has a use for a moment is asked."""
 
     def __init__(self, features: Iterable[Feature]) -> None:
-        all = tuple(features)
-        self.opened = tuple(one.opened for one in all if type(one).opened is not Feature.opened)
-        self.context = tuple(one.context for one in all if type(one).context is not Feature.context)
-        self.prompt = tuple(one.prompt for one in all if type(one).prompt is not Feature.prompt)
-        self.changing = tuple(one.changing for one in all if type(one).changing is not Feature.changing)
-        self.changed = tuple(one.changed for one in all if type(one).changed is not Feature.changed)
-        self.forgotten = tuple(one.forgotten for one in all if type(one).forgotten is not Feature.forgotten)
-        self.committing = tuple(one.committing for one in all if type(one).committing is not Feature.committing)
-        self.hides = tuple(one.hides for one in all if type(one).hides is not Feature.hides)
-        self.stored = tuple(one.stored for one in all if type(one).stored is not Feature.stored)
-        self.left_alone = tuple(one.left_alone for one in all if type(one).left_alone is not Feature.left_alone)
-        self.begun = tuple(one.begun for one in all if type(one).begun is not Feature.begun)
-        self.before_call = tuple(one.before_call for one in all if type(one).before_call is not Feature.before_call)
-        self.ended = tuple(one.ended for one in all if type(one).ended is not Feature.ended)
-        self.closing = tuple(one.closing for one in all if type(one).closing is not Feature.closing)
+        every = tuple(features)
+        self.opened = tuple(one.opened for one in every if type(one).opened is not Feature.opened)
+        self.begun = tuple(one.begun for one in every if type(one).begun is not Feature.begun)
+        self.context = tuple(one.context for one in every if type(one).context is not Feature.context)
+        self.before_call = tuple(one.before_call for one in every if type(one).before_call is not Feature.before_call)
+        self.hides = tuple(one.hides for one in every if type(one).hides is not Feature.hides)
+        self.prompt = tuple(one.prompt for one in every if type(one).prompt is not Feature.prompt)
+        self.closing = tuple(one.closing for one in every if type(one).closing is not Feature.closing)
+        self.stored = tuple(one.stored for one in every if type(one).stored is not Feature.stored)
+        self.committing = tuple(one.committing for one in every if type(one).committing is not Feature.committing)
+        self.ended = tuple(one.ended for one in every if type(one).ended is not Feature.ended)
+        self.left_alone = tuple(one.left_alone for one in every if type(one).left_alone is not Feature.left_alone)
+        self.changing = tuple(one.changing for one in every if type(one).changing is not Feature.changing)
+        self.changed = tuple(one.changed for one in every if type(one).changed is not Feature.changed)
+        self.forgotten = tuple(one.forgotten for one in every if type(one).forgotten is not Feature.forgotten)
