@@ -145,8 +145,8 @@ class GoalState(Feature):
             return _complete_session(conn, run, at) if settings.follows_session else closed
         if run.opened and work.kind == "message" and settings.follows_session:
             closed = self._close_session(conn, executed, run, at)
-        if work.kind == "message" or work.incoming.wake_up is not None:
-            closed = replace(closed, moved=self._close_kept(conn, executed, run, at))
+        if run.goal is not None and (work.kind == "message" or work.incoming.wake_up is not None):
+            closed = replace(closed, moved=self._close_kept(conn, run.goal, executed, run, at))
         return closed
 
     def _close_session(self, conn: Connection, executed: Executed, run: Run, at: int) -> Closed:
@@ -161,12 +161,10 @@ class GoalState(Feature):
         done = after != before and after.state == "completed"
         return Closed(session=run.session, of_session=after, completed=done, by_phrase=done)
 
-    def _close_kept(self, conn: Connection, executed: Executed, run: Run, at: int) -> Moved | None:
+    def _close_kept(self, conn: Connection, id: int, executed: Executed, run: Run, at: int) -> Moved | None:
         wake_up = run.work.incoming.wake_up
-        if run.goal is None:
-            return None
         conversation_rows.lock_row(conn, self.conversation)
-        goal = store.find(conn, run.goal)
+        goal = store.find(conn, id)
         if goal is None:
             return None
         settings, spent = run.settings.agent.goal, spent_on(conn, goal, turns=1)

@@ -1,8 +1,9 @@
-"""Guards of a run: caps on turns, steps, failures, tokens and money. Pure."""
+"""When a run has gone far enough: turn caps, steps, failures, tokens, money (SPEC §2.7), the window (W-24). Pure."""
 
 from dataclasses import dataclass, field
 
-from agent.run.settings import AgentSettings, BudgetSettings
+from agent.core.messages import Message, ToolResult
+from agent.run.settings import DEFAULT_WINDOW, AgentSettings, BudgetSettings, ContextSettings
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,3 +49,17 @@ def halt_before_call(progress: Progress, agent: AgentSettings, budget: BudgetSet
     if budget.max_cost_usd is not None and progress.cost_usd >= budget.max_cost_usd and spent:
         return Halt("budget_cost", {"limit": f"{budget.max_cost_usd:g}"})
     return None
+
+
+def ceiling(window: int, settings: ContextSettings) -> int:
+    """The most tokens a request may hold: window − output_reserve − emergency_buffer; an unknown window is 128,000.
+
+    In a small window the reserves take a quarter and a sixteenth at most, else nothing would be left.
+    """
+    size = window if window > 0 else DEFAULT_WINDOW
+    return size - min(settings.output_reserve, size // 4) - min(settings.emergency_buffer, size // 16)
+
+
+def begins_exchange(message: Message) -> bool:
+    """Whether a request may start with this message: a person's, not the results of calls made before it."""
+    return message.role == "user" and not any(isinstance(part, ToolResult) for part in message.parts)

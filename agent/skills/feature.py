@@ -18,8 +18,8 @@ from agent.definitions import allows
 from agent.memory.lexicon import is_about_something
 from agent.memory.memory import Memory
 from agent.memory.records import Kept
-from agent.run.context_limits import ceiling
 from agent.run.features import Additions, Feature
+from agent.run.guards import ceiling
 from agent.run.messages import shown_name, with_skill
 from agent.run.run import Executed, Run, StagedChanges
 from agent.run.settings import Settings
@@ -110,14 +110,11 @@ class SkillState(Feature):
 
     async def context(self, run: Run) -> None:
         """Where words tell nothing and vectors exist: which skills are near in meaning. Bounded; never raises."""
-        vectors = self.memory.vectors
-        if vectors is None or not await vectors.is_on():
-            return
-        snapshot, words = self.snapshot, run.words
+        vectors, snapshot, words = self.memory.vectors, self.snapshot, run.words
         settings, timeout_s = run.settings.skills, run.settings.memory.recall.timeout_s
-        if not snapshot.offered or not settings.max_active or not is_about_something(words):
+        if vectors is None or not snapshot.offered or not settings.max_active or not is_about_something(words):
             return
-        if called_in(words) is not None:
+        if called_in(words) is not None or not await vectors.is_on():
             return
         if best_of(snapshot.index, self._scores(run), settings):
             return
@@ -137,7 +134,8 @@ class SkillState(Feature):
         if not snapshot.usable:
             return False
         words = run.words
-        called = snapshot.find(called_in(words) or "")
+        name = called_in(words)
+        called = snapshot.find(name) if name else None
         if called is not None and not _may_be_called(called, run):
             called = None
         readable = {skill.name: skill.folder for skill in (*snapshot.offered, *filter(None, (called,))) if skill.files}

@@ -20,8 +20,7 @@ from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
 from agent.providers.registry import LazyProvider
 from agent.providers.replies import Reply
 from agent.providers.routing import Attempt
-from agent.run.context_limits import ceiling
-from agent.run.guards import halt_before_call
+from agent.run.guards import ceiling, halt_before_call
 from agent.run.run import Run, total_cost
 from agent.subagent.profiles import schema_for
 from agent.subagent.tool import NESTED

@@ -11,7 +11,7 @@ from agent.core.events import CompactComplete, CompactTriggered, Event
 from agent.core.failpoints import failpoint
 from agent.core.ids import SessionId
 from agent.providers.provider import Provider
-from agent.run.context_limits import begins_exchange, ceiling
+from agent.run.guards import begins_exchange, ceiling
 from agent.run.run import Notice, Run
 from agent.run.settings import DEFAULT_WINDOW, Settings
 from agent.sessions import window_store

@@ -18,7 +18,7 @@ from agent.providers.provider import Provider, Request, ToolSchema
 from agent.providers.replies import Reply
 from agent.providers.routing import Attempt, Call
 from agent.providers.usage import Unwatched
-from agent.run.context_limits import ceiling
+from agent.run.guards import ceiling
 from agent.run.run import Run
 from agent.tools.approvals import gate_for
 from agent.tools.executor import Cleared, Outcome

@@ -11,7 +11,7 @@ from agent.definitions import Definition, allows
 from agent.providers.provider import CacheTier, Provider, Request, SystemPrompt, ToolSchema
 from agent.providers.registry import answered_by
 from agent.providers.routing import Need
-from agent.run.context_limits import ceiling
+from agent.run.guards import ceiling
 from agent.run.prefix import Prefix
 from agent.run.run import Notice, Run
 from agent.run.settings import DEFAULT_WINDOW

@@ -20,7 +20,7 @@ from agent.inbox import Work
 from agent.memory.settings import RecallSettings
 from agent.operations import Operations
 from agent.providers.provider import Request, Usage
-from agent.run.context_limits import ceiling
+from agent.run.guards import ceiling
 from agent.run.settings import ContextSettings, Settings
 from agent.sessions import window_store
 from agent.storage.database import Database

@@ -4,8 +4,7 @@ import pytest
 
 from agent.providers.provider import CacheTier, Prices, Usage
 from agent.providers.usage import Spent, cost_of
-from agent.run.context_limits import ceiling
-from agent.run.guards import Progress, halt_before_call
+from agent.run.guards import Progress, ceiling, halt_before_call
 from agent.run.run import total_cost
 from agent.run.settings import AgentSettings, BudgetSettings, ContextSettings
 from agent.turn.requests import cache_tier_for, code_ratio_of, routing_hint_for

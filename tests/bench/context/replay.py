@@ -13,7 +13,7 @@ from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message
-from agent.run.context_limits import ceiling
+from agent.run.guards import ceiling
 from agent.run.settings import ContextSettings
 from agent.turn.tokens import Estimator
 from tests.bench.context.provenance import Readable, Sources, holds
