@@ -15,7 +15,7 @@ from agent.definitions import Definition
 from agent.goals.feature import GoalState
 from agent.goals.goal import IDLE, SessionGoal
 from agent.memory.feature import MemoryState
-from agent.providers.registry import UnknownProvider
+from agent.providers.registry import LazyProvider, UnknownProvider
 from agent.providers.routing import Choice, Chooser
 from agent.run.messages import quoted_in
 from agent.run.run import StagedChanges

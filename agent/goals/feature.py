@@ -39,7 +39,7 @@ BARRED = ("over_budget_", "goal_why_", "unpriced")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed:
-    """What the commit of a turn made of goals; None: there was none, or nothing changed."""
+    """Changes of goals by the commit of a turn; None: there was none, or nothing changed."""
 
     session: SessionId | None = None  # whose goal was looked at
     of_session: SessionGoal | None = None
@@ -50,7 +50,7 @@ class Closed:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class GoalState(Feature):
-    """What the conversation is after. `of_session` holds for the session `known_for`; kept goals are in the database.
+    """Goals of the conversation. `of_session` holds for the session `known_for`; kept goals are in the database.
 
     `completed` and `moved` are what the last commit made of goals, for the agent to act on; `by_phrase`: completed by
     what an answer said, and not by a plan or a person. `ring` says that a conversation has work; `role_of` is the role
@@ -214,7 +214,7 @@ def _complete_session(conn: Connection, run: Run, at: int) -> Closed:
 
 
 def spent_on(conn: Connection, goal: Goal, *, turns: int = 0) -> Used:
-    """What was entered in the ledger for the goal since it was looked at last."""
+    """Entries in the ledger for the goal since it was looked at last."""
     totals, used = rows.totals(conn, goal=str(goal.id)), goal.used
     return Used(
         turns=turns,
@@ -225,7 +225,7 @@ def spent_on(conn: Connection, goal: Goal, *, turns: int = 0) -> Used:
 
 
 def outcome_of(executed: Executed, run: Run) -> Outcome:
-    """How the turn came out, as the driver of its goal counts it."""
+    """The result of the turn, as the driver of its goal counts it."""
     notice, came, why = executed.notice, _came(executed, run), None
     if notice is not None and came in ("broke", "gave_up", "barred"):
         why = Reason(key=notice.phrase, values={name: str(value) for name, value in notice.values.items()})

@@ -30,7 +30,7 @@ _SENDER = re.compile(r"<sender>(.*)</sender>$", re.MULTILINE)
 
 
 class Backlog:
-    """What an older version did not keep or index. What is interrupted goes on with the next start."""
+    """Messages that an older version did not keep or index. An interrupted pass goes on at the next start."""
 
     def __init__(self, database: Database, memory: Memory, clock: Clock) -> None:
         self._database = database

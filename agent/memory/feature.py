@@ -1,7 +1,7 @@
 """What of earlier conversations a run is shown, and what it leaves behind.
 
 Found once when its context is made, put before the newest words, never stored, in this order, always: known facts,
-semantic recall, code context, graph facts (Z-11, SPEC §16.1). Failing, it costs the recall and nothing else. The words
+semantic recall, code context, graph facts (Z-11). Failing, it costs the recall and nothing else. The words
 that were said are kept by the run's own commit (Z-15); in the background they get their vectors, and the graph is read
 on.
 """
@@ -96,7 +96,7 @@ class MemoryState(Feature):
             )
 
     async def open(self, run: Run) -> None:
-        """What this run may see of the memory, and where it keeps things; nothing where it is switched off.
+        """Set what this run may see of the memory, and where it keeps things; nothing where it is switched off.
 
         What people want is read even where the operator has recall off: drafts quote nobody who wants nothing kept.
         """
@@ -190,7 +190,7 @@ class MemoryState(Feature):
         )
 
     async def _corrections(self, words: str, scope: Scope, run: Run) -> list[Item]:
-        """What people said was wrong the last time something like this was asked, where that is kept (SPEC §14.5)."""
+        """Corrections by people of answers to something like this, where they are kept."""
         kept = self.corrections()
         if kept is None:
             return []

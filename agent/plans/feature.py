@@ -1,4 +1,4 @@
-"""Plans in a turn: the offer of one, and a turn whose answer is a stretch of one (SPEC §13.3).
+"""Plans in a turn: the offer of one, and a turn whose answer is a stretch of one.
 
 Such a turn makes a plan, carries it out or puts its results together. It gives way to people: some seconds after one
 has written it lets go of what it is at, and goes on behind them.
@@ -76,7 +76,7 @@ class PlanFeature(Feature):
     preemptible: anyio.Event = field(default_factory=anyio.Event)
     _cut_off: tuple[int, int] = (0, 0)  # the plan whose calls of a model were cut off last, and how often
 
-    # -- the workflow gate: a message that sounds like work in many steps is offered as a plan first (SPEC §13.4)
+    # -- the workflow gate: a message that sounds like work in many steps is offered as a plan first
 
     async def begun(self, run: Run) -> Executed | None:
         """The end of the run, where a person has approved a plan in place of an answer, or stopped it; else None.
@@ -198,7 +198,7 @@ class PlanFeature(Feature):
         self.preemptible.set()
 
     async def answer(self, run: Run) -> Executed:
-        """What takes the place of the loop. Later turns see only what it says."""
+        """The answer in place of the agent loop. Later turns see only what it says."""
         step = run.work.incoming.plan
         assert step is not None
         run.hidden_from_history, run.on_commit = True, partial(self._broken, step.plan)

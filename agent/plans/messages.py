@@ -116,5 +116,5 @@ def _line(task: Task, phrases: Phrases, language: str) -> str:
 
 
 def plan_prompt_key(id: int) -> str:
-    """What the outbox row of a proposal is known by."""
+    """The key of the outbox row of a proposal."""
     return f"plan:{id}:proposal"

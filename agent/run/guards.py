@@ -1,4 +1,4 @@
-"""When a run has gone far enough: turn caps, steps, failures, tokens, money (SPEC §2.7), the window (W-24). Pure."""
+"""When a run has gone far enough: turn caps, steps, failures, tokens, money, the window (W-24). Pure."""
 
 from dataclasses import dataclass, field
 

@@ -31,7 +31,7 @@ def told_of(work: Work) -> str:
 
 
 def reminder_for(now: datetime, work: Work, *, hint: str = "") -> str:
-    """Date, time and sender, and a hint of the gateway, put right before the sender's own words (SPEC §5.1)."""
+    """Date, time and sender, and a hint of the gateway, put right before the sender's own words."""
     incoming = work.incoming
     who = f"From {named(incoming)}, {incoming.role}." if work.kind == "message" else "Nobody has just written this."
     lines = [told_time(now, incoming.zone), who, *filter(None, (hint,))]
@@ -73,7 +73,7 @@ def user_message(work: Work, at: datetime) -> Message:
 
 
 def quoted_in(message: Message) -> str | None:
-    """What a stored user message answers, as its header has it."""
+    """The message that a stored user message answers, as its header has it."""
     header = message.parts[0] if message.parts else None
     if not isinstance(header, TextPart) or len(message.parts) < 2 or not header.text.endswith(_QUOTE_CLOSES):
         return None
@@ -90,7 +90,7 @@ def named(incoming: Incoming) -> str:
 
 
 def shown_name(incoming: Incoming) -> str:
-    """What a person calls themselves, cut and harmless; "" where they do not."""
+    """A person's own name, cut and harmless; "" where they have none."""
     return defused(" ".join(incoming.display.split())[:LONGEST_NAME]).replace('"', "'")
 
 

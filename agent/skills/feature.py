@@ -66,7 +66,7 @@ class SkillState(Feature):
     listed_for: tuple[Snapshot, int] | None = None
 
     def take(self, *, enabled: bool) -> None:
-        """What was reloaded counts from here on, never within a turn (Z-21)."""
+        """Take over reloaded skills, never within a turn (Z-21)."""
         fresh = self.catalogue.snapshot if enabled else NOTHING
         if fresh is self.snapshot:
             return
@@ -180,7 +180,7 @@ class SkillState(Feature):
             self.learning.take_back(self.conversation, staged.taken_back)
 
     async def ended(self, run: Run, executed: Executed) -> None:
-        """What the turn's end says: of the skill that was hinted, of requests like this one, of the answer before."""
+        """Learn from the turn's end: about the skill that was hinted, requests like this one, the answer before."""
         learning, conversation = self.learning, self.conversation
         outcome = _outcome(executed, run)
         pick, run.pick = run.pick, None
@@ -219,7 +219,7 @@ class SkillState(Feature):
             await anyio.to_thread.run_sync(index.warm)
 
     def _scores(self, run: Run) -> dict[str, float]:
-        """How well each skill fits the run's words (0..1), by words alone, by name. They are compared once a run."""
+        """The scores of skills for the run's words (0..1), by words alone, by name. They are compared once a run."""
         if run.skill_scores is None:
             run.skill_scores = self.snapshot.index.scores(without_call(run.words))
         return run.skill_scores
@@ -234,7 +234,7 @@ class SkillState(Feature):
                 return ceiling(self.context_window(), settings.context) - tokens < LEAST_ROOM
 
     def _asked_before(self, run: Run) -> str:
-        """What the person's last message but this one said, as far as the window has it."""
+        """The person's message before the last one, as far as the window has it."""
         own = {id(message.parts) for message in run.messages}
         for message in reversed(self.messages()):
             if message.role == "user" and not message.tool_results and id(message.parts) not in own:
@@ -278,12 +278,12 @@ def may_load(run: Run) -> bool:
 
 
 def _may_be_called(skill: Skill, run: Run) -> bool:
-    """Whoever wrote the words: only a message is surely a person's, a schedule's may be the model's own."""
+    """Whether these words may call a skill: a message is a person's, a schedule's words may be the model's."""
     return skill.user_invocable and (run.work.kind == "message" or skill.invocable_by_model)
 
 
 def _activate(run: Run, skills: Sequence[Skill]) -> None:
-    """What they set for programs holds, and their files are found by the paths that their texts name."""
+    """Put their settings for programs in force, and make their files readable by the paths that their texts name."""
     _have_at_hand(run, skills)
     env = {name: value for skill in skills for name, value in skill.env}
     if env:
@@ -302,7 +302,7 @@ def _outcome(executed: Executed, run: Run) -> Outcome:
 
 
 def _use_of(pick: Pick, run: Run) -> Use:
-    """What became of the hint, as far as it can be seen."""
+    """The use of the hint, as far as it can be seen."""
     gave = {result.tool_use_id for message in run.messages for result in message.tool_results if not result.is_error}
     uses = (use for message in run.messages for use in message.tool_uses if use.name == LOAD and use.id in gave)
     loaded = {slug(str(use.input.get("name", ""))) for use in uses}

@@ -1,4 +1,4 @@
-"""How the sender writes, seen before anything else is done with the words, in the transaction that stores them.
+"""Style of the sender, noted in the transaction that stores the words, before anything else is done with them.
 
 So it costs a turn no trip of its own, happens once whatever crashes, and what people take back is gone at once. A user
 model that fails costs the line about style there and never the turn (W-04).

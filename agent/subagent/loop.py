@@ -19,7 +19,7 @@ from agent.core.tools import AGENT, Finding
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
 from agent.providers.registry import LazyProvider
 from agent.providers.replies import Reply
-from agent.providers.routing import Attempt
+from agent.providers.routing import Answered, Attempt
 from agent.run.guards import ceiling, halt_before_call
 from agent.run.run import Run, total_cost
 from agent.subagent.profiles import schema_for

@@ -64,7 +64,7 @@ def says_terminated(text: str) -> bool:
 
 
 async def _keep_version(state: NotesFile, text: str, at: datetime) -> None:
-    """What a person wrote is kept too, so that a slip of theirs can be taken back."""
+    """Keep a person's version too, so that a slip of theirs can be taken back."""
     try:
         await anyio.to_thread.run_sync(lambda: notes.keep_version(state.path, text, at=at))
     except OSError as error:

@@ -129,7 +129,7 @@ async def make_room_after_refusal(load: ContextUsage, run: Run, states: States, 
 
 
 async def _write_now(run: Run, states: States) -> None:
-    """What was hidden and placed is on disk before anything goes on from it; the rest waits for the next commit."""
+    """Put hidden and placed rows on disk before anything goes on from them; the rest waits for the next commit."""
     unwritten = states.message.compaction.window.unwritten
     if unwritten.any:
         states.provider.cache.forget()  # of our own doing the provider reads less from its cache

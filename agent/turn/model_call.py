@@ -33,6 +33,8 @@ from agent.run.settings import DEFAULT_WINDOW
 from agent.turn.states import States, announce
 from agent.turn.tokens import count_by_bytes
 
+log = logging.getLogger("tieline.turn")
+
 
 class CallStopped(Exception):
     """The stop ended the call."""
@@ -227,7 +229,7 @@ async def _answers_short(provider: Provider, run: Run, states: States) -> bool:
     call = Call(
         route=lambda: (provider,),
         prepare=lambda provider: Attempt(request, asked),
-        attribution=attribution_of(run, states, purpose="window"),
+        attribution=run.attribution(purpose="window"),
         counting=ByBytes(),
         silence_s=SHORT_WITHIN_S,
         stream_s=SHORT_WITHIN_S,
@@ -350,7 +352,7 @@ class SideCalls:
         )
 
     def _attribution(self, purpose: str) -> CostAttribution:
-        """What a goal's own turn asks beside it is the goal's as well."""
+        """The payer of a side call: those of a goal's own turn are the goal's as well."""
         session, goal = self._states.session, self._states.lifecycle.goal
         return CostAttribution(
             purpose=purpose,

@@ -1,4 +1,4 @@
-"""Builds the system prompt (SPEC §5). Pure.
+"""Builds the system prompt. Pure.
 
 `stable` stays byte-equal from turn to turn; what changes comes after it.
 """

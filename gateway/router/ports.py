@@ -1,6 +1,6 @@
 """Ports of the router, and its settings of admission."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
