@@ -11,17 +11,17 @@ from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.failpoints import failpoint
 from agent.core.outbox import OutgoingMessage
 from agent.definitions import Definition
+from agent.features.goals import GoalState
+from agent.features.memory import MemoryState
+from agent.features.plans import PlanFeature
+from agent.features.skills import SkillState
 from agent.goal_work import Autonomy
-from agent.goals.feature import GoalState
 from agent.goals.goal import Reason
 from agent.inbox import Source, Work
-from agent.memory.feature import MemoryState
 from agent.operations import Operations
 from agent.plan_work import Planning
-from agent.plans.feature import PlanFeature
 from agent.run.run import StagedChanges
 from agent.sessions import runs
-from agent.skills.feature import SkillState
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.database import check_epoch
 from agent.storage.errors import StorageTrouble

@@ -19,17 +19,19 @@ from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.core.tools import Tool
 from agent.definitions import Definitions
-from agent.goals.feature import GoalState
+from agent.features.goals import GoalState
+from agent.features.memory import Corrections, MemoryState
+from agent.features.plans import PlanFeature
+from agent.features.skills import SkillState
+from agent.features.style import StyleFeature
 from agent.goals.service import Buttoned, Reachable, RoleOf, always_reachable, no_buttons, role_then
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
-from agent.memory.feature import Corrections, MemoryState
 from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
 from agent.operations import follow_definition
-from agent.plans.feature import PlanFeature
 from agent.plans.messages import Buttoned as PlanButtons
 from agent.plans.messages import no_buttons as no_plan_buttons
 from agent.plans.service import PlanService
@@ -39,13 +41,11 @@ from agent.run.run import Run
 from agent.run.settings import Settings
 from agent.skills.catalogue import NOTHING as NO_SKILLS
 from agent.skills.catalogue import Catalogue
-from agent.skills.feature import SkillState
 from agent.skills.learning import Learning
 from agent.skills.settings import LearningSettings
 from agent.skills.signals import PREFIX
 from agent.skills.tools import LoadSkill
 from agent.storage.database import Database
-from agent.style.feature import StyleFeature
 from agent.style.user_model import UserModel
 from agent.subagent.profiles import Profiles
 from agent.subagent.runner import SubagentRegistry, SubagentRunner

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from agent.core.events import GoalCompleted, GoalMoved
 from agent.core.failpoints import failpoint
+from agent.features.goals import GoalState, spent_on
 from agent.goals import store
 from agent.goals.driver import (
     Failed,
@@ -26,7 +27,6 @@ from agent.goals.driver import (
     at_wake_up,
     tick_text,
 )
-from agent.goals.feature import GoalState, spent_on
 from agent.goals.goal import Goal, Reason, SessionGoal, Used, is_worth_telling
 from agent.goals.service import live_line
 from agent.goals.store import short

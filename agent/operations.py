@@ -12,9 +12,9 @@ from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import FilePart
 from agent.core.tools import Task
 from agent.definitions import Definition
-from agent.goals.feature import GoalState
+from agent.features.goals import GoalState
+from agent.features.memory import MemoryState
 from agent.goals.goal import IDLE, SessionGoal
-from agent.memory.feature import MemoryState
 from agent.providers.registry import LazyProvider, UnknownProvider
 from agent.providers.routing import Choice, Chooser
 from agent.run.messages import quoted_in

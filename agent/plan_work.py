@@ -12,12 +12,12 @@ from sqlalchemy import Connection
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.events import PlanMoved
 from agent.definitions import Definition
-from agent.goals.feature import GoalState
+from agent.features.goals import GoalState
+from agent.features.plans import PlanFeature
 from agent.goals.goal import Reason
 from agent.goals.store import short
 from agent.inbox import Work
 from agent.plans import store
-from agent.plans.feature import PlanFeature
 from agent.plans.plan import AT_WORK, Plan, paused
 from agent.run.run import Executed, StagedChanges
 from agent.sessions import runs

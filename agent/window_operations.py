@@ -9,8 +9,8 @@ from agent.compaction.ladder import badge_of
 from agent.compaction.recap import Recap, recap_of
 from agent.core.events import CompactComplete
 from agent.core.ids import SessionId
+from agent.features.memory import MemoryState
 from agent.inbox import Work
-from agent.memory.feature import MemoryState
 from agent.providers.registry import LazyProvider
 from agent.run.run import Run, StagedChanges
 from agent.run.settings import DEFAULT_WINDOW

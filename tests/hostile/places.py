@@ -124,8 +124,8 @@ Work = Callable[[str], object]
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
-    "adapters", "agent/compaction", "agent/core", "agent/goals", "agent/memory", "agent/plans", "agent/providers",
-    "agent/sessions", "agent/skills", "agent/style", "agent/tools", "gateway/channels", "gateway/delivery",
+    "adapters", "agent/compaction", "agent/core", "agent/features", "agent/goals", "agent/memory", "agent/plans",
+    "agent/providers", "agent/sessions", "agent/skills", "agent/style", "agent/tools", "gateway/channels", "gateway/delivery",
     "gateway/router", "gateway/scheduler", "gateway/telemetry",
 )  # fmt: skip
 LIBRARIES = frozenset({"ast", "difflib", "html", "json", "markdown_it", "re", "regex", "unicodedata"})
@@ -588,6 +588,7 @@ _OPERATOR = "reads what the operator has written"
 _TURN = "works on whole messages of a turn; the turns with every tool go through it"
 
 ELSEWHERE: Mapping[str, str] = {
+    "gateway.delivery.ephemeral.pairing_alerts": "reads the alerts that the gateway wrote itself",
     "agent.tools.mcp.elicitation": "asks with words that agent.tools.mcp.forms has read",
     "agent.tools.rule_names": _OPERATOR,
     "gateway.delivery.rendering.markdown_notes": (
@@ -611,7 +612,7 @@ ELSEWHERE: Mapping[str, str] = {
     "agent.compaction.state": _TURN,
     "agent.core.phrases": _OURS,
     "agent.core.safe_files": _TURN,
-    "agent.goals.feature": _TURN,
+    "agent.features.goals": _TURN,
     "agent.memory.backlog": _OURS,
     "agent.memory.erasure_rows": _OURS,
     "agent.memory.index": _OURS,
@@ -629,7 +630,7 @@ ELSEWHERE: Mapping[str, str] = {
     "agent.sessions.store": _OURS,
     "agent.sessions.runs": _OURS,
     "agent.skills.drafts": _OURS,
-    "agent.skills.feature": _TURN,
+    "agent.features.skills": _TURN,
     "agent.style.user_model": _OURS,
     "agent.tools.deferred_tools": _TURN,
     "agent.tools.hooks": "hands a program of the operator the words of a call that agent.tools.approvals has read",

@@ -63,7 +63,7 @@ DOORWAY = "a body sent to us: gateway.web.middleware bounds each by its size and
 OURSELVES = "the gateway's own answer on its socket, which its owner alone can serve"
 BOUNDED_RUN = "a program of the operator or the system's: its time is limited, and what it writes is counted or small"
 NOT_OURS = "frames of the platform's gateway, read by its library, which sets the limit"
-NO_BODY = "no network: a file, a database, a text or a queue of the house"
+NO_BODY = "no network: a file, a database, a text or a queue of our own"
 
 REGISTER: dict[str, tuple[str, str]] = {
     "adapters/web/chat_sessions.py ChatSessions.find": (".read", NO_BODY),
@@ -132,6 +132,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "adapters/discord/rest.py AccountHTTP.ws_connect": (".ws_connect", NOT_OURS),
     "adapters/discord/rest.py _said": (f".iter_any {BEGINNING}", BY_HELPER),
     "adapters/discord/files.py DiscordFiles.fetch": ("aiohttp.ClientSession", OPENS),
+    "gateway/channels/kit/http.py save": (".iter_chunked", COUNTED),
     "adapters/slack/api.py BoundedResponse.read": (f".iter_any .read {WHOLE}", BY_HELPER),
     "adapters/slack/api.py SlackApi.session": ("aiohttp.ClientSession", BY_LIBRARY),
     "adapters/slack/catch_up.py CatchUp._read": (".read", NO_BODY),
