@@ -125,8 +125,8 @@ Work = Callable[[str], object]
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
     "adapters", "agent/compaction", "agent/core", "agent/features", "agent/goals", "agent/memory", "agent/plans",
-    "agent/providers", "agent/sessions", "agent/skills", "agent/style", "agent/tools", "gateway/channels", "gateway/delivery",
-    "gateway/router", "gateway/scheduler", "gateway/telemetry",
+    "agent/providers", "agent/sessions", "agent/skills", "agent/style", "agent/tools", "gateway/channels",
+    "gateway/delivery", "gateway/router", "gateway/scheduler", "gateway/telemetry",
 )  # fmt: skip
 LIBRARIES = frozenset({"ast", "difflib", "html", "json", "markdown_it", "re", "regex", "unicodedata"})
 NAMES = frozenset({"parse", "parsing", "render", "results", "sse"})
