@@ -1,6 +1,6 @@
 """How a feature takes part in the turns of a conversation: the moments at which the pipeline asks it.
 
-A feature keeps this promise in its `feature.py`; the turn imports no feature. `agent.assembly` declares their order.
+A feature keeps this promise in `agent.features`; the turn imports no feature. `agent.assembly` declares their order.
 """
 
 from collections.abc import Callable, Iterable, Sequence
