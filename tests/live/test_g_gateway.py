@@ -135,6 +135,7 @@ async def test_the_breaker_opens_after_three_failures_and_tries_again_ten_turns_
             turns += 1
             asked = _summaries(world)
             await world.answered(f"bird {turns} " + "and some more of it " * 250, "fine")
+            await world.settled()  # what the turn did after its answer is told of by then
             if tripped is not None and _summaries(world) > asked:
                 break
             if tripped is None and any(isinstance(one, AutoCompactCircuitBreakerTripped) for one in world.events):

@@ -197,7 +197,9 @@ async def test_a_tool_that_takes_too_long_is_ended_and_the_loop_goes_on(world_of
         world.script(*calling("wait", "shell", command="sleep 20"))
         await world.say("wait")
         await until(lambda: bool(of(world, ApprovalRequired)))
-        await world.press(f"a:{of(world, ApprovalRequired)[0].correlation}:y")
+        allow = f"a:{of(world, ApprovalRequired)[0].correlation}:y"
+        await until(lambda: any(allow in shown.actions for shown in world.screen().shown))
+        await world.press(allow)
         await world.shows("Done: wait")
         assert "0.5 s" in str(world.llm.bodies[-1]["messages"][-1])
         kept = TimeoutSettings()

@@ -494,7 +494,7 @@ async def test_names_are_compared_while_nobody_waits_to_write(sqlite_database: D
     edges = await sqlite_database.read(lambda conn: graph.listed(conn, (room.scope.own,), most=9))
     assert "Albatross" in {one.subject for one in edges if one.object == "Ida"}, "known under that name"
     assert not any(file.endswith("difflib.py") for file in watched.files)
-    assert any(file.endswith("graph_rows.py") for file in watched.files)
+    assert any(file.endswith("memory/graph.py") for file in watched.files)
 
 
 async def test_vectors_of_another_size_are_left_out_and_made_again(database: Database, clock: FakeClock) -> None:

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
 from agent.core.clock import SystemClock
+from agent.core.phrases import program_as_typed
 from gateway.channels.adapter import Health, State
 from gateway.config.sections import WebSettings
 from gateway.telemetry.trouble import Kind
@@ -258,7 +259,7 @@ async def test_pairings_are_decided_on_the_status_page(site: Site, visitor: Visi
     assert re.search(r"was started\s+<time", healthy), "the page makes “5 minutes ago” of it"
     assert "count since the start" in page
     assert "<strong>Channel slack</strong>" in page, "a trouble says what its subject is"
-    assert "no. K7QX-2M of tieline pair list" in page
+    assert f"no. K7QX-2M of {program_as_typed()} pair list" in page
     assert (await visitor.post("/pairings/K7QX-2M/maybe", {})).status_code == 404
     assert (await visitor.post("/pairings/K7QX-2M/approve", {})).json() == {"text": "Ann Example may talk now."}
     assert site.service.pairings == []
