@@ -259,7 +259,7 @@ async def test_pairings_are_decided_on_the_status_page(site: Site, visitor: Visi
     assert re.search(r"was started\s+<time", healthy), "the page makes “5 minutes ago” of it"
     assert "count since the start" in page
     assert "<strong>Channel slack</strong>" in page, "a trouble says what its subject is"
-    assert f"no. K7QX-2M of {program_as_typed()} pair list" in page
+    assert f"no. K7QX-2M of <code>{program_as_typed()} pair list</code>" in page
     assert (await visitor.post("/pairings/K7QX-2M/maybe", {})).status_code == 404
     assert (await visitor.post("/pairings/K7QX-2M/approve", {})).json() == {"text": "Ann Example may talk now."}
     assert site.service.pairings == []
