@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, FilePayload, Page, ViewportSize, expect
 
+from agent.core.phrases import program_as_typed
 from gateway.channels.adapter import Fullness
 from gateway.channels.document import Plain
 from gateway.channels.inbound import ButtonClicked, MessageReceived
@@ -727,7 +728,7 @@ async def test_the_page_looks_as_it_should(browser: Browser, site: Site, errors:
     )
     assert cut == [], "D-U28"
     await page.goto(f"{site.url}/")
-    await expect(page.locator("#facts .headline code").first).to_have_text("tieline dead")
+    await expect(page.locator("#facts .headline code").first).to_have_text(f"{program_as_typed()} dead")
     tops = await page.evaluate(
         "[...document.querySelectorAll('.top > a, .top nav > *')].map((each) => each.getBoundingClientRect())"
         ".map((box) => Math.round((box.top + box.bottom) / 2))"
