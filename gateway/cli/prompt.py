@@ -3,15 +3,13 @@
 Where no person types (a script, a pipe) there is no prompt, only lines to read.
 """
 
-import sys
-import termios
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 PROMPT = "› "
 CLEAR_LINE = "\r\033[K"
+CLEAR_LINE_ABOVE = "\033[A" + CLEAR_LINE
 
 
 class Prompt:
@@ -24,16 +22,36 @@ class Prompt:
         self._is_aside = False
         self.stands = False  # somebody may be typing
 
-    def read(self) -> str:
-        """The next line. Raises EOFError and KeyboardInterrupt as `input` does."""
+    @property
+    def is_edited(self) -> bool:
+        """A line editor shows what is typed; else the terminal does."""
+        return self._editor is not None
+
+    def stand(self) -> None:
+        """Somebody types from now on: whoever shows things steps aside for it."""
         self._is_aside = False
         self.stands = True
+
+    def read(self) -> str:
+        """The next line. Raises EOFError and KeyboardInterrupt as `input` does."""
+        self.stand()
         if self._text:
             self._echo(CLEAR_LINE)  # of what does not stay
         try:
             return input(self._text)
         finally:
             self.stands = False
+
+    def give_up(self) -> str:
+        """After a KeyboardInterrupt in `read`: what had been typed, which is sent nowhere."""
+        typed: str = self._editor.get_line_buffer() if self._editor else ""
+        self._echo("^C\n" if typed else CLEAR_LINE)
+        return typed
+
+    def leave_no_trace(self) -> None:
+        """Take the empty line away that was just read."""
+        if self._text:
+            self._echo(CLEAR_LINE_ABOVE)
 
     def step_aside(self) -> None:
         """Something is shown now, from the beginning of the line."""
@@ -46,21 +64,6 @@ class Prompt:
         if self.stands and self._is_aside:
             self._is_aside = False
             self._echo(self._text + (self._editor.get_line_buffer() if self._editor else ""))
-
-
-@contextmanager
-def no_control_characters() -> Iterator[None]:
-    """The terminal would write ^C into what is being drawn."""
-    if not sys.stdin.isatty():
-        yield
-        return
-    before = termios.tcgetattr(sys.stdin)
-    changed = [*before[:3], before[3] & ~termios.ECHOCTL, *before[4:]]
-    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, changed)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
 def _line_editor() -> Any:

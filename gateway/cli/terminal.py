@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -19,20 +18,24 @@ import click
 from agent.core.untrusted_text import without_steering
 from gateway.channels.document import Document, Paragraph, Plain, Text
 from gateway.channels.document_json import from_json
+from gateway.cli.awaited import ANSWER_WITHIN_S, MORE_WITHIN_S, Awaited, Seen
+from gateway.cli.keyboard import Keyboard
 from gateway.cli.options import typed
-from gateway.cli.prompt import CLEAR_LINE, Prompt, no_control_characters
+from gateway.cli.prompt import CLEAR_LINE, Prompt
 from gateway.web.control_client import NoGateway, Refused, channel_call, channel_lines, is_running
 
 EVENTS, SAY, PRESS = "/channels/console/events", "/channels/console/say", "/channels/console/press"
 PRINTED = "/channels/console/printed"
-ANSWER_WITHIN_S = 600.0
 CAUGHT_UP_WITHIN_S = 10.0
-WELCOME = "Write to Tieline. /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.\n"
+WELCOME = (
+    "Write to Tieline, also while it answers. /help lists commands, "
+    "Ctrl-C stops an answer or clears the line, Ctrl-D leaves.\n"
+)
+HOW_TO_LEAVE = "Ctrl-C once more, Ctrl-D or /exit leaves; /stop stops what is running.\n"
 DEMO = "Demo: no model is connected. Run `tieline init`, or set ANTHROPIC_API_KEY or OPENAI_API_KEY, and start again.\n"
-MORE_WITHIN_S = 3.0  # signs of life come every two seconds while a turn runs
-ANOTHER_WITHIN_S = 10.0  # the same for a message that answers something else, on a slow machine
 STOP = "/stop"
 STOPS = frozenset({STOP, "/cancel"})
+EXITS = frozenset({"/exit", "/quit"})
 BEHIND_QUESTION = 75  # EX_TEMPFAIL of sysexits.h: a question is open, nothing that came after it was answered
 QUESTIONS = ("a:", "q:")  # begin the actions of buttons that answer an open question
 BUTTON = re.compile(r"!\d+")  # not "#1": so schedules and facts are numbered
@@ -57,6 +60,8 @@ class Screen:
         # Loads rich, which is slow: a pipe goes without.
         self._renderer = import_module("gateway.cli.terminal_markdown").MarkdownRenderer() if fancy else None
         self._drawn = ""  # the draft that grows
+        self._growing: dict[str, Any] | None = None  # its last event
+        self._noted = ""  # the status line below it
         self._transient = False  # the last line shows something that does not stay
         self.buttons: dict[str, tuple[str, str]] = {}  # what is typed → message id, action
         self.only_demo = False  # no model is connected
@@ -74,6 +79,11 @@ class Screen:
         """An answer is growing."""
         return self._renderer is not None and self._renderer.is_drawing
 
+    @property
+    def is_growing(self) -> bool:
+        """The same, also while it is not drawn because somebody types."""
+        return self._growing is not None
+
     def show(self, event: dict[str, Any]) -> None:
         self.is_text_out = False
         event = _without_steering(event)
@@ -81,18 +91,19 @@ class Screen:
             self.behind = event["text"]
         match event["type"]:
             case "draft":
-                if self._renderer is not None:  # a pipe gets the final text only
-                    self._make_room()
-                    self._renderer.draw(_document(event), event["text"])
-                    self._drawn = event["id"]
+                self._grow(event)
             case "whisper" | "edit" if event.get("silent"):
+                self._note(event["id"], event["text"])
                 self._pass(event["text"])
             case "message" | "whisper":
                 self._say(event)
             case "gone" if event["id"] in self.questions:
                 self.questions.discard(event["id"])
-            case "gone" if self._renderer is not None and self._renderer.is_drawing and event["id"] == self._drawn:
-                self._renderer.finish("")
+            case "gone" if self._renderer is not None and event["id"] == self._drawn:
+                self._growing, self._drawn = None, ""
+                self._renderer.finish((), "")
+            case "gone" if event["id"] == self._noted:
+                self._note("", "")
             case "demo":
                 self.only_demo = True
             case "typing":
@@ -108,13 +119,41 @@ class Screen:
         if not self.is_drawing:
             self._prompt.come_back()
 
+    def hold(self) -> None:
+        """Somebody types from now on: an answer that grows is drawn on when they are done."""
+        if self._renderer is not None:
+            self._renderer.hold()
+
+    def resume(self) -> None:
+        """Nobody types any more."""
+        if self._growing is not None:
+            self._grow(self._growing)
+
+    def _grow(self, event: dict[str, Any]) -> None:
+        if self._renderer is None:  # a pipe gets the final text only
+            return
+        if event["id"] != self._drawn:
+            self._renderer.begin()
+        self._drawn, self._growing = event["id"], event
+        if not self._prompt.stands:
+            self._make_room()
+            self._renderer.draw(_document(event), event["text"])
+
+    def _note(self, id: str, text: str) -> None:
+        """A status line has changed: it stands below what grows."""
+        if self._renderer is not None:
+            self._noted = id
+            self._renderer.note(text.partition("\n")[0][:100])
+
     def _say(self, event: dict[str, Any]) -> None:
         self._make_room()
         if self._renderer is None:
             self._echo(event["text"] + "\n")
         else:
-            grown = self._renderer.is_drawing and event.get("replaces") == self._drawn
+            grown = bool(self._drawn) and event.get("replaces") == self._drawn
             write = self._renderer.finish if grown else self._renderer.put
+            if grown:
+                self._growing, self._drawn = None, ""
             write(_document(event), event["text"])
         self.is_text_out = True
         for file in event.get("files", ()):
@@ -200,19 +239,6 @@ def _without_steering(value: Any, key: str = "") -> Any:
     return without_steering(value) if isinstance(value, str) and key in SHOWN else value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """How much a screen has shown at one moment."""
-
-    messages: int
-    hints: int
-    stops: int
-
-    @classmethod
-    def of(cls, screen: Screen) -> "Seen":
-        return cls(messages=screen.messages, hints=screen.hints, stops=screen.stops)
-
-
 class Terminal:
     """One person at one terminal, on the gateway of one data directory."""
 
@@ -220,34 +246,50 @@ class Terminal:
         self._home = home
         fancy = sys.stdout.isatty()
         self._is_piped = not sys.stdin.isatty()  # nobody is there to answer a question
-        self._prompt = Prompt(interactive=fancy and sys.stdin.isatty(), echo=self._print)
+        self._is_typed = fancy and sys.stdin.isatty()
+        self._prompt = Prompt(interactive=self._is_typed, echo=self._print)
+        self._keyboard = Keyboard(is_edited=self._prompt.is_edited)
         self._screen = Screen(fancy=fancy, prompt=self._prompt, echo=self._print)
         self._lost = threading.Event()
         self._caught_up = threading.Event()  # what came while nobody looked is shown: the next message is an answer
         self._heard = threading.Condition()
+        self._awaited: list[Awaited] = []  # what was typed and has no answer yet
         self._printed: list[str] = []  # messages that the gateway has not been told of yet
         self._failure: BaseException | None = None  # what ended the reading, other than the gateway
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # half an emoji, or a terminal that knows few characters
 
     def talk(self, first: str = "") -> int:
-        """Until the end of input, /exit, a second Ctrl-C, or the end of the gateway; `first` is said first.
+        """Until the end of input, /exit, a Ctrl-C at an empty prompt and another, or the end of the gateway.
+
+        `first` is said first.
 
         Gives the exit code: BEHIND_QUESTION when a pipe ends while a question is open.
         """
         threading.Thread(target=self._listen, daemon=True).start()
         self._caught_up.wait(CAUGHT_UP_WITHIN_S)
-        if sys.stdin.isatty() and sys.stdout.isatty():
+        if self._is_typed:
             self._print((typed(DEMO) if self._screen.only_demo else "") + WELCOME)
         try:
-            if not first or (self._answered(first) and not self._waits_behind()):
-                self._until_the_end()
+            with self._keyboard.in_use():
+                self._talk(first)
         except (EOFError, KeyboardInterrupt):
             if sys.stdin.isatty():
                 self._print("\n")  # the shell's own prompt gets a line of its own
         if self._lost.is_set():
             return self._tell_the_end()
         return self._left_open() if self._is_piped else 0
+
+    def _talk(self, first: str) -> None:
+        try:
+            if self._is_typed:
+                if not first or self._say(first):
+                    self._converse()
+            elif not first or (self._answered(first) and not self._waits_behind()):
+                self._until_the_end()
+        finally:
+            with self._heard:
+                self._screen.hold()
 
     def _tell_the_end(self) -> int:
         """Say why nothing more is shown, and nothing of the gateway that is not known; the exit code."""
@@ -277,24 +319,106 @@ class Terminal:
         click.echo("The question above is open still: answer it in `tieline console`, or /stop.", err=True)
         return BEHIND_QUESTION
 
+    def _converse(self) -> None:
+        """A person types: each line is sent when it is whole, also while an answer to another one grows."""
+        is_leaving = False
+        while not self._lost.is_set():
+            try:
+                line = self._typed()
+                is_leaving = False
+            except KeyboardInterrupt:
+                if self._lost.is_set() or is_leaving or self._is_stopping():
+                    raise
+                line = STOP if self._awaited or self._screen.is_growing else ""
+                if not line:
+                    is_leaving = True
+                    self._print(HOW_TO_LEAVE)
+            if line in EXITS:
+                self._answered(line)
+                return
+            if line and not self._say(line):
+                return
+
+    def _typed(self) -> str:
+        """The next line, as soon as a key is pressed or all is answered; "" if it was given up with Ctrl-C.
+
+        Raises KeyboardInterrupt when nothing had been typed, and EOFError.
+        """
+        is_waiting = self._wait_for_a_key()
+        with self._heard:
+            if self._lost.is_set():
+                return ""
+            self._screen.hold()
+            self._prompt.stand()
+        try:
+            self._keyboard.echo(on=True)
+            line = self._prompt.read().strip()
+            if is_waiting and not line:
+                self._prompt.leave_no_trace()
+        except KeyboardInterrupt:
+            if self._lost.is_set() or not self._prompt.give_up():
+                raise
+            return ""
+        finally:
+            with self._heard:
+                self._prompt.stands = False
+                self._screen.resume()
+        return line
+
+    def _is_stopping(self) -> bool:
+        """A stop was sent and is not answered: who presses Ctrl-C again wants to leave."""
+        return any(each.stops and not each.has_come(self._screen) for each in self._awaited)
+
+    def _wait_for_a_key(self) -> bool:
+        """Whether a key was pressed before all that was said had its answer."""
+        self._keyboard.echo(on=False)
+        while not self._lost.is_set():
+            with self._heard:
+                screen = self._screen
+                self._awaited = [each for each in self._awaited if not (each.has_come(screen) or each.is_too_late())]
+                if not self._awaited and not screen.is_drawing:
+                    return False
+                patience_s = max((each.patience_s(screen) for each in self._awaited), default=ANSWER_WITHIN_S)
+            waited = self._keyboard.wait(patience_s)
+            if waited != "woken":
+                self._awaited = self._awaited if waited == "key" else []
+                return waited == "key"
+        return False
+
+    def _say(self, line: str) -> bool:
+        """Send it and wait for nothing. False when the gateway does not hear."""
+        if self._is_no_button(line):
+            return True
+        awaited = self._awaiting(line, id := uuid4().hex)
+        try:
+            is_heard = self._send(line, id)
+        except KeyboardInterrupt:  # it may be under way: sent twice it is said once
+            is_heard = self._send(line, id) and self._say(STOP)
+        self._awaited.append(awaited)
+        return is_heard
+
     def _until_the_end(self) -> None:
-        with no_control_characters():
-            while not self._lost.is_set():
-                line = self._prompt.read().strip()
-                if line and (not self._answered(line) or line in ("/exit", "/quit")):
-                    break
-                if self._waits_behind():
-                    break
+        while not self._lost.is_set():
+            line = self._prompt.read().strip()
+            if line and (not self._answered(line) or line in EXITS):
+                break
+            if self._waits_behind():
+                break
 
     def _answered(self, line: str) -> bool:
         """Say or press it and wait for the answer; Ctrl-C stops that. False when the gateway does not hear."""
-        if BUTTON.fullmatch(line) and line not in self._screen.buttons:
-            click.echo(f"There is no button {line} now.", err=True)
+        if self._is_no_button(line):
             return True
         try:
             return self._send_and_wait(line)
         except KeyboardInterrupt:
             return self._send_and_wait(STOP)
+
+    def _is_no_button(self, line: str) -> bool:
+        if BUTTON.fullmatch(line) and line not in self._screen.buttons:
+            click.echo(f"There is no button {line} now.", err=True)
+            return True
+        return False
 
     def _waits_behind(self) -> bool:
         """Whether a pipe's last message waits behind a question: what follows would wait there as well."""
@@ -302,12 +426,15 @@ class Terminal:
 
     def _send_and_wait(self, line: str) -> bool:
         self._screen.behind = ""
-        id, before = uuid4().hex, Seen.of(self._screen)
-        is_press = line in self._screen.buttons
+        awaited = self._awaiting(line, id := uuid4().hex)
         if not self._send(line, id):
             return False
-        self._wait_for_answer("" if is_press else id, before, stops=line.lower() in STOPS)
+        self._wait_for(awaited, drawn=line not in EXITS)
         return True
+
+    def _awaiting(self, line: str, id: str) -> Awaited:
+        is_press = line in self._screen.buttons
+        return Awaited(id="" if is_press else id, before=Seen.of(self._screen), stops=line.lower() in STOPS)
 
     def _send(self, line: str, id: str) -> bool:
         try:
@@ -321,28 +448,14 @@ class Terminal:
             return False
         return True
 
-    def _wait_for_answer(self, id: str, before: "Seen", *, stops: bool) -> None:
-        """Until the answer to what was said as `id` is shown; "" is a press, which any message may answer.
-
-        A toast or an edit may be all that a press gets, and a reminder comes when it comes: after these it is waited as
-        long as there are signs of life. So nobody waits for an answer that went to another message.
-        """
-        end = time.monotonic() + ANSWER_WITHIN_S
+    def _wait_for(self, awaited: Awaited, *, drawn: bool) -> None:
+        """Until it has come, and nothing is growing any more if it is to be `drawn`, or it is worth no more waiting."""
         with self._heard:
-            while not self._lost.is_set() and time.monotonic() < end:
-                now = Seen.of(self._screen)
-                is_stopped = stops and now.stops > before.stops
-                is_answered = is_stopped or (id in self._screen.answered if id else now.messages > before.messages)
-                if (is_answered and not self._screen.is_drawing) or self._waits_behind():
+            while not self._lost.is_set() and not awaited.is_too_late():
+                is_answered = awaited.has_come(self._screen) and not (drawn and self._screen.is_drawing)
+                if is_answered or self._waits_behind():
                     return
-                patience_s = (
-                    MORE_WITHIN_S
-                    if now.hints > before.hints
-                    else ANOTHER_WITHIN_S
-                    if now.messages > before.messages
-                    else ANSWER_WITHIN_S
-                )
-                if not self._heard.wait(patience_s):
+                if not self._heard.wait(awaited.patience_s(self._screen)):
                     return
 
     def _listen(self) -> None:
@@ -351,6 +464,7 @@ class Terminal:
                 with self._heard:
                     self._show(event)
                     self._heard.notify_all()
+                self._keyboard.wake()
         except (NoGateway, Refused) as error:
             log.debug("the stream of events broke: %s", error)
         except Exception as error:  # noqa: BLE001 - told in the terminal's own thread
@@ -360,8 +474,9 @@ class Terminal:
             self._caught_up.set()
             with self._heard:
                 self._heard.notify_all()
-            if self._prompt.stands:  # nothing else ends the waiting for a line
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                if self._prompt.stands:  # nothing else ends the waiting for a line
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            self._keyboard.wake()
 
     def _show(self, event: dict[str, Any]) -> None:
         """Show it, whatever it holds; a message counts as printed only then. Raises OSError without a terminal."""

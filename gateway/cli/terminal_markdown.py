@@ -51,6 +51,8 @@ _PLAIN = Style.null()
 
 log = logging.getLogger("tieline.terminal")
 
+Line = list[Segment]
+
 
 class MarkdownRenderer:
     """Draws documents with rich. What it cannot draw it prints as plain text: no text ends the one who reads."""
@@ -58,27 +60,71 @@ class MarkdownRenderer:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
         self._live: Live | None = None
+        self._lines: list[Line] = []  # all of what grows
+        self._left: list[Line] = []  # those of them that stand above what was typed meanwhile
+        self._note = ""
 
     @property
     def is_drawing(self) -> bool:
         """An answer is growing."""
         return self._live is not None
 
+    def begin(self) -> None:
+        """What is drawn next is another answer."""
+        self._left = []
+
     def draw(self, document: Document, text: str) -> None:
         """The whole answer so far, in place of what was drawn of it; `text` is the same without any rendering."""
+        self._lines = list(Segment.split_lines(self._rendered(document, text).segments))
         if self._live is None:
             # `visible` would repeat what has scrolled away; a long draft shows its end only until it is final.
             self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="ellipsis")
             self._live.start()
-        self._live.update(self._rendered(document, text), refresh=True)
+        self._redraw()
+
+    def note(self, text: str) -> None:
+        """One line that does not stay, below what grows; "" takes it away."""
+        self._note = text
+        if self._live is not None:
+            self._redraw()
+
+    def hold(self) -> None:
+        """Somebody types now, below what is drawn, so nothing can be drawn in its place: its whole lines stay.
+
+        The last one goes, since it grows still; it comes with what follows.
+        """
+        if self._live is not None:
+            self._stop(self._new(self._lines)[:-1])
+            self._left = self._lines[:-1]
 
     def finish(self, document: Document, text: str) -> None:
-        """It has grown: this is left standing of it."""
+        """It has grown: this is left standing of it, less what stands already."""
+        new = self._new(list(Segment.split_lines(self._rendered(document, text).segments)))
         if self._live is not None:
-            self._live.vertical_overflow = "visible"
-            self._live.update(self._rendered(document, text), refresh=True)
-            self._live.stop()
+            self._stop(new)
+        elif new:
+            self._console.print(_joined(new), end="")
+        self._left = []
+
+    def _redraw(self) -> None:
+        if self._live is not None:
+            new = self._new(self._lines)
+            note = [[Segment(self._note, Style(dim=True))]] if self._note else []
+            room = max(1, self._console.height - len(note))
+            self._live.update(_joined([*new[-room:], *note]), refresh=True)
+
+    def _stop(self, lines: Sequence[Line]) -> None:
+        if self._live is not None:
+            self._live.update(_joined(lines))
+            self._live.stop()  # draws it once more
             self._live = None
+
+    def _new(self, lines: list[Line]) -> list[Line]:
+        """All from the first line that does not stand above already: Markdown may have changed what was left."""
+        for number, (left, line) in enumerate(zip(self._left, lines, strict=False)):
+            if _text_of(left) != _text_of(line):
+                return lines[number:]
+        return lines[len(self._left) :]
 
     def put(self, document: Document, text: str, *, dim: bool = False) -> None:
         """Something else that is said, above what grows."""
@@ -92,6 +138,14 @@ class MarkdownRenderer:
         except Exception:  # whatever a text does to a library, people read on
             log.debug("a message is shown as plain text: it cannot be drawn", exc_info=True)
             return Segments([Segment(text), Segment.line()])
+
+
+def _joined(lines: Sequence[Line]) -> Segments:
+    return Segments([segment for line in lines for segment in (*line, Segment.line())])
+
+
+def _text_of(line: Line) -> str:
+    return "".join(segment.text for segment in line).rstrip()
 
 
 def _blocks(blocks: Sequence[Block], depth: int = 0, *, tight: bool = False) -> Iterator[RenderableType]:

@@ -18,6 +18,8 @@ from tests.program.doubles import PATIENCE_S
 from tests.program.running import Program
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+PARTS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|.", re.DOTALL)
+COLUMNS, ROWS = 80, 24
 
 
 def _at_a_terminal() -> None:
@@ -26,11 +28,62 @@ def _at_a_terminal() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+class Glass:
+    """What stands on a terminal after these bytes, with all that has scrolled away above it."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+        self._lines = [""]
+        self._row = self._column = 0
+
+    def take(self, text: str) -> None:
+        for part in PARTS.findall(text):
+            if part.startswith("\x1b"):
+                self._steer(part)
+            elif part == "\r":
+                self._column = 0
+            elif part == "\n":
+                self._down()
+            elif part == "\b":
+                self._column = max(0, self._column - 1)
+            elif part >= " ":
+                self._put(part)
+
+    def _steer(self, escape: str) -> None:
+        number = int(re.sub(r"\D", "", escape) or 0)
+        line = self._lines[self._row]
+        if escape[-1] == "A":
+            self._row = max(0, self._row - max(1, number))
+        elif escape[-1] == "K":
+            self._lines[self._row] = "" if number == 2 else line[: self._column]
+        elif escape[-1] == "J":
+            self._lines[self._row :] = [line[: self._column]]
+        elif escape[-1] == "C":
+            self._column += max(1, number)
+
+    def _down(self) -> None:
+        self._row += 1
+        if self._row == len(self._lines):
+            self._lines.append("")
+
+    def _put(self, sign: str) -> None:
+        if self._column == self._columns:
+            self._column = 0
+            self._down()
+        line = self._lines[self._row].ljust(self._column)
+        self._lines[self._row] = line[: self._column] + sign + line[self._column + 1 :]
+        self._column += 1
+
+    def __str__(self) -> str:
+        return "\n".join(line.rstrip() for line in self._lines)
+
+
 class Typist:
     """Somebody at a terminal of their own, with `tieline console` in it."""
 
     def __init__(self, program: Program) -> None:
         self._terminal, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (ROWS, COLUMNS))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "gateway", "console"],
             env={**program.environ, "TERM": "xterm"},
@@ -39,6 +92,13 @@ class Typist:
         )  # fmt: skip
         os.close(theirs)
         self.seen = ""
+        self._all = b""
+
+    def screen(self) -> str:
+        """What stands there now."""
+        glass = Glass(COLUMNS)
+        glass.take(self._all.decode(errors="replace"))
+        return str(glass)
 
     def type(self, text: str) -> None:
         os.write(self._terminal, text.encode())
@@ -52,7 +112,9 @@ class Typist:
                 assert time.monotonic() < end, f"no {what!r} in {self.seen!r}"
                 if select.select([self._terminal], [], [], 0.1)[0]:
                     try:
-                        self.seen += ESCAPES.sub("", os.read(self._terminal, 65536).decode(errors="replace"))
+                        read = os.read(self._terminal, 65536)
+                        self._all += read
+                        self.seen += ESCAPES.sub("", read.decode(errors="replace"))
                     except OSError:  # nobody holds its other end any more
                         end = 0
             before, self.seen = self.seen[: found.end()], self.seen[found.end() :]
