@@ -93,11 +93,9 @@ async def test_an_answer_is_drawn_once_whatever_is_typed_meanwhile(
     await stage.release("the rest")
     await typist.sees(r"verse199\s+› half a li")
     shown = typist.screen()
-    assert [shown.count(f"verse{number}") for number in (0, 1, 30, 59, 199)] == [1, 1, 1, 1, 1], shown
+    assert [word for word in shown.split() if word.startswith("verse")] == WORDS.split(), shown
     assert shown.count("role owner") == 2
     assert shown.rstrip().endswith("› half a li")
-    positions = [shown.index(f"verse{number}\n" if number == 199 else f"verse{number} ") for number in (0, 1, 30, 199)]
-    assert positions == sorted(positions)
 
 
 async def test_ctrl_c_clears_a_line_and_leaves_when_it_is_pressed_twice_at_an_empty_one(
