@@ -360,6 +360,7 @@ class Terminal:
                 raise
             return ""
         finally:
+            self._keyboard.echo(on=False)
             with self._heard:
                 self._prompt.stands = False
                 self._screen.resume()

@@ -115,6 +115,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/tools/web/pages.py _read": (".read", NO_BODY),
     "agent/tools/web/tools.py WebSearch._ask": (f".aiter_bytes .stream {WHOLE}", BY_HELPER),
     "agent/run/environment.py _read": (".read", NO_BODY),
+    "gateway/cli/terminal.py Terminal._typed": (".read", NO_BODY),
     "gateway/cli/terminal.py Terminal._until_the_end": (".read", NO_BODY),
     "gateway/cli/provider_checks.py _first_piece": (".stream", OPENS),
     "gateway/delivery/outbox/call_journal.py _read": (".read", NO_BODY),

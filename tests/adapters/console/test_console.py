@@ -27,7 +27,7 @@ from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import ButtonClicked, Inbound, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Button, CommandSpec, File, Outbound
-from gateway.cli.terminal import ANOTHER_WITHIN_S
+from gateway.cli.awaited import ANOTHER_WITHIN_S
 from gateway.web import control_client
 from gateway.web.control import Control
 from tests.contracts.channel_contract import Act, ChannelContract, Fault, Happening, Harness, Seen, eventually

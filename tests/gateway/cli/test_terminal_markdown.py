@@ -15,6 +15,7 @@ from gateway.cli.prompt import Prompt
 from gateway.cli.terminal import Screen
 from gateway.cli.terminal_markdown import MarkdownRenderer
 from gateway.delivery.rendering.markdown import parse
+from tests.program.typist import Glass
 
 ALL_KINDS = """# One
 
@@ -158,3 +159,71 @@ def test_an_edit_is_drawn_and_not_shown_as_its_source(fancy: Screen, capsys: pyt
         assert out.startswith("(edited) May I do this? [/x]\n")
         assert "rm -r x" in out
         assert "```" not in out
+
+
+class Growing:
+    """An answer that grows on a terminal of 40 columns."""
+
+    def __init__(self) -> None:
+        self._out = io.StringIO()
+        self.renderer = MarkdownRenderer(Console(file=self._out, width=40, force_terminal=True, color_system=None))
+
+    def draw(self, text: str) -> None:
+        self.renderer.draw(parse(text), text)
+
+    def types(self, line: str) -> None:
+        self.renderer.hold()
+        self._out.write(f"› {line}\n")
+
+    def finish(self, text: str) -> list[str]:
+        """The lines that stand there then."""
+        self.renderer.finish(parse(text), text)
+        glass = Glass(40)
+        glass.take(self._out.getvalue().replace("\n", "\r\n"))  # as a terminal does
+        return str(glass).splitlines()
+
+
+def test_an_answer_goes_on_below_what_was_typed_with_the_line_that_was_not_whole() -> None:
+    growing = Growing()
+    growing.draw("one\n\ntwo\n\nth")
+    growing.types("first")
+    growing.types("second")
+    growing.draw("one\n\ntwo\n\nthree\n\nfo")
+    growing.types("third")
+    assert growing.finish("one\n\ntwo\n\nthree\n\nfour") == [
+        "one", "", "two", "", "› first", "› second", "three", "", "› third", "four",
+    ]  # fmt: skip
+
+
+def test_of_an_answer_that_ends_while_somebody_types_the_rest_is_shown() -> None:
+    growing = Growing()
+    growing.draw("one\n\ntw")
+    growing.types("first")
+    assert growing.finish("one\n\ntwo") == ["one", "", "› first", "two"]
+
+
+def test_no_word_is_lost_where_markdown_changes_what_stands_already() -> None:
+    growing = Growing()
+    growing.draw("one\n\n**two\n\nth")
+    growing.types("first")
+    assert growing.finish("one\n\n# TWO\n\nthree") == ["one", "", "**two", "", "› first", "TWO", "", "three"]
+
+
+def test_a_status_stands_below_what_grows_and_goes() -> None:
+    growing = Growing()
+    growing.draw("one")
+    growing.renderer.note("Waiting: 1")
+    growing.renderer.note("")
+    growing.renderer.note("Waiting: 2")
+    assert growing.finish("one two") == ["one two"]
+
+
+def test_an_answer_that_is_taken_away_while_it_grows_is_gone() -> None:
+    out = io.StringIO()
+    prompt = Prompt(interactive=False, echo=out.write)
+    screen = Screen(fancy=True, prompt=prompt, echo=out.write)
+    screen.show({"type": "draft", "id": "1", "text": "half an ans", "markdown": False})
+    assert screen.is_growing
+    screen.show({"type": "gone", "id": "1"})
+    assert not screen.is_drawing
+    assert not screen.is_growing
