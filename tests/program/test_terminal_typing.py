@@ -95,6 +95,7 @@ async def test_an_answer_is_drawn_once_whatever_is_typed_meanwhile(
     shown = typist.screen()
     assert [word for word in shown.split() if word.startswith("verse")] == WORDS.split(), shown
     assert shown.count("role owner") == 2
+    assert shown.count("›") == 4, "an Enter alone leaves no trace"
     assert shown.rstrip().endswith("› half a li")
 
 
@@ -102,7 +103,7 @@ async def test_ctrl_c_clears_a_line_and_leaves_when_it_is_pressed_twice_at_an_em
     stage: Stage, sits_down: Callable[[], Typist]
 ) -> None:
     typist = sits_down()
-    await typist.sees("Ctrl-C stops an answer or clears the line, Ctrl-D leaves")
+    await typist.sees(r"Ctrl-D leaves,\s+Ctrl-C clears what is typed, else stops the answer\.")
     await typist.sees("› ")
     typist.type("half a sen")
     await typist.sees("half a sen")

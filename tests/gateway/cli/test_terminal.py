@@ -9,7 +9,7 @@ import anyio.to_thread
 import pytest
 
 from gateway.cli.prompt import Prompt
-from gateway.cli.terminal import Screen
+from gateway.cli.terminal_screen import Screen
 from tests.program.doubles import PATIENCE_S
 from tests.program.running import Program
 from tests.program.typist import Typist

@@ -12,8 +12,8 @@ from gateway.channels.document import Document, Plain
 from gateway.channels.document_json import from_json, to_json
 from gateway.channels.plain_text import as_text
 from gateway.cli.prompt import Prompt
-from gateway.cli.terminal import Screen
 from gateway.cli.terminal_markdown import MarkdownRenderer
+from gateway.cli.terminal_screen import Screen
 from gateway.delivery.rendering.markdown import parse
 from tests.program.typist import Glass
 
@@ -219,9 +219,8 @@ def test_a_status_stands_below_what_grows_and_goes() -> None:
 
 
 def test_an_answer_that_is_taken_away_while_it_grows_is_gone() -> None:
-    out = io.StringIO()
-    prompt = Prompt(interactive=False, echo=out.write)
-    screen = Screen(fancy=True, prompt=prompt, echo=out.write)
+    out: list[str] = []
+    screen = Screen(fancy=True, prompt=Prompt(interactive=False, echo=out.append), echo=out.append)
     screen.show({"type": "draft", "id": "1", "text": "half an ans", "markdown": False})
     assert screen.is_growing
     screen.show({"type": "gone", "id": "1"})
