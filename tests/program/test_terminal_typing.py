@@ -99,6 +99,24 @@ async def test_an_answer_is_drawn_once_whatever_is_typed_meanwhile(
     assert shown.rstrip().endswith("› half a li")
 
 
+async def test_what_is_typed_stands_on_a_line_of_its_own_while_an_answer_grows(
+    stage: Stage, sits_down: Callable[[], Typist]
+) -> None:
+    typist = sits_down()
+    await asked_slowly(stage, typist)
+    typist.type("half a li")
+    await typist.sees("› half a li")
+    await stage.program.cli("console", stdin="/whoami\n")  # the answer grows on meanwhile
+    await typist.sees("role owner[^›]*› half a li")
+    typist.type("ne and more")
+    await typist.sees("ne and more")
+    assert typist.screen().rstrip().splitlines()[-1] == "› half a line and more"
+    typist.type("\x03")
+    await typist.sees(r"\^C\s+verse")  # the line first
+    typist.type("\x03")
+    assert "verse199" not in await typist.sees(r"Stopped\.\s+› ")
+
+
 async def test_ctrl_c_clears_a_line_and_leaves_when_it_is_pressed_twice_at_an_empty_one(
     stage: Stage, sits_down: Callable[[], Typist]
 ) -> None:
