@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from sqlalchemy import Connection, Row, Select, Text, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, Text, bindparam, delete, func, insert, or_, select, update
 
 from agent.core.ids import ConversationId, PersonId
 from agent.storage.statements import or_ignore, or_update
@@ -91,6 +91,9 @@ _ASKED_BY_CALL = (
     .order_by(approval.c.created_at)
 )
 _OF_CONVERSATION = approval.c.conv == bindparam("conversation")
+_WITHIN = or_(
+    _OF_CONVERSATION, func.substr(approval.c.conv, 1, bindparam("length")) == bindparam("prefix")
+)  # the conversation, and its topics and threads
 _PENDING = select(approval).where(approval.c.status == "pending").order_by(approval.c.created_at, approval.c.id)
 _OVERDUE = select(approval.c.id).where(approval.c.status == "pending", approval.c.expires_at <= bindparam("now"))
 _UNSETTLED = select(approval.c.id).where(approval.c.screen == "open").order_by(approval.c.created_at)
@@ -110,6 +113,7 @@ _EXECUTE = update(approval).where(_ONE, approval.c.status == "approved").values(
 _SETTLE = update(approval).where(_ONE).values(screen="settled", message_ref=bindparam("ref"))
 _EXECUTED = select(approval.c.call_id).where(approval.c.inbox_id == bindparam("inbox"), approval.c.status == "executed")
 _RULE = approval_rule.c.conv == bindparam("conversation")
+_RULE_WITHIN = or_(_RULE, func.substr(approval_rule.c.conv, 1, bindparam("length")) == bindparam("prefix"))
 _RULE_TOOL = or_update(
     insert(approval_rule), key=("conv", "tool", "covers"), columns=("effect", "shown", "created_by", "created_at")
 )
@@ -170,6 +174,17 @@ def pending(conn: Connection, conversation: ConversationId | None = None) -> tup
     if conversation is None:
         return tuple(map(_read, conn.execute(_PENDING)))
     return tuple(map(_read, conn.execute(_PENDING.where(_OF_CONVERSATION), {"conversation": conversation})))
+
+
+def pending_within(conn: Connection, place: ConversationId) -> tuple[Approval, ...]:
+    """Open approvals of that conversation and of its topics and threads, oldest first."""
+    return tuple(map(_read, conn.execute(_PENDING.where(_WITHIN), _within(place))))
+
+
+def conversation_of(conn: Connection, place: ConversationId, id: str) -> ConversationId | None:
+    """The conversation of the approval with that id, where it is that place or a topic or thread of it."""
+    one = _one(conn, select(approval).where(_ONE, _WITHIN), {"wanted": id, **_within(place)})
+    return one.conversation if one is not None else None
 
 
 def overdue(conn: Connection, now: int) -> tuple[str, ...]:
@@ -268,11 +283,9 @@ def verdict(conn: Connection, conversation: ConversationId, tool: str, covers: s
     return "allow" if "allow" in effects and covers is not None else None
 
 
-def rules(conn: Connection, conversation: ConversationId) -> tuple[Rule, ...]:
-    """Rules of what is allowed or denied there for good, oldest first."""
-    found = conn.execute(
-        select(approval_rule).where(_RULE).order_by(approval_rule.c.id), {"conversation": conversation}
-    )
+def rules(conn: Connection, place: ConversationId) -> tuple[Rule, ...]:
+    """Rules of what is allowed or denied for good in that conversation and its topics and threads, oldest first."""
+    found = conn.execute(select(approval_rule).where(_RULE_WITHIN).order_by(approval_rule.c.id), _within(place))
     return tuple(
         Rule(
             id=row.id,
@@ -287,15 +300,22 @@ def rules(conn: Connection, conversation: ConversationId) -> tuple[Rule, ...]:
     )
 
 
-def revoke(conn: Connection, conversation: ConversationId, id: int) -> bool:
-    """Take a rule back; False when there is none of that number there."""
+def revoke(conn: Connection, place: ConversationId, id: int) -> bool:
+    """Take a rule of that conversation, or of one of its topics and threads, back; False when there is none of that
+    number there."""
     return (
         conn.execute(
-            delete(approval_rule).where(_RULE, approval_rule.c.id == bindparam("rule")),
-            {"conversation": conversation, "rule": id},
+            delete(approval_rule).where(_RULE_WITHIN, approval_rule.c.id == bindparam("rule")),
+            {"rule": id, **_within(place)},
         ).rowcount
         == 1
     )
+
+
+def _within(place: ConversationId) -> dict[str, object]:
+    """A key of a topic or thread begins with that of the place around it and a colon."""
+    prefix = f"{place}:"
+    return {"conversation": place, "length": len(prefix), "prefix": prefix}
 
 
 def _one(conn: Connection, statement: Select[Any], values: Mapping[str, object]) -> Approval | None:

@@ -1,4 +1,7 @@
-"""Decisions on what the agent wants to do: /approve /deny /approvals (also /policy), and buttons of questions."""
+"""Decisions on what the agent wants to do: /approve /deny /approvals (also /policy), and buttons of questions.
+
+A command given in a place reaches its topics and threads too: a Slack command cannot be given in a thread.
+"""
 
 from difflib import get_close_matches
 
@@ -130,7 +133,7 @@ async def approvals(call: Call) -> Reply:
     if verb != "show":
         return Reply(text=phrase("approvals_usage", language, given=verb), private=True)
     waiting, rules = await call.deps.database.read(
-        lambda conn: (approval_rows.pending(conn, conversation), approval_rows.rules(conn, conversation))
+        lambda conn: (approval_rows.pending_within(conn, conversation), approval_rows.rules(conn, conversation))
     )
     lines = []
     if waiting:
@@ -195,13 +198,14 @@ async def _answer(call: Call, *, approve: bool) -> Reply:
         for_good=for_good,
         may_allow_for_good=_may_allow_for_good(call.role, in_group=call.in_group),
     )
-    ruling = await call.deps.approvals.answer(id, conversation, word)
+    found = await call.deps.database.read(lambda conn: approval_rows.conversation_of(conn, conversation, id))
+    ruling = await call.deps.approvals.answer(id, found or conversation, word)
     return Reply(text=told(ruling, word, phrase, language), private=True)
 
 
 async def _answerable(call: Call, conversation: ConversationId, person: PersonId) -> list[Approval]:
     settings = call.deps.approvals.settings()
-    waiting = await call.deps.database.read(lambda conn: approval_rows.pending(conn, conversation))
+    waiting = await call.deps.database.read(lambda conn: approval_rows.pending_within(conn, conversation))
     return [
         one
         for one in waiting

@@ -19,6 +19,7 @@ from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World
 
 ASK = '[approvals]\nask = ["calculate"]\n'
+THREAD, OTHER_THREAD, OTHER_GROUP = f"{GROUP}:9", f"{GROUP}:10", f"{GROUP}6"
 CALL = {"type": "tool_use", "name": "calculate", "input": {"expression": "6 * 7"}}
 RULES: Sequence[Mapping[str, Any]] = (
     {"match": {"tool_result": True, "tool_result_contains": "42"}, "reply": {"text": "It is 42."}},
@@ -404,3 +405,48 @@ async def test_in_a_group_a_word_that_comes_too_late_is_no_message(asking: World
         await world.shows("Then not.", GROUP)
         await world.settled()
         assert len(world.llm.bodies) == 2
+
+
+class TestThreads:
+    """A Slack command cannot be given in a thread: it comes with the key of the channel."""
+
+    async def test_a_command_in_the_place_answers_a_question_in_a_thread(self, asking: World) -> None:
+        async with asking.process() as world:
+            await world.say("work it out", chat=THREAD)
+            id = action_of(await asked(world, THREAD)).split(":")[1]
+            assert id in await world.asks("/approvals", "Waiting for a word", chat=GROUP)
+            await world.say("/approve", chat=GROUP)
+            await world.shows("It is 42.", chat=THREAD)
+            await world.settled()
+            assert await world.asks(f"/approve {id}", "Person 77 has approved this already", chat=GROUP)
+
+    async def test_of_several_the_id_names_one(self, asking: World) -> None:
+        async with asking.process() as world:
+            await world.say("work it out", chat=THREAD)
+            first = action_of(await asked(world, THREAD)).split(":")[1]
+            await world.say("work it out", chat=OTHER_THREAD)
+            second = action_of(await asked(world, OTHER_THREAD)).split(":")[1]
+            which = await world.asks("/deny", "Which one?", chat=GROUP)
+            assert first in which
+            assert second in which
+            await world.say(f"/deny {second}", chat=GROUP)
+            await world.shows("Then not.", chat=OTHER_THREAD)
+            assert await status(world) == ["pending", "rejected"]
+
+    async def test_a_rule_of_a_thread_is_shown_and_taken_back_from_the_place(self, asking: World) -> None:
+        async with asking.process() as world:
+            await world.say("work it out", chat=THREAD)
+            id = action_of(await asked(world, THREAD)).split(":")[1]
+            await world.say(f"/approve {id} always", chat=GROUP)
+            await world.shows("It is 42.", chat=THREAD)
+            assert "1. calculate" in await world.asks("/approvals", "Allowed in this chat", chat=GROUP)
+            assert await world.asks("/approvals revoke 1", "Rule 1 is revoked", chat=GROUP)
+
+    @pytest.mark.parametrize("chat", [OTHER_THREAD, OTHER_GROUP, ANN])
+    async def test_a_word_of_another_place_or_thread_does_not_count(self, asking: World, chat: str) -> None:
+        async with asking.process() as world:
+            await world.say("work it out", chat=THREAD)
+            id = action_of(await asked(world, THREAD)).split(":")[1]
+            assert await world.asks(f"/approve {id}", "There is no such request", chat=chat)
+            assert await world.asks("/approve", "Nothing here waits", chat=chat)
+            assert await status(world) == ["pending"]
