@@ -16,6 +16,7 @@ from agent.memory import erasure_rows, notes
 from agent.memory.erasure_rows import Meant
 from agent.memory.memory import Memory
 from agent.memory.notes import path_of
+from agent.memory.records import Item
 from agent.memory.rows import Erased, Target
 from agent.storage.database import wait_for_writers
 from agent.storage.timestamps import to_timestamp
@@ -29,6 +30,11 @@ log = logging.getLogger("tieline.memory")
 async def preview(memory: Memory, target: Target) -> Erased:
     """How much would be forgotten."""
     return (await memory.database.read(lambda conn: erasure_rows.gathered(conn, target))).erased
+
+
+async def of_others(memory: Memory, target: Target) -> tuple[Item, ...]:
+    """Things that the target names and its person may see, but not erase: asked where `preview` finds nothing."""
+    return await memory.database.read(lambda conn: erasure_rows.of_others(conn, target))
 
 
 async def forget(

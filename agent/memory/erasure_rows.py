@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from pydantic import ValidationError
@@ -63,6 +64,8 @@ from agent.storage.tables import (
 )
 
 # Search for what is to be forgotten. Changes nothing, and runs in a reader, so that no writer waits for it.
+
+MOST_OF_OTHERS = 20  # things of others that a person is told of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +138,14 @@ def gathered(conn: Connection, target: Target) -> Meant:
         texts=tuple(texts),
         since=_began(conn, target.session) if target.session else None,
     )
+
+
+def of_others(conn: Connection, target: Target) -> tuple[Item, ...]:
+    """Things that the target names and its scope may see, whoever told them, oldest first; at most `MOST_OF_OTHERS`."""
+    named = islice(_items(conn, replace(target, only_by=None), None), MOST_OF_OTHERS)
+    ids = [item.id for item in named]
+    visible = rows.by_ids(conn, target.scope, ids)
+    return tuple(visible[id] for id in ids if id in visible)
 
 
 def files(conn: Connection, target: Target, meant: Meant) -> tuple[list[str], list[str]]:

@@ -17,7 +17,7 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import FileRef, Question
 from agent.memory import graph as graph_rows
 from agent.memory import index, notes, rows
-from agent.memory.erasure import forget, preview
+from agent.memory.erasure import forget, of_others, preview
 from agent.memory.lexicon import telling
 from agent.memory.memory import EVERYTHING
 from agent.memory.notes import path_of
@@ -134,7 +134,8 @@ async def _forget(call: Call, what: str) -> Reply:
         return refused(call)
     there = await preview(deps.memory, target)
     if not there.items and not there.messages and not everything:
-        return Reply(text=phrase("memory_nothing_found", language), private=True)
+        text = await _not_theirs(call, target) or phrase("memory_nothing_found", language)
+        return Reply(text=text, private=True)
     if not await _sure(call, there):
         return Reply(text=phrase("memory_kept", language), private=True)
     if target.item is not None:
@@ -150,6 +151,16 @@ async def _forget(call: Call, what: str) -> Reply:
         names = ", ".join(map(_shown, left[:MOST_LEFT])) + (", …" if len(left) > MOST_LEFT else "")
         text += "\n\n" + phrase("memory_left", language, count=len(left), names=names)
     return Reply(text=text, private=True)
+
+
+async def _not_theirs(call: Call, target: Target) -> str:
+    """Whose it is what somebody may not have forgotten, as far as /memory search would show it to them; else ""."""
+    if target.only_by is None:
+        return ""
+    phrase, language = call.deps.phrase, call.incoming.language
+    found = await of_others(call.deps.memory, target)
+    names = dict.fromkeys(item.speaker or phrase("memory_somebody", language) for item in found)
+    return phrase("memory_of_others", language, who=", ".join(names)) if names else ""
 
 
 def _shown(path: str) -> str:

@@ -305,6 +305,17 @@ async def test_in_a_group_nobody_erases_the_words_of_others(world: World) -> Non
     assert not any("umbrella" in one for one in held)
 
 
+async def test_in_a_group_a_member_is_told_whose_it_is_that_they_may_not_erase(world: World) -> None:
+    added = await world.asks("/memory add the cherry tree is mine", "Kept as fact", chat=GROUP)
+    number = added.split("#")[1].rstrip(".")
+    of_ann = await world.asks("/memory add the plum tree is mine", "Kept as fact")
+    for what in ("cherry", number, f"#{number}"):
+        said = await world.asks(f"/memory forget {what}", "an admin, may", chat=GROUP, person=BOB)
+        assert "Person 77" in said
+    for elsewhere in ("plum", of_ann.split("#")[1].rstrip("."), "walnut", "99999"):
+        assert await world.asks(f"/memory forget {elsewhere}", "nothing like that", chat=GROUP, person=BOB)
+
+
 @pytest.mark.requirement("B-50")
 async def test_a_memory_that_fails_costs_no_turn(world: World) -> None:
     def ruin(conn: Any) -> None:
