@@ -191,7 +191,8 @@ async def build(
     outputs = Outputs(settings.home)
     tools = (*built_in_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
     executor = shared_executor(tools, clock, outputs, redact)
-    mcp_health = partial(wiring.mcp_health, troubles, alerts, clock)
+    servers: Servers
+    mcp_health = partial(wiring.mcp_health, troubles, alerts, clock, lambda name: servers.named(name))
     servers = Servers(
         settings.mcp,
         clock,

@@ -9,7 +9,7 @@ from agent.core.ids import ConversationId
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from agent.tools.mcp.servers import Servers
-from agent.tools.mcp.settings import ServerSettings
+from agent.tools.mcp.settings import AddedServerSettings
 from gateway.storage import settings_rows
 
 SETTING = "mcp_server"  # its value is the address; it belongs to no conversation but to the server's own name
@@ -47,7 +47,7 @@ class AddedServers:
             if self._servers.named(name) is not None:
                 continue
             try:
-                settings = ServerSettings(name=name, url=url)
+                settings = AddedServerSettings(name=name, url=url)
             except ValueError as error:
                 _log.warning("an added MCP server is left out: %s", error)
                 self._health(name, f"it was added in a chat and is left out: {error}")
@@ -58,7 +58,7 @@ class AddedServers:
 
     async def add(self, name: str, url: str) -> None:
         """Connect to it, now and after every start. Raises ValueError that says what is wrong."""
-        settings = ServerSettings(name=name, url=url)
+        settings = AddedServerSettings(name=name, url=url)
         if self._servers.named(name) is not None:
             raise ValueError(f"there is a server {name} already")
         parts = urlsplit(url)

@@ -22,6 +22,8 @@ from agent.plans.service import PlanService
 from agent.providers.models import USEFUL_WINDOW
 from agent.providers.registry import Registry as Providers
 from agent.providers.routing import Models
+from agent.tools.mcp.server import Server
+from agent.tools.mcp.settings import ServerSettings
 from gateway.access.grants import AccessBook
 from gateway.access.policy import OPERATOR_PLATFORMS, Role, role_everywhere
 from gateway.access.settings import AccessSettings
@@ -184,9 +186,16 @@ def model_window(troubles: Troubles, provider: str, model: str, tokens: int) -> 
 
 
 def mcp_health(
-    troubles: Troubles, alerts: Alerts, clock: Clock, name: str, trouble: str | None, *, added: bool = False
+    troubles: Troubles,
+    alerts: Alerts,
+    clock: Clock,
+    named: Callable[[str], Server | None],
+    name: str,
+    trouble: str | None,
+    *,
+    added: bool = False,
 ) -> None:
-    """`added`: in a chat, and left out or removed; else it is in the configuration.
+    """`added`: in a chat, and left out or removed; else it is among those that are kept connected.
 
     The owners are told of one that stays away: one that is started anew is back within seconds.
     """
@@ -195,13 +204,25 @@ def mcp_health(
         troubles.over("mcp", name)
         alerts.outage_over(subject, None if added else "owner_mcp_back", {"server": name})
         return
-    fix = f"look at its [[mcp.servers]] entry and at logs/mcp-{name}.log in the data directory; it is tried again"
-    if added:
-        fix = f"in a chat: `/mcp remove {name}`, then `/mcp add {name}` with its address anew"
+    server = named(name)
+    fix = mcp_fix(name, server.settings if server is not None and not added else None)
     troubles.report("mcp", name, trouble, fix=fix)
     since = next(one.since for one in troubles.open if (one.kind, one.subject) == ("mcp", name))
     if (clock.now() - since).total_seconds() >= DEAF_AFTER_S:
         alerts.outage(subject, "owner_mcp_lost", {"server": name, "detail": trouble.rstrip(".")})
+
+
+def mcp_fix(name: str, settings: ServerSettings | None) -> str:
+    """Advice about an MCP server that is not connected; None: added in a chat, and left out."""
+    if settings is None:
+        return f"in a chat: `/mcp remove {name}`, then `/mcp add {name}` with its address anew"
+    if not settings.has_entry:
+        return (
+            f"it was added in a chat: `/mcp remove {name}` there, and if its address is wrong "
+            f"`/mcp add {name}` with the right one; it is tried again"
+        )
+    log = f" and at logs/mcp-{name}.log in the data directory" if settings.command else ""  # what a program says there
+    return f"look at its [[mcp.servers]] entry{log}; it is tried again"
 
 
 def forgotten(background: BetweenTurns, conversations: Conversations, conversation: ConversationId) -> None:

@@ -22,6 +22,7 @@ class ServerSettings:
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
+    has_entry: ClassVar[bool] = True  # in the configuration
 
     name: str
     command: str = ""
@@ -50,6 +51,13 @@ class ServerSettings:
     def has_own_login(self) -> bool:
         """Whether the configuration itself says who we are to it."""
         return any(name.lower() == "authorization" for name in self.headers)
+
+
+class AddedServerSettings(ServerSettings):
+    """One that was added in a chat: by its address, and without an entry in the configuration."""
+
+    __slots__ = ()
+    has_entry: ClassVar[bool] = False
 
 
 def login_file(home: Path, name: str) -> Path:

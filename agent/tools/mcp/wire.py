@@ -218,6 +218,11 @@ def refusal(status: int, server: ServerSettings) -> str:
     match status:
         case 401 | 403 if server.has_own_login:
             what = "it wants a login, or another one: see headers of its [[mcp.servers]] entry"
+        case 401 | 403 if not server.has_entry:
+            what = (
+                f"it wants a login, or another one: run `tieline mcp login {server.name} {server.url}` where the "
+                "gateway runs, or remove it in a chat and give it a [[mcp.servers]] entry with headers"
+            )
         case 401 | 403:
             what = (
                 f"it wants a login, or another one: run `tieline mcp login {server.name}` where the gateway runs, "

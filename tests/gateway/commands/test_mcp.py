@@ -77,6 +77,24 @@ async def test_what_cannot_be_is_said_and_no_secret_with_it(world_of: Callable[.
         assert "k3y" not in await world.asks("/mcp"), "nor does the trouble tell the address"
 
 
+async def test_the_advice_about_an_unreachable_one_names_what_there_is(world_of: Callable[..., World]) -> None:
+    """One added in a chat has no entry, and only a program that is started has a log."""
+    config = (
+        '[[mcp.servers]]\nname = "set"\nurl = "http://127.0.0.1:9/mcp"\n'
+        '[[mcp.servers]]\nname = "started"\ncommand = "/no/such/program"\n'
+    )
+    async with world_of(config=config).process() as world:
+        await world.asks("/mcp add far http://127.0.0.1:9/mcp")
+        await until(lambda: len(world.troubles.open) == 3, longest_s=120)
+        fixes = {one.subject: one.fix for one in world.troubles.open}
+        assert "/mcp remove far" in fixes["far"]
+        assert "/mcp add far" in fixes["far"]
+        assert "[[mcp.servers]]" not in fixes["far"]
+        assert "[[mcp.servers]]" in fixes["set"]
+        assert "mcp-started.log" in fixes["started"]
+        assert [name for name, fix in fixes.items() if "logs/" in fix] == ["started"]
+
+
 async def test_one_that_cannot_be_taken_up_is_told_and_can_be_removed(world_of: Callable[..., World]) -> None:
     """A row that another version wrote must not keep the house from starting, again and again."""
     unstarted = world_of()

@@ -23,8 +23,8 @@ from agent.core.outbox import Answer, Question
 from agent.core.tools import Tool
 from agent.tools.mcp.resources import resource_tools
 from agent.tools.mcp.servers import Servers
-from agent.tools.mcp.settings import McpSettings, ServerSettings
-from agent.tools.mcp.wire import LARGEST_ANSWER
+from agent.tools.mcp.settings import AddedServerSettings, McpSettings, ServerSettings
+from agent.tools.mcp.wire import LARGEST_ANSWER, refusal
 from agent.tools.toolbox import Toolbox
 from tests.fakes.calls import call_in
 from tests.fakes.piecewise import Piecewise, serving
@@ -201,6 +201,12 @@ async def test_what_http_says_is_told_apart(tmp_path: Path, status: int, told: s
         assert health[0][1].startswith(told), health
         assert health[0][1].endswith(f"(HTTP {status})")
     await runner.cleanup()
+
+
+def test_the_login_of_one_that_was_added_in_a_chat_takes_its_address() -> None:
+    assert "tieline mcp login far` where" in refusal(401, ServerSettings(name="far", url="https://x.example"))
+    added = refusal(401, AddedServerSettings(name="far", url="https://x.example"))
+    assert "tieline mcp login far https://x.example` where" in added
 
 
 async def test_what_a_program_says_before_it_dies_is_told_without_secrets(tmp_path: Path) -> None:
