@@ -2,12 +2,12 @@
 
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, Insert, bindparam, func, insert, select, update
 
 from agent.storage.backup import copy_file
 from agent.storage.connect import Schema, State, revision, target_of
@@ -15,8 +15,9 @@ from agent.storage.errors import BackupRefused, DatabaseUnusable
 from agent.storage.inspection import look, read
 from agent.storage.migrate import known_revisions
 from agent.storage.sqlite import OwnerLock, sqlite_engine
-from agent.storage.tables import inbox, outbox, turn
+from agent.storage.tables import goal, inbox, outbox, plan, turn
 
+MARGIN = 1_000  # numbers that are left out where nobody can tell which the former database has given
 WHY = "open when the backup was made; it may have been done since"
 
 _PUT_ASIDE = [
@@ -34,15 +35,33 @@ _END_RUNS = (
 )
 
 
+# SQLite gives the next number after the greatest row: one of no conversation keeps those up to its own from coming
+# back. Retention leaves it, as it has changed at no time that is over.
+_FOREVER = 2**62
+_KEEPERS: Mapping[str, Callable[[int, int], Insert]] = {
+    goal.name: lambda id, at: insert(goal).values(
+        id=id, conv="", text="", status="cleared", created_at=at, updated_at=_FOREVER
+    ),
+    plan.name: lambda id, at: insert(plan).values(
+        id=id, conv="", origin=f"restore:{id}", goal="", status="cancelled", tasks="[]", created_at=at,
+        updated_at=_FOREVER,
+    ),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """`kept` is where the former database is now, None when there was none; the numbers are of what was put aside."""
+    """`kept` is where the former database is now, None when there was none; the numbers are of what was put aside.
+
+    `margin` numbers of schedules, goals and plans are left out, as nobody can tell which were given since the copy.
+    """
 
     path: Path
     kept: Path | None
     messages: int
     answers: int
     others: int
+    margin: int
 
 
 def restore(
@@ -62,6 +81,9 @@ def restore(
     to decide, unless `keep_open`; its runs have ended at `at` (UTC microseconds). `others` does the like in tables of
     the caller's, in the same transaction, and gives the number; the tables may be those of an older version. The former
     database goes to `backups/<kept_as>` beside it.
+
+    Numbers that the former database has given to schedules, goals and plans do not come back: messages on the platforms
+    still name them, and so do their buttons.
     """
     path = target_of(url, home)
     if not isinstance(path, Path):
@@ -76,6 +98,8 @@ def restore(
         with suppress(FileNotFoundError):
             fresh.unlink()
         copy_file(copy, fresh)
+        given = _given(path, home)
+        _leave_out(fresh, given, at)
         messages, answers, more = (0, 0, 0) if keep_open else _put_aside(fresh, others, at)
         kept = _keep(path, path.parent / "backups" / kept_as) if path.exists() else None
         fresh.replace(path)
@@ -86,7 +110,9 @@ def restore(
         with suppress(OSError):
             fresh.unlink()
         lock.release()
-    return Restored(path=path, kept=kept, messages=messages, answers=answers, others=more)
+    return Restored(
+        path=path, kept=kept, messages=messages, answers=answers, others=more, margin=0 if given else MARGIN
+    )
 
 
 def _check(copy: Path, home: Path, schema: Schema) -> None:
@@ -106,6 +132,47 @@ def _check(copy: Path, home: Path, schema: Schema) -> None:
         raise BackupRefused(f"{copy} is no backup of Tieline: it holds none of its tables")
     if stored not in known_revisions(schema.migrations):
         raise BackupRefused(f"{copy} was written by a newer Tieline (revision {stored}); install that version first")
+
+
+def _given(former: Path, home: Path) -> Mapping[str, int]:
+    """The greatest number that each table of the former database has given; none where it cannot tell."""
+    if not former.exists():
+        return {}
+    try:
+        return read(f"sqlite:///{former}", home, _counted)
+    except DatabaseUnusable:
+        return {}
+
+
+def _counted(conn: Connection) -> Mapping[str, int]:
+    """The greatest number given so far, by the tables whose numbers people see."""
+    made = conn.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
+    tables: dict[str, str] = {row.name: row.sql for row in made}
+    counted = {name: 0 for name, sql in tables.items() if "AUTOINCREMENT" in sql.upper()}
+    if counted:
+        counted |= {row.name: row.seq for row in conn.exec_driver_sql("SELECT name, seq FROM sqlite_sequence")}
+    for table in (goal, plan):
+        if table.name in tables:
+            counted[table.name] = conn.execute(select(func.max(table.c.id))).scalar_one() or 0
+    return counted
+
+
+def _leave_out(fresh: Path, given: Mapping[str, int], at: int) -> None:
+    """Let new numbers begin after those that were given; where nobody can tell them, `MARGIN` later."""
+    engine = sqlite_engine(fresh)
+    try:
+        with engine.begin() as conn:
+            for name, last in _counted(conn).items():
+                wanted = given.get(name, last + MARGIN)
+                if wanted <= last:
+                    continue
+                if name in _KEEPERS:
+                    conn.execute(_KEEPERS[name](wanted, at))
+                else:
+                    conn.exec_driver_sql("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
+                    conn.exec_driver_sql("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, wanted))
+    finally:
+        engine.dispose()
 
 
 def _put_aside(fresh: Path, others: Callable[[Connection], int], at: int) -> tuple[int, int, int]:

@@ -51,6 +51,11 @@ def command(file: Path, keep_open: bool, yes: bool, config_path: Path | None, ho
     click.echo(f"{done.path} is now what {file} holds.")
     if done.kept is not None:
         click.echo(f"The database that was there is kept: {done.kept}")
+    if done.margin:
+        click.echo(
+            f"New schedules, goals and plans get numbers that are {done.margin:,} higher: those given since the copy "
+            "are not known, and buttons of old messages must not reach new ones."
+        )
     if done.messages or done.answers:
         click.echo(
             f"Open when the copy was made, and put aside: {done.messages} messages, {done.answers} answers. "

@@ -1,18 +1,18 @@
 """After a copy took the database's place nothing of its schedules happens a second time (docs/backup.md)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, update
+from sqlalchemy import Connection, create_engine, insert, update
 
 from agent.storage.backup import back_up
 from agent.storage.database import Database
 from agent.storage.restore import Restored, restore
-from agent.storage.tables import outbox
+from agent.storage.tables import goal, outbox, plan
 from agent.storage.timestamps import to_timestamp
 from gateway.phrases.catalogue import read_catalogue
 from gateway.scheduler.restored import put_aside
@@ -101,3 +101,48 @@ async def test_kept_open_all_of_it_goes_on(lite: Room, tmp_path: Path) -> None:
 def test_a_copy_of_a_version_without_schedules_has_none(clock: FakeClock) -> None:
     with create_engine("sqlite://").begin() as conn:
         assert put_aside(conn, clock.now(), read_catalogue()) == 0
+
+
+async def numbers_after(lite: Room, home: Path, former: Callable[[Path], None] = lambda path: None) -> tuple[int, ...]:
+    """Numbers of a schedule, a goal and a plan that are set after a restore; each was set once before and once since
+    the copy. `former` does something to the database that is replaced."""
+    home.mkdir()  # noqa: ASYNC240 - a moment
+    url = "sqlite:///tieline.db"
+    first = await open_database(url, home)
+    await numbered(Room(first, lite.clock), "before")
+    await back_up(first, home / "copy.db")
+    assert await numbered(Room(first, lite.clock), "since") == (2, 2, 2)
+    await first.aclose()
+    former(home / "tieline.db")
+    for name in ("x.db", "y.db"):  # the second time of a copy that knows no more than the first
+        restore(
+            url, home, home / "copy.db", schema=SCHEMA, kept_as=name, at=to_timestamp(lite.clock.now()),
+            others=lambda conn: 0,
+        )  # fmt: skip
+    after = await open_database(url, home)
+    given = await numbered(Room(after, lite.clock), "after")
+    await after.aclose()
+    return given
+
+
+async def numbered(room: Room, name: str) -> tuple[int, ...]:
+    def add(conn: Connection) -> tuple[int, ...]:
+        at = to_timestamp(room.clock.now())
+        words = {"conv": name, "origin": name, "created_at": at, "updated_at": at}
+        made = conn.execute(insert(goal).values(**words, text="", status="active"))
+        planned = conn.execute(insert(plan).values(**words, goal="", status="proposed", tasks="[]"))
+        return made.inserted_primary_key[0], planned.inserted_primary_key[0]  # type: ignore[index]
+
+    return (await room.set(in_(room.clock, hours=1), "once")).id, *await room.database.write(add)
+
+
+async def test_numbers_do_not_come_back(lite: Room, tmp_path: Path) -> None:
+    """Buttons of messages that stay on the platforms name them."""
+    assert await numbers_after(lite, tmp_path / "home") == (3, 3, 3)
+
+
+@pytest.mark.parametrize("former", [Path.unlink, lambda path: path.write_bytes(b"SQLite format 3\0" + b"x" * 5000)])
+async def test_where_nobody_can_tell_the_numbers_many_are_left_out(
+    lite: Room, tmp_path: Path, former: Callable[[Path], None]
+) -> None:
+    assert await numbers_after(lite, tmp_path / "home", former) == (1002, 1002, 1002)
