@@ -157,7 +157,7 @@ async def _rule(call: Call, conversation: ConversationId, effect: Effect) -> Rep
     """A rule about every call of a tool here. To allow is for admins alone: a member is asked about single calls."""
     phrase, language, deps = call.deps.phrase, call.incoming.language, call.deps
     if call.role < Role.ADMIN and (call.in_group or effect == "allow"):
-        return refused(call)
+        return refused(call, effect)
     if len(call.words) != 2:
         return Reply(text=phrase("approvals_usage", language, given=call.args), private=True)
     tool = call.words[1][:SHOWN]
@@ -217,7 +217,7 @@ async def _answerable(call: Call, conversation: ConversationId, person: PersonId
 async def _revoke(call: Call, conversation: ConversationId) -> Reply:
     phrase, language = call.deps.phrase, call.incoming.language
     if call.in_group and call.role < Role.ADMIN:
-        return refused(call)
+        return refused(call, "revoke")
     number = call.words[1].lstrip("#").rstrip(".") if len(call.words) > 1 else ""
     if not number.isdecimal():
         return Reply(text=phrase("approvals_revoke_hint", language), private=True)

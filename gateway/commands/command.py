@@ -357,9 +357,9 @@ def split_command(text: str) -> tuple[str, str]:
     return name, rest[0].strip() if rest else ""
 
 
-def refused(call: Call) -> Reply:
-    """The answer to somebody without the role."""
-    values = {"name": call.name, "role": call.role.name.lower()}
+def refused(call: Call, part: str = "") -> Reply:
+    """The answer to somebody without the role; `part` is what the command does for admins alone, "": all of it."""
+    values = {"name": f"{call.name} {part}".rstrip(), "role": call.role.name.lower()}
     return Reply(text=call.deps.phrase("admin_only", call.incoming.language, **values), private=True)
 
 

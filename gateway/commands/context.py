@@ -101,7 +101,7 @@ async def guidelines(call: Call) -> Reply:
             return Reply(text="\n".join((phrase("guidelines_title", language), "", *lines)), private=True)
         case "clear":
             if call.in_group and call.role < Role.ADMIN:
-                return refused(call)
+                return refused(call, "clear")
             count = await call.agent.window.clear_guidelines()
             key = "guidelines_cleared" if count else "guidelines_none"
             return Reply(text=phrase(key, language, count=count), private=True)

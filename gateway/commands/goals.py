@@ -240,7 +240,7 @@ async def _create(call: Call, words: str) -> Reply:
     phrase, language, conversation = call.deps.phrase, call.incoming.language, _conversation(call)
     wanted = read_wanted(words)
     if wanted.autonomous and call.in_group and call.role < Role.ADMIN:
-        return refused(call)
+        return refused(call, "--auto")
     before = await call.deps.goals.active(conversation)
     if before is not None and not _may_change(call, before):
         raise GoalRefused("goal_not_yours")
@@ -330,7 +330,7 @@ async def _change(
 async def _resume(call: Call, words: str) -> Reply:
     conversation, wanted = _conversation(call), read_wanted(words)
     if wanted.autonomous and call.in_group and call.role < Role.ADMIN:
-        return refused(call)
+        return refused(call, "--auto")
     await _check_right(call, wanted.number)
     resumed = await call.deps.goals.resume(
         conversation, wanted.number, limits=wanted.limits, autonomous=wanted.autonomous, turns=wanted.turns

@@ -47,7 +47,7 @@ async def memory(call: Call) -> Reply:
     if run is None:
         return Reply(text=call.deps.phrase("memory_usage", call.incoming.language, given=verb), private=True)
     if call.in_group and verb.lower() in FOR_ADMINS and call.role < Role.ADMIN:
-        return refused(call)
+        return refused(call, verb.lower())
     return await run(call, rest.strip())
 
 
@@ -131,7 +131,7 @@ async def _forget(call: Call, what: str) -> Reply:
     if not what or (not everything and target.item is None and len(target.words) < LEAST_WORDS):
         return Reply(text=phrase("memory_forget_what", language), private=True)
     if not others_too and target.only_by is None:
-        return refused(call)
+        return refused(call, "forget")
     there = await preview(deps.memory, target)
     if not there.items and not there.messages and not everything:
         text = await _not_theirs(call, target) or phrase("memory_nothing_found", language)

@@ -127,7 +127,7 @@ async def _remove(call: Call, subject: str) -> Reply:
         return Reply(text=call.deps.phrase("remove_self", call.incoming.language, person=subject), private=True)
     had = call.deps.book.grants.everywhere.get(subject, Role.STRANGER)
     if had > call.role:
-        return refused(call)
+        return refused(call, "remove")
     if had is Role.BLOCKED:
         return await _unblock(call, subject)
     taken = await call.deps.database.write(lambda conn: grants.take(conn, subject))

@@ -93,7 +93,7 @@ async def queue(call: Call) -> Reply:
     word = call.words[0].lower()
     if word != "clear":
         return await QUEUE_MODE.change(call, word)
-    return refused(call) if call.in_group and call.role < Role.ADMIN else await clear_queue(call)
+    return refused(call, word) if call.in_group and call.role < Role.ADMIN else await clear_queue(call)
 
 
 async def _show(call: Call) -> Reply:

@@ -1,6 +1,6 @@
 """Reminders and repeated work: /remind /loop /heartbeat, and the person's /timezone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from agent.core.clock import shown_zone
@@ -36,7 +36,9 @@ async def remind(call: Call) -> Reply:
 async def loop(call: Call) -> Reply:
     """Wakes the agent with the same words again and again, until /loop stop."""
     words = call.words
-    if words and words[0].lower() in _OFF and len(words) <= 2:
+    if not words:
+        return await _shown(call, lambda one: one.plan.kind == LOOP, "loop_usage")
+    if words[0].lower() in _OFF and len(words) <= 2:
         return await _stop_loops(call, words[1] if len(words) > 1 else None)
     return await _set(call, "ask", call.args, usage="loop_usage", kind=LOOP, recurring=True)
 
@@ -47,11 +49,26 @@ async def heartbeat(call: Call) -> Reply:
     if call.args.lower() in _OFF:
         try:
             found = await call.deps.schedules.find(conversation, HEARTBEAT)
-            await call.deps.schedules.remove(conversation, found.id, by=creator_of(call))
         except Mistake:
             return Reply(text=phrase("heartbeat_none", language), private=True)
+        try:
+            await call.deps.schedules.remove(conversation, found.id, by=creator_of(call))
+        except Mistake as mistake:
+            return Reply(text=mistake.said(phrase, language), private=True)
         return Reply(text=phrase("heartbeat_off", language))
+    if not call.args:
+        return await _shown(call, lambda one: one.plan.action == "heartbeat", "heartbeat_usage")
     return await _set(call, "heartbeat", call.args, usage="heartbeat_usage", name=HEARTBEAT, recurring=True)
+
+
+async def _shown(call: Call, wanted: Callable[[Schedule], bool], usage: str) -> Reply:
+    """Those of the kind that are set here, and how another one is set."""
+    phrase, language = call.deps.phrase, call.incoming.language
+    found = [one for one in await call.deps.schedules.all_of(conversation_of(call)) if wanted(one)]
+    lines = [f"#{one.id} {one.title} · {one.plan.said}" for one in found if one.state != "ended"]
+    if lines:
+        lines = [phrase("schedules_title", language, count=len(lines)), *lines, phrase("schedules_hint", language), ""]
+    return Reply(text="\n".join([*lines, phrase(usage, language)]), private=True, verbatim=True)
 
 
 async def _set(
@@ -107,11 +124,16 @@ def _plan(wanted: Wanted, zone: Zone, action: Action, kind: str) -> Plan:
 async def _stop_loops(call: Call, wanted: str | None) -> Reply:
     """One by its number, or all of them here that this person may stop."""
     phrase, language, schedules = call.deps.phrase, call.incoming.language, call.deps.schedules
-    found = [
+    there = [
         one
         for one in await schedules.all_of(conversation_of(call))
-        if one.plan.kind == LOOP and may_change(one, creator_of(call)) and wanted in (None, str(one.id), f"#{one.id}")
+        if one.plan.kind == LOOP and wanted in (None, str(one.id), f"#{one.id}")
     ]
+    found = [one for one in there if may_change(one, creator_of(call))]
+    if there and not found:
+        return Reply(text=phrase("schedule_of_another", language, title=there[0].title), private=True)
+    if not found:
+        return Reply(text=phrase("loops_none", language), private=True)
     for one in found:
         await schedules.remove(conversation_of(call), one.id, by=creator_of(call))
     return Reply(text=phrase("loops_stopped", language, count=len(found)))

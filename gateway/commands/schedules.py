@@ -10,7 +10,7 @@ from agent.core.outbox import Button
 from agent.core.phrases import money
 from agent.core.untrusted_text import worked_on
 from agent.storage.timestamps import from_timestamp, to_timestamp
-from gateway.commands.command import PRESS, Call, Command, Reply, Setting, refused
+from gateway.commands.command import PRESS, Call, Command, Reply, Setting
 from gateway.commands.remind import confirmation, conversation_of, creator_of, origin_of
 from gateway.scheduler.errors import Mistake
 from gateway.scheduler.ledger import Entry
@@ -43,7 +43,7 @@ async def schedules(call: Call) -> Reply:
             raise Mistake("schedule_which", verb=words[0].lower())
         schedule = await call.deps.schedules.find(conversation_of(call), words[1])
         if not may_change(schedule, creator_of(call)):
-            return refused(call)
+            raise Mistake("schedule_of_another", title=schedule.title)
         text = await change(call, schedule, call.args.split(maxsplit=2)[2] if len(words) > 2 else "")
         return Reply(text=text, buttons=await _next_buttons(call, words[0].lower(), schedule), verbatim=True)
     except Mistake as mistake:
@@ -60,8 +60,7 @@ async def _list(call: Call, wanted: str) -> Reply:
     quiet = call.deps.settings.get(QUIET_HOURS, call.key)
     if not found:
         return Reply(text=phrase("schedules_none", language), private=True)
-    reader = await call.deps.schedules.zone_of(call.incoming.person, call.incoming.zone)
-    zone = zone_named(reader.name) if reader.source != "assumed" else None  # one for all, where it is known
+    zone = await _zone_of_reader(call)  # one for all, where it is known
     lines = [phrase("schedules_title", language, count=len(found))]
     page = int(wanted) if wanted.isdecimal() and len(wanted) < 6 else 1
     first = MOST_LISTED * (max(1, min(page, -(-len(found) // MOST_LISTED))) - 1)
@@ -72,6 +71,8 @@ async def _list(call: Call, wanted: str) -> Reply:
     left = len(found) - first - len(listed)
     if left:
         lines += ["", phrase("schedules_more", language, count=left, page=first // MOST_LISTED + 2)]
+    if len(listed) > MOST_BUTTONS:
+        lines += ["", phrase("schedules_buttons", language, count=MOST_BUTTONS)]
     if quiet:
         lines += ["", phrase("quiet_now", language, window=quiet)]
     buttons = tuple(
@@ -79,6 +80,12 @@ async def _list(call: Call, wanted: str) -> Reply:
         for one in listed[:MOST_BUTTONS]
     )
     return Reply(text="\n".join(lines), buttons=buttons, private=True, verbatim=True)
+
+
+async def _zone_of_reader(call: Call) -> ZoneInfo | None:
+    """The zone of whoever reads; None where it is only assumed: each schedule is told in its own then."""
+    reader = await call.deps.schedules.zone_of(call.incoming.person, call.incoming.zone)
+    return zone_named(reader.name) if reader.source != "assumed" else None
 
 
 async def _named(call: Call) -> Schedule:
@@ -95,16 +102,16 @@ async def _named(call: Call) -> Schedule:
 async def _show(call: Call, schedule: Schedule) -> Reply:
     phrase, language = call.deps.phrase, call.incoming.language
     detail = await call.deps.schedules.detail(schedule)
-    plan = schedule.plan
+    plan, zone = schedule.plan, await _zone_of_reader(call) or schedule.zone
     lines = [
         f"{_MARKS[schedule.state]} #{schedule.id} {phrase(f'action_{plan.action}', language)}: {plan.text}",
-        _state(call, schedule, schedule.zone),
+        _state(call, schedule, zone),
         phrase("schedule_zone", language, zone=shown_zone(plan.zone), late=written(plan.misfire)),
     ]
     if schedule.creator.person:
         lines.append(phrase("schedule_by", language, who=schedule.creator.display or schedule.creator.person))
     if detail.runs:
-        lines += ["", phrase("schedule_runs", language), *(_run(call, schedule, run) for run in detail.runs)]
+        lines += ["", phrase("schedule_runs", language), *(_run(call, zone, run) for run in detail.runs)]
     if detail.cost.calls:
         usd = money(detail.cost.cost_usd, unpriced=bool(detail.cost.unpriced))
         cost = f", {usd}" if usd else ""
@@ -125,9 +132,9 @@ def _state(call: Call, schedule: Schedule, zone: ZoneInfo) -> str:
     return phrase(f"schedule_{schedule.state}", language, said=said, why=schedule.note or "–")
 
 
-def _run(call: Call, schedule: Schedule, entry: Entry) -> str:
+def _run(call: Call, zone: ZoneInfo, entry: Entry) -> str:
     phrase, language = call.deps.phrase, call.incoming.language
-    when = shown(from_timestamp(entry.due_at), schedule.zone, phrase, language)
+    when = shown(from_timestamp(entry.due_at), zone, phrase, language)
     parts = [phrase(f"run_{entry.outcome}", language) + (f" ×{entry.count}" if entry.count > 1 else "")]
     if entry.run == "failed":
         parts.append(phrase("run_failed", language))
@@ -165,28 +172,28 @@ async def _next_buttons(call: Call, verb: str, schedule: Schedule) -> tuple[tupl
 
 async def _pause(call: Call, schedule: Schedule, _: str) -> str:
     paused = await call.deps.schedules.pause(schedule.conversation, schedule.id)
-    return _said(call, "schedule_is_paused", paused)
+    return await _said(call, "schedule_is_paused", paused)
 
 
 async def _resume(call: Call, schedule: Schedule, _: str) -> str:
     resumed = await call.deps.schedules.resume(schedule.conversation, schedule.id)
-    return _said(call, "schedule_is_resumed", resumed)
+    return await _said(call, "schedule_is_resumed", resumed)
 
 
 async def _run_now(call: Call, schedule: Schedule, _: str) -> str:
     origin = origin_of(call) or f"{to_timestamp(call.incoming.received_at)}"
     started = await call.deps.schedules.run_now(schedule.conversation, schedule.id, origin)
-    return _said(call, "schedule_is_run", started)
+    return await _said(call, "schedule_is_run", started)
 
 
 async def _skip(call: Call, schedule: Schedule, _: str) -> str:
     skipped = await call.deps.schedules.skip(schedule.conversation, schedule.id)
-    return _said(call, "schedule_is_skipped", skipped)
+    return await _said(call, "schedule_is_skipped", skipped)
 
 
 async def _delete(call: Call, schedule: Schedule, _: str) -> str:
     removed = await call.deps.schedules.remove(schedule.conversation, schedule.id, by=creator_of(call))
-    return _said(call, "schedule_is_deleted", removed)
+    return await _said(call, "schedule_is_deleted", removed)
 
 
 async def _edit(call: Call, schedule: Schedule, text: str) -> str:
@@ -206,12 +213,13 @@ async def _late(call: Call, schedule: Schedule, text: str) -> str:
     """The treatment of missed moments."""
     misfire = read_misfire(text)
     noted = await call.deps.schedules.set_misfire(schedule.conversation, schedule.id, misfire)
-    return _said(call, "schedule_is_late", noted)
+    return await _said(call, "schedule_is_late", noted)
 
 
-def _said(call: Call, key: str, schedule: Schedule) -> str:
+async def _said(call: Call, key: str, schedule: Schedule) -> str:
     phrase, language = call.deps.phrase, call.incoming.language
-    return phrase(key, language, id=schedule.id, title=schedule.title, state=_state(call, schedule, schedule.zone))
+    state = _state(call, schedule, await _zone_of_reader(call) or schedule.zone)
+    return phrase(key, language, id=schedule.id, title=schedule.title, state=state)
 
 
 _CHANGES: dict[str, Change] = {

@@ -184,7 +184,7 @@ async def _export(call: Call) -> Reply:
     """This chat's calls as a file, for those who run the bot here."""
     deps, phrase, language = call.deps, call.deps.phrase, call.incoming.language
     if call.in_group and call.role < Role.ADMIN:
-        return refused(call)
+        return refused(call, "export")
     await deps.ledger.flush()
     conversation = ConversationId(str(call.key))
     entries, _ = await deps.database.read(lambda conn: rows.page(conn, conversation=conversation, most=MOST_EXPORTED))

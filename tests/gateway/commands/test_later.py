@@ -96,6 +96,44 @@ async def test_a_list_is_in_one_zone_and_so_is_why(world: World) -> None:
     assert " JST, telegram:77" in await world.asks("/why", chat=GROUP)
 
 
+async def test_one_schedule_is_told_in_the_zone_of_the_list(world: World) -> None:
+    await world.asks("/remind in 60 min pills", "pills")
+    await world.asks("/timezone Tokyo", "Asia/Tokyo")
+    assert " JST" in await world.asks("/schedules 1", "pills")
+    await world.asks("/schedules pause 1", "Paused")
+    assert " JST" in await world.asks("/schedules resume 1", "Goes on")
+
+
+async def test_a_list_says_how_those_without_a_button_are_reached(world: World) -> None:
+    for number in range(1, 10):
+        listed = await world.asks(f"/remind in {60 - number} min thing{number}", f"thing{number}")
+        if number == 8:
+            assert "Buttons are there" not in await world.asks("/schedules", "Set here: 8")
+    listed = await world.asks("/schedules", "Set here: 9")
+    assert "Buttons are there for the first 8; /schedules and a number shows any other." in listed
+
+
+async def test_a_member_is_told_whose_a_schedule_is_and_which_part_is_for_admins(world: World) -> None:
+    await world.asks("/remind in 20 min tea", "tea", chat=GROUP)
+    said = await world.asks("/schedules delete 1", "was set by somebody else here", chat=GROUP, person=BOB)
+    assert "admin may change or remove it" in said
+    assert await world.asks("/queue clear", "/queue clear is for admins", chat=GROUP, person=BOB)
+    assert await world.asks("/memory export", "/memory export is for admins", chat=GROUP, person=BOB)
+
+
+async def test_loops_and_heartbeats_alone_show_those_that_are_set(world: World) -> None:
+    assert "No loop that could be stopped" in await world.asks("/loop stop")
+    await world.asks("/loop look at the build every 30 min", "#1")
+    await world.asks("/heartbeat every 40 min is it green?", "#2")
+    loops = await world.asks("/loop", "Set here: 1")
+    assert "#1 look at the build" in loops
+    assert "/loop stop ends it" in loops
+    assert "#2" not in loops
+    assert "#2" in await world.asks("/heartbeat", "Set here: 1")
+    assert "Loops stopped: 1." in await world.asks("/loop stop")
+    assert "Set here" not in await world.asks("/loop", "Tell me what to do")
+
+
 async def test_the_model_is_told_the_time_where_each_writer_lives(world: World) -> None:
     """Of a group, the zone of who writes is told; an unknown one is that of `[scheduler]`."""
     await world.asks("/timezone Tokyo", "Asia/Tokyo")
@@ -159,7 +197,7 @@ async def test_what_wakes_the_model_more_often_than_each_minute_is_told_to_cost(
 async def test_in_a_group_members_change_their_own_and_admins_all(world: World) -> None:
     await world.asks("/remind every day 9:00 ann's", "I will", chat=GROUP)
     await world.asks("/remind every day 9:00 bob's", "bob's", person=BOB, chat=GROUP)
-    assert "is for admins" in await world.asks("/schedules delete 1", person=BOB, chat=GROUP)
+    assert "was set by somebody else" in await world.asks("/schedules delete 1", person=BOB, chat=GROUP)
     assert "Deleted: #2" in await world.asks("/schedules delete 2", "Deleted: #2", person=BOB, chat=GROUP)
     assert "is for admins" in await world.asks("/schedules quiet 22-7", person=BOB, chat=GROUP)
     for command in ("/loop look every 10 min", "/heartbeat every 10 min look"):
