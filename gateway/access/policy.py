@@ -80,11 +80,11 @@ NO_GRANTS = Grants(everywhere={}, in_place={}, places=frozenset())
 
 # What an id looks like. Discord counts people, servers and channels in one row of numbers: an id is of one of them.
 _PEOPLE = {
-    "telegram": re.compile(r"[0-9]+"),
-    "discord": re.compile(r"[0-9]+"),
-    "slack": re.compile(r"(?![CDGT])[A-Z0-9]+"),
+    "telegram": re.compile(r"[1-9][0-9]*"),
+    "discord": re.compile(r"[1-9][0-9]*"),
+    "slack": re.compile(r"[UW][A-Z0-9]+"),
 }
-_PLACES = {"telegram": re.compile(r"-[0-9]+"), "slack": re.compile(r"(T[A-Z0-9]+:)?[CG][A-Z0-9]+|T[A-Z0-9]+")}
+_PLACES = {"telegram": re.compile(r"-[1-9][0-9]*"), "slack": re.compile(r"(T[A-Z0-9]+:)?[CG][A-Z0-9]+|T[A-Z0-9]+")}
 
 
 def subject_kind(name: str) -> Literal["person", "place", None]:

@@ -183,7 +183,22 @@ async def test_a_server_of_discord_that_is_blocked_is_shut_out(world_of: Callabl
 
 @pytest.mark.parametrize(
     "name",
-    ["telegram:@eve", "telegram:eve", "discord:@eve", "discord:eve", "slack:@eve", "slack:#general", "slack:D0ANN"],
+    [
+        "telegram:@eve",
+        "telegram:eve",
+        "discord:@eve",
+        "discord:eve",
+        "slack:@eve",
+        "slack:#general",
+        "slack:D0ANN",
+        "telegram:0",
+        "telegram:-0",
+        "telegram:007",
+        "discord:0",
+        "slack:XX",
+        "slack:U",
+        "slack:77",
+    ],
 )
 async def test_what_is_no_id_lets_nobody_in_and_the_answer_says_how_ids_look(
     world_of: Callable[..., World], name: str
