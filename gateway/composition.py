@@ -207,6 +207,7 @@ async def build(
     warn_of_configuration = partial(wiring.warn_of_configuration, lambda: added_servers.names)
     warn_of_configuration(settings)
     live.listen(warn_of_configuration)
+    live.listen_to_reads(partial(wiring.configuration_read, troubles, settings.source))
     definitions = Definitions(
         live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING | RESOURCE_TOOLS)
     )

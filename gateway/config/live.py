@@ -58,12 +58,17 @@ class Live:
         self.settings = settings
         self._environ = environ
         self._listeners: list[Callable[[Settings], None]] = []
+        self._read_listeners: list[Callable[[ConfigError | None], None]] = []
         # From the load on, and kept beyond a `watch` that broke: what changes before the next one counts.
         self._seen = _signature(settings.source) if settings.source else None
 
     def listen(self, listener: Callable[[Settings], None]) -> None:
         """Hear of every change that counts."""
         self._listeners.append(listener)
+
+    def listen_to_reads(self, listener: Callable[[ConfigError | None], None]) -> None:
+        """Hear of every reading of the changed file: why it is not used, or None."""
+        self._read_listeners.append(listener)
 
     def provider_settings(self) -> Sequence[ProviderSettings]:
         """The providers, with the gateway's proxy where they name none."""
@@ -85,7 +90,9 @@ class Live:
             fresh = load(self.settings.source, self._environ)
         except ConfigError as error:
             _log.error("the changed configuration is not used:\n%s", error)
+            self._tell_read(error)
             return ()
+        self._tell_read(None)
         changed = [name for name in Sections.model_fields if getattr(fresh, name) != getattr(self.settings, name)]
         waiting = [name for name in changed if name not in RELOADABLE]
         waiting += [
@@ -108,6 +115,10 @@ class Live:
         if waiting:
             _log.warning("changed, but needs a restart: %s", ", ".join(waiting))
         return tuple(waiting)
+
+    def _tell_read(self, mistake: ConfigError | None) -> None:
+        for listener in self._read_listeners:
+            listener(mistake)
 
     async def look(self, clock: Clock) -> None:
         """Reload if the file has changed since the last look.

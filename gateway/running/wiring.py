@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 
 from sqlalchemy import Connection
 
@@ -33,6 +34,7 @@ from gateway.commands.command import PRESS
 from gateway.commands.goals import go_on_button
 from gateway.commands.handler import ROLES
 from gateway.commands.plans import plan_buttons
+from gateway.config.errors import ConfigError
 from gateway.config.live import Live
 from gateway.config.settings import Settings
 from gateway.conversations.choices import Configured, Held, configured_only, places_of
@@ -223,6 +225,17 @@ def mcp_fix(name: str, settings: ServerSettings | None) -> str:
         )
     log = f" and at logs/mcp-{name}.log in the data directory" if settings.command else ""  # what a program says there
     return f"look at its [[mcp.servers]] entry{log}; it is tried again"
+
+
+def configuration_read(troubles: Troubles, source: Path | None, mistake: ConfigError | None) -> None:
+    """The file was changed while the gateway runs; with a mistake in it the settings of before hold on."""
+    subject = source.name if source is not None else ""
+    if mistake is None:
+        troubles.over("config", subject)
+        return
+    text = f"the changed file is not used, the settings of before hold on: {'; '.join(str(mistake).split(chr(10)))}"
+    fix = "mend it, as `tieline config check` tells; it is read again by itself. The next start would refuse it"
+    troubles.report("config", subject, text, fix=fix)
 
 
 def forgotten(background: BetweenTurns, conversations: Conversations, conversation: ConversationId) -> None:

@@ -250,6 +250,17 @@ async def test_a_changed_configuration_counts_where_nobody_chose(world: World) -
     assert [verbosity(ConversationKey("telegram", chat)) for chat in (ANN, TOPIC)] == ["verbose", "quiet"]
 
 
+async def test_a_refused_change_of_the_file_is_a_trouble_until_it_is_mended(world: World) -> None:
+    (world.home / "gateway.toml").write_text("verbosity = 'loud'\n[queue\n")
+    world.live.reload()
+    (trouble,) = world.troubles.open
+    assert (trouble.kind, trouble.subject, trouble.blocking) == ("config", "gateway.toml", False)
+    assert "the changed file is not used" in trouble.text
+    assert "tieline config check" in trouble.fix
+    world.reload()
+    assert world.troubles.open == ()
+
+
 async def test_keys_and_values_are_suggested_to_whom_they_help(world: World) -> None:
     async def suggested(text: str, **fields: Any) -> set[str]:
         return set(await world.services.gateway.suggest(world.said(text, **fields)))
