@@ -1,6 +1,7 @@
 """`tieline init`: a few questions, checked answers, a configuration. Secrets go into files of their own, mode 0600."""
 
 import os
+import re
 import sys
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -28,6 +29,7 @@ PROVIDERS = {
     "compatible": "another service with the OpenAI protocol (Ollama, vLLM, OpenRouter, …)",
     "demo": "none yet: the built-in demo answers",
 }
+_HOST = re.compile(r"(localhost|\d+\.\d+\.\d+\.\d+)(:\d+)?(/|$)")  # of an address without http://
 VARIABLES = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "compatible": "LLM_API_KEY"}
 FIRST = ("telegram", "discord", "slack")  # the others that are installed follow by name
 POLICIES = {
@@ -99,7 +101,7 @@ def _ask_provider(answers: Answers, *, check: bool) -> None:
             provider, key = {}, ""
         usual = provider.get("model") or _usual_model(kind)
         provider = {**provider, "name": "main", "type": "openai" if kind == "compatible" else kind}
-        provider["model"] = click.prompt("Model", default=usual or None)
+        provider["model"] = click.prompt("Model", default=usual or None, value_proc=_model_name)
         if kind == "compatible":
             provider["base_url"] = click.prompt(
                 "Address", default=provider.get("base_url", "http://127.0.0.1:11434/v1")
@@ -122,6 +124,16 @@ def _ask_provider(answers: Answers, *, check: bool) -> None:
         if not click.confirm("Enter it again?", default=True):
             click.echo(KEPT)
             return
+
+
+def _model_name(typed: str) -> str:
+    """What was typed, unless it is an address. Raises BadParameter, so that the question is asked again."""
+    if "://" in typed or _HOST.match(typed.strip()):
+        raise click.BadParameter(
+            f"{typed.strip()} is an address, not the name of a model; the address is asked for next where the provider "
+            'is "compatible"'
+        )
+    return typed.strip()
 
 
 def _answers(answers: Answers) -> bool:

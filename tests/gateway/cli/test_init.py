@@ -148,6 +148,16 @@ def test_wrong_admins_and_addresses_are_asked_for_again(tieline: Tieline, home: 
     assert settings.access.admins == ("telegram:77",)
 
 
+def test_an_address_in_the_place_of_a_model_is_noticed(tieline: Tieline, home: Path) -> None:
+    asked = ("compatible", "http://127.0.0.1:9/v1", "localhost:11434", "m:8b", "http://127.0.0.1:9/v1")
+    ran = tieline("init", "--no-check", stdin=typed(*asked, *[""] * 6))
+    assert ran.exit_code == 0, ran.output
+    assert "http://127.0.0.1:9/v1 is an address, not the name of a model" in ran.output
+    assert "localhost:11434 is an address" in ran.output
+    (provider,) = load(environ={"TIELINE_HOME": str(home)}).llm.providers
+    assert (provider.model, provider.base_url) == ("m:8b", "http://127.0.0.1:9/v1")
+
+
 def test_a_mistyped_admin_is_taken_back_with_enter(tieline: Tieline, home: Path) -> None:
     ran = tieline("init", "--no-check", stdin=typed("demo", "", "", "", "", "ann", "", "", ""))
     assert ran.exit_code == 0, ran.output
