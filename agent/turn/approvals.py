@@ -25,7 +25,6 @@ from agent.turn.states import States, announce, waiting_for_approval
 
 PRESS = "a:"  # begins the action of a button that answers an approval: `a:<id>:<y, n or a>`
 ID_DIGITS = 10  # of a random UUID: 40 bits; who presses is checked as well
-FINGERPRINT = 8  # digits of the digest that people see
 
 NOBODY = "{name} was not run: it needs a person's approval, and there is nobody here who could give it."
 NO_WAY = "{name} was not run: it needs a person's approval, and people cannot answer here while you wait."

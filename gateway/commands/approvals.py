@@ -11,7 +11,7 @@ from agent.storage import approval_rows
 from agent.storage.approval_rows import EVERY_CALL, Approval, Effect, Rule
 from agent.storage.timestamps import to_timestamp
 from agent.tools.approvals import Approvals, Finding, Ruling, Word, extent_of, may_decide
-from agent.turn.approvals import FINGERPRINT, PRESS
+from agent.turn.approvals import PRESS
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.delivery.ephemeral.prompts import label_of
@@ -230,8 +230,7 @@ def _may_allow_for_good(role: Role, *, in_group: bool) -> bool:
 
 
 def _waiting_line(one: Approval) -> str:
-    """With the fingerprint of exactly that call, for whoever compares it with the record of calls."""
-    return f"{one.id} ({one.digest[:FINGERPRINT]}): {_line(one.shown)}"
+    return f"{one.id}: {_line(one.shown)}"
 
 
 def _line(shown: str) -> str:
