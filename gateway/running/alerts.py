@@ -335,6 +335,9 @@ class ModelHealth:
         if others:
             values: dict[str, object] = {"provider": name, "detail": detail, "others": ", ".join(others)}
             self.alerts().outage(f"model:{name}", f"{kind}_others", values)
+        elif could := self._could_stand_in(route):
+            values = {"provider": name, "detail": detail, "could": could}
+            self.alerts().outage(f"model:{name}", f"{kind}_could", values)
         else:
             self.alerts().outage(f"model:{name}", kind, {"provider": name, "detail": detail})
 
@@ -365,6 +368,12 @@ class ModelHealth:
             for name, trouble in found
             if trouble is not None
         )
+
+    def _could_stand_in(self, route: Sequence[Provider]) -> str:
+        """The first provider beside the route that is in no trouble; the built-in demo is none. "": there is none."""
+        known, asked = self.providers(), {one.name for one in route}
+        beside = (known.get(name) for name in known.names if name not in asked)
+        return next((one.name for one in beside if one.settings.type != "demo" and not self._trouble_of(one)), "")
 
     def _is_configured(self, provider: Provider) -> bool:
         known = self.providers()

@@ -86,6 +86,18 @@ async def test_an_outage_is_not_told_again_by_the_next_process_which_tells_its_e
         assert [text[0] for text in alerts(world)] == ["⚠", "✅"]
 
 
+async def test_where_another_model_could_stand_in_the_alert_says_how(world: World) -> None:
+    world.script(REFUSED_BY_A)
+    await fails(world, "hello")
+    told = await world.shows("⚠️ No message is answered: the model service a refuses every request")
+    assert 'write /provider b in a chat, or failover = ["b"] below [llm]' in told
+    await world.asks("/provider b", person=BOB)
+    world.script(REFUSED)
+    await fails(world, "hello again")
+    told = await world.shows("the model service b refuses every request")
+    assert "failover" not in told, "a is known to fail"
+
+
 async def test_where_another_model_stands_in_it_needs_attention_and_no_more(world_of: WorldOf) -> None:
     async with world_of(config=FAILOVER).process() as world:
         world.script(REFUSED_BY_A)
