@@ -136,6 +136,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "adapters/web/routes.py Routes._rename": (".rename", NONE),
     "agent/tools/mcp/login.py read": (".read_bytes", DATA),
     "agent/tools/mcp/login.py write": (PUT_WHOLE, DATA),
+    "gateway/cli/keyboard.py Keyboard.wake": ("os.write", NONE),
     "gateway/cli/mcp.py logout": (".unlink", DATA),
     "gateway/cli/provider_checks.py tried_server": ("tempfile.TemporaryDirectory", SHIPPED),
     "gateway/running/wiring.py mcp_health": (".open", NONE),

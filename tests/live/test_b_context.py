@@ -104,7 +104,8 @@ async def test_what_cannot_be_made_to_fit_is_told_and_not_sent(world_of: Callabl
         script(world)
         await world.answered("hello", "fine")
         await world.asks("a word of it " * 2_400, "no longer fits the model")
-        assert "a word of it a word" not in json.dumps(world.llm.bodies)
+        # The question about the subgoal, in the background, may have an excerpt of it.
+        assert "a word of it " * 100 not in json.dumps(world.llm.bodies)
         await world.answered("hello again", "fine")
 
 

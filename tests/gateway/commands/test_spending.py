@@ -188,7 +188,7 @@ async def test_cost_as_a_file_has_every_call(limited: Callable[..., World], tmp_
         heading, line, end = file.read_text().split("\n")
         assert (heading.split(",")[0], line.split(",")[8:10], end) == ("time", ["3000", "1000"], "")
         await world.say("/cost export", person=BOB, chat=GROUP)
-        await world.shows("/cost is for admins", GROUP)
+        await world.shows("/cost export is for admins", GROUP)
 
 
 MISTAKES = [
