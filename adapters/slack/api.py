@@ -164,7 +164,7 @@ _FREE = Rate(per_s=1000.0, burst=1000.0)  # of no account until a 429 says other
 
 
 def limit_key(method: str, channel: str) -> tuple[str, str]:
-    """What a limit holds for: a 429 shuts one channel for posts, one method for the rest."""
+    """The scope of a rate limit: a 429 shuts one channel for posts, one method for the rest."""
     return (method, channel if method == "chat.postMessage" else "")
 
 

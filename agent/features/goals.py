@@ -74,7 +74,7 @@ class GoalState(Feature):
     moved: Moved | None = None
 
     def opened(self, conn: Connection, work: Work, *, new: bool) -> OnOpened | None:
-        """What people ask for counts for the goal that is being pursued."""
+        """Count a person's message for the active goal."""
         if work.kind != "message" or not self.settings().enabled:
             return None
         id = store.active_id(conn, self.conversation)
@@ -113,7 +113,7 @@ class GoalState(Feature):
             store.put_of_session(conn, session, lifecycle.completed(store.of_session(conn, session)), at)
 
     def changed(self, staged: StagedChanges) -> None:
-        """What a command did to the session is on disk."""
+        """Follow a command's change of the session, which is on disk now."""
         if staged.complete_goal:
             self.of_session = self.completed = lifecycle.completed(self.of_session)
         elif staged.any:

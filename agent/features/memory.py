@@ -1,4 +1,4 @@
-"""What of earlier conversations a run is shown, and what it leaves behind.
+"""Memory in a turn: recall of earlier conversations for a run, and the words that the run leaves behind.
 
 Found once when its context is made, put before the newest words, never stored, in this order, always: known facts,
 semantic recall, code context, graph facts (Z-11). Failing, it costs the recall and nothing else. The words
@@ -56,7 +56,7 @@ class Corrections:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class MemoryState(Feature):
-    """What of earlier conversations counts in this one. `off`: people want nothing kept here; None: ask the store.
+    """The memory as one conversation sees it. `off`: people want nothing kept here; None: ask the store.
 
     `memory` is taken anew for each turn; `ask` puts questions beside the turn and is set when the agent is built.
     """
@@ -122,7 +122,7 @@ class MemoryState(Feature):
         return MEMORY_TOOLS if self.off or not run.settings.memory.recall.enabled else frozenset()
 
     def changing(self, conn: Connection, staged: StagedChanges, session: SessionId, at: int) -> None:
-        """What people take back helps to find nothing any more."""
+        """Remove messages that people took back from recall."""
         if staged.hide_from is not None and staged.hide_from_people:
             take_back(conn, session, staged.hide_from)
 

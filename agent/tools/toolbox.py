@@ -68,7 +68,7 @@ class Toolbox:
         self._untried.add(lender)
 
     def tried(self, lender: str) -> None:
-        """Note that the lender has come, or could not for now."""
+        """Note that the lender has connected, or that its last attempt failed."""
         self._untried.discard(lender)
         self._came.set()
         self._came = anyio.Event()
