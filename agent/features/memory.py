@@ -47,7 +47,7 @@ log = logging.getLogger("tieline.turn")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrections:
-    """How what people said was wrong is known among facts, how alike a question must be, and how many are shown."""
+    """Corrections among the facts: their mark, how alike a question must be, and how many are shown."""
 
     prefix: str
     least: float

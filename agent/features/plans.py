@@ -116,7 +116,7 @@ class PlanFeature(Feature):
         return Executed(verdict="answered", text=text)
 
     async def closing(self, run: Run) -> None:
-        """However the turn came to its end: nobody is asked any more about what it offered. Raises StorageTrouble."""
+        """End the offer of the turn, however the turn ended. Raises StorageTrouble."""
         if run.offered is not None:
             with anyio.CancelScope(shield=True):
                 await service.expire(self.plans, run.offered)
@@ -433,5 +433,5 @@ class PlanFeature(Feature):
         )
 
     def show(self, plan: Plan) -> None:
-        """How far it has come, in the message that follows it."""
+        """Show the plan's progress in the message that follows it."""
         self.outbox.live(view(plan, self.phrases), self.buttons("stop", plan))

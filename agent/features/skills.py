@@ -175,7 +175,7 @@ class SkillState(Feature):
         return frozenset() if self.snapshot.offered else TO_LOAD
 
     def changed(self, staged: StagedChanges) -> None:
-        """What people took back has not gone well."""
+        """Count an answer that people took back as a failure of its skill."""
         if staged.taken_back:
             self.learning.take_back(self.conversation, staged.taken_back)
 

@@ -1,4 +1,4 @@
-"""How a feature takes part in the turns of a conversation: the moments at which the pipeline asks it.
+"""Hooks of a turn for features: the moments at which the pipeline asks them.
 
 A feature keeps this promise in `agent.features`; the turn imports no feature. `agent.assembly` declares their order.
 """
@@ -17,7 +17,7 @@ OnOpened = Callable[[Run], None]  # what the run gets of it, once its opening is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Additions:
-    """What a feature adds to the system prompt of a run's requests.
+    """Additions of a feature to the system prompt of a run's requests.
 
     `goal` is what the conversation is after; `named_goal` is it for an identity that says itself where it stands.
     `listed` ends the stable part: the same string until what it lists changes.
@@ -83,7 +83,7 @@ class Feature:
         """Nobody waits any more: what may go on in the background begins."""
 
     def changing(self, conn: Connection, staged: StagedChanges, session: SessionId, at: int) -> None:
-        """What a command wants changed in the session is being written."""
+        """Write the feature's part of a command's change of the session."""
 
     def changed(self, staged: StagedChanges) -> None:
         """It is on disk."""

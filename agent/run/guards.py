@@ -8,7 +8,7 @@ from agent.run.settings import DEFAULT_WINDOW, AgentSettings, BudgetSettings, Co
 
 @dataclass(slots=True, kw_only=True)
 class Progress:
-    """How far a run has come. `cost_usd` sums calls whose price is known."""
+    """Progress of a run. `cost_usd` sums calls whose price is known."""
 
     model_calls: int = 0
     tool_rounds: int = 0

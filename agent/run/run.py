@@ -235,7 +235,7 @@ class Run:
     moved: Path | None = None  # where a sub-agent goes on after the step it is at
 
     def attribution(self, purpose: str = "turn") -> CostAttribution:
-        """Who pays for its own calls, and for others made for it; a sub-agent's are its parent's to pay."""
+        """The payer of its own calls, and of others made for it; a sub-agent's are its parent's to pay."""
         incoming = self.work.incoming
         return CostAttribution(
             purpose=purpose if self.parent is None else SUBAGENT,

@@ -43,7 +43,7 @@ def to_json(document: Document) -> list[Any]:
 
 
 def from_json(value: Any) -> Document:
-    """What `to_json` gave. Raises ValueError for anything else."""
+    """The document that `to_json` wrote. Raises ValueError for anything else."""
     document = _read(value)
     if not isinstance(document, tuple) or not all(isinstance(block, Block) for block in document):
         raise ValueError("not a list of blocks")

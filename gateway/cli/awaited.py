@@ -1,4 +1,4 @@
-"""What was said in a terminal and has no answer yet, and how long it is worth waiting for one."""
+"""Lines sent from a terminal that have no answer yet, and the time that is worth waiting for one."""
 
 import time
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ ANOTHER_WITHIN_S = 10.0  # the same for a message that answers something else, o
 
 
 class Shown(Protocol):
-    """What a screen has shown so far."""
+    """Counts of everything that a screen has shown so far."""
 
     @property
     def messages(self) -> int: ...
@@ -24,7 +24,7 @@ class Shown(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """How much a screen has shown at one moment."""
+    """Counts of a screen at one moment."""
 
     messages: int
     hints: int
@@ -57,7 +57,7 @@ class Awaited:
         return time.monotonic() >= self.until
 
     def patience_s(self, shown: Shown) -> float:
-        """How long nothing at all may be heard before it is waited no more."""
+        """Seconds of silence after which the wait ends."""
         if shown.hints > self.before.hints:
             return MORE_WITHIN_S
         return ANOTHER_WITHIN_S if shown.messages > self.before.messages else ANSWER_WITHIN_S

@@ -1,4 +1,4 @@
-"""What a terminal shows of each event of the console channel (`adapters/console.py`); it is read in `terminal.py`."""
+"""The screen of a terminal: shows events of the console channel (`adapters/console.py`) that `terminal.py` reads."""
 
 import logging
 from collections.abc import Callable

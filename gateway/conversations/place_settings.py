@@ -43,7 +43,7 @@ class Declared(Protocol[T_co]):
 
     @property
     def default(self) -> Callable[[Settings, ConversationKey], T_co]:
-        """What the configuration says of a place."""
+        """The configured value for a place."""
 
     @property
     def parse(self) -> Callable[[str], T_co]:

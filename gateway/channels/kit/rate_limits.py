@@ -1,4 +1,4 @@
-"""How often a platform may be called. Pure: moments are seconds of a clock that never runs backwards."""
+"""Rate limits of calls to a platform. Pure: moments are seconds of a clock that never runs backwards."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

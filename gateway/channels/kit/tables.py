@@ -56,7 +56,7 @@ def fields(table: Table) -> Block:
 
 
 def cell_text(cell: Cell) -> str:
-    """What a cell says, on one line and without markup; a link keeps its address in brackets."""
+    """The text of a cell, on one line and without markup; a link keeps its address in brackets."""
     return "".join(_text(inline, with_addresses=True) for inline in cell)
 
 

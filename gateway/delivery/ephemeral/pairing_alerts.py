@@ -62,7 +62,7 @@ class PairingAlerts:
         self._spawn = spawn
 
     def settled(self, person: str, ending: Ending) -> None:
-        """What this person has asked is decided."""
+        """Update the alerts about this person: the request is decided."""
         self._spawn(partial(self._keep_true, person, ending))
 
     async def _keep_true(self, person: str, ending: Ending) -> None:
