@@ -5,10 +5,12 @@ What a platform does not take now is tried again; what was not settled when the 
 
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import anyio
 from sqlalchemy import Connection, select, update
@@ -50,8 +52,11 @@ class _Asked:
     ref: str | None
 
 
-class Prompts:
-    """Jobs to be run beside everything else."""
+Id = TypeVar("Id", int, str)
+
+
+class _Proposals(ABC, Generic[Id]):
+    """Messages that ask people for a decision, kept true. Jobs to be run beside everything else."""
 
     def __init__(
         self,
@@ -69,17 +74,32 @@ class Prompts:
         self._home = home
         self._spawn = spawn
 
-    def changed(self, id: str) -> None:
-        """It has its answer, or its time is up."""
+    def changed(self, id: Id) -> None:
+        """It is decided, or nobody is asked any more."""
         self._spawn(partial(self._keep_true, id, restarted=False))
 
     async def recover(self) -> None:
         """Take up what an earlier process left: remove the buttons of ended questions, show open ones anew."""
-        for id in await self._database.read(approval_rows.unsettled):
+        for id in await self._database.read(self._unsettled):
             self._spawn(partial(self._keep_true, id, restarted=True))
 
-    async def _keep_true(self, id: str, *, restarted: bool) -> None:
+    async def _keep_true(self, id: Id, *, restarted: bool) -> None:
         await persistently(partial(self._attempt, id, restarted), self._clock)
+
+    @abstractmethod
+    def _unsettled(self, conn: Connection) -> Sequence[Id]:
+        """Those whose message may not tell yet what became of them."""
+
+    @abstractmethod
+    async def _attempt(self, id: Id, restarted: bool) -> bool:
+        """Change the message; whether that is done, or not to be tried again."""
+
+
+class Prompts(_Proposals[str]):
+    """Questions for approval."""
+
+    def _unsettled(self, conn: Connection) -> Sequence[str]:
+        return approval_rows.unsettled(conn)
 
     async def _attempt(self, id: str, restarted: bool) -> bool:
         asked = await self._database.write(partial(_look, id=id))
@@ -195,36 +215,11 @@ class _Shown:
     ref: str | None
 
 
-class PlanPrompts:
-    """Jobs to be run beside everything else."""
+class PlanPrompts(_Proposals[int]):
+    """Proposals of plans."""
 
-    def __init__(
-        self,
-        database: Database,
-        channel_for: Callable[[ConversationKey], Channel | None],
-        clock: Clock,
-        phrase: Phrases,
-        home: Path,
-        spawn: Callable[[Callable[[], Awaitable[None]]], object],
-    ) -> None:
-        self._database = database
-        self._channel_for = channel_for
-        self._clock = clock
-        self._phrase = phrase
-        self._home = home
-        self._spawn = spawn
-
-    def changed(self, id: int) -> None:
-        """Somebody has decided about it, or nobody is asked any more."""
-        self._spawn(partial(self._keep_true, id, restarted=False))
-
-    async def recover(self) -> None:
-        """Take up what an earlier process left."""
-        for id in await self._database.read(store.unsettled):
-            self._spawn(partial(self._keep_true, id, restarted=True))
-
-    async def _keep_true(self, id: int, *, restarted: bool) -> None:
-        await persistently(partial(self._attempt, id, restarted), self._clock)
+    def _unsettled(self, conn: Connection) -> Sequence[int]:
+        return store.unsettled(conn)
 
     async def _attempt(self, id: int, restarted: bool) -> bool:
         shown = await self._database.write(partial(_plan_look, id=id))
