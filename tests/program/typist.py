@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 import time
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -101,7 +102,21 @@ class Typist:
         return str(glass)
 
     def type(self, text: str) -> None:
+        if text == "\x03":
+            self._wait_until_it_reads()
         os.write(self._terminal, text.encode())
+
+    def _wait_until_it_reads(self) -> None:
+        """A Ctrl-C within the moment in which readline shows a key is seen at the next key only: Python's own limit."""
+        end = time.monotonic() + PATIENCE_S
+        still = 0
+        before = ""
+        while still < 5 and time.monotonic() < end:
+            # "R" runs and "S" sleeps; behind the state stand, among others, the ticks that the main thread has used.
+            after = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/stat").read_text().rpartition(")")[2]
+            still = still + 1 if after == before and after.split()[0] == "S" else 0
+            before = after
+            time.sleep(0.01)
 
     async def sees(self, what: str, *, within_s: float = PATIENCE_S) -> str:
         """All that came until this did, escapes left out; later calls begin behind it."""
