@@ -121,15 +121,15 @@ async def test_it_lists_each_with_value_source_and_command(world: World) -> None
     listed = await world.asks("/settings", "Settings of this chat", chat=TOPIC)
     assert "queue_mode: drop (chosen in the group or channel around). What a message meets" in listed
     assert "verbosity: verbose (chosen here)" in listed
-    assert "persona: default (from the configuration). Who answers: /persona" in listed
-    assert "quiet_hours: – (from the configuration)" in listed
+    assert "persona: default (as by default). Who answers: /persona" in listed
+    assert "quiet_hours: – (as by default)" in listed
     assert "/schedules quiet" in listed
     assert "Einstellungen dieses Chats" in await world.asks("/settings", chat=TOPIC, language="de")
 
 
 async def test_one_tells_its_values(world: World) -> None:
     told = await world.asks("/settings queue-mode")
-    assert "queue_mode: queue (from the configuration)" in told
+    assert "queue_mode: queue (as by default)" in told
     assert "Values: queue | drop | interrupt, or default." in told
     assert "in this place alone" in await world.asks("/settings quiet_hours", "quiet_hours: –")
 
@@ -138,7 +138,7 @@ async def test_a_change_counts_at_once_and_default_takes_it_back(world_of: Calla
     world = world_of()
     async with world.process():
         assert "From now on: interrupt." in await world.asks("/settings queue_mode INTERRUPT")
-        assert "queue_mode is queue again, from the configuration." in await world.asks("/settings queue_mode default")
+        assert "queue_mode is queue again, as by default." in await world.asks("/settings queue_mode default")
         await world.asks("/settings queue_mode drop", "From now on: drop")
         assert "Mode: drop" in await world.asks("/queue", "Mode: ")
     async with world.process():
@@ -238,12 +238,12 @@ async def test_what_another_process_stored_counts_when_the_agent_wakes(world: Wo
 
 
 async def test_a_changed_configuration_counts_where_nobody_chose(world: World) -> None:
-    assert "verbosity: normal (from the configuration)" in await world.asks("/settings verbosity")
+    assert "verbosity: normal (as by default)" in await world.asks("/settings verbosity")
     await world.asks("/settings verbosity quiet", "I show: quiet", chat=GROUP)
     world.config = "verbosity = 'verbose'\n[scheduler]\nenabled = false\n"
     world.reload()
     listed = await world.asks("/settings", "Settings of this chat")
-    assert "verbosity: verbose (from the configuration)" in listed
+    assert "verbosity: verbose (as by default)" in listed
     assert "quiet_hours" not in listed, "nothing recurs any more"
     assert "verbosity: quiet (chosen here)" in await world.asks("/settings", "Settings of this chat", chat=GROUP)
     verbosity = world.services.delivery.verbosity
