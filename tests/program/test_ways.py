@@ -18,7 +18,11 @@ from tools.turn_trace import Traced
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
+DETAILS = ROOT / "docs" / "architecture-details.md"
 STEP = re.compile(r"^\d+\. `([\w/]+\.py):([\w.]+)`", re.MULTILINE)
+FUNCTION = re.compile(r"`([\w/]+\.py):([\w.]+)`")
+FAILPOINT = re.compile(r"""failpoint\("([\w.]+)"\)""")
+FAILPOINT_SHOWN = re.compile(r"`((?:[a-z]+\.[a-z]+)|acknowledge|drain|linger)`")
 MESSAGE, TOOL_CALL = "The way of a message", "A tool call that needs approval"
 COMPACTION, CRASH = "The way of a compaction", "The way of a crash"
 DELIVERY = "What delivery does beside it"
@@ -62,16 +66,31 @@ def test_the_page_lists_functions_that_exist(heading: str) -> None:
     """Also those of the ways that are traced in the slow tests alone."""
     steps = way(heading)
     assert len(steps) > 5
-    for path, function in steps:
-        nodes: list[ast.stmt] = ast.parse((ROOT / path).read_text()).body
-        for name in function.split("."):
-            found = [
-                node
-                for node in nodes
-                if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
-            ]
-            assert found, f"{path}:{function} is listed under {heading!r} and is not there"
-            nodes = found[-1].body
+    assert [step for step in steps if not is_defined(*step)] == []
+
+
+def test_the_tables_name_functions_and_failpoints_that_exist() -> None:
+    """Each failpoint of the program stands in the table of what is stored."""
+    page = DETAILS.read_text()
+    named = FUNCTION.findall(page)
+    assert len(named) > 35
+    assert [one for one in named if not is_defined(*one)] == []
+    code = "".join(
+        path.read_text() for part in ("agent", "gateway", "adapters") for path in (ROOT / part).rglob("*.py")
+    )
+    assert set(FAILPOINT_SHOWN.findall(page)) == set(FAILPOINT.findall(code))
+
+
+def is_defined(path: str, function: str) -> bool:
+    """Whether that file has that function, method or class."""
+    nodes: list[ast.stmt] = ast.parse((ROOT / path).read_text()).body
+    for name in function.split("."):
+        defined = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        found = [node for node in nodes if isinstance(node, defined) and node.name == name]
+        if not found:
+            return False
+        nodes = found[-1].body
+    return True
 
 
 async def test_a_message_and_a_tool_call_pass_what_the_page_lists(tmp_path: Path) -> None:
