@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Text, bindparam, func, insert, or_, select, update
+from sqlalchemy import BigInteger, Connection, Text, bindparam, func, insert, or_, select, update
 
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import FilePart, Message, Part, Role, TextPart
@@ -182,6 +182,21 @@ _VISIBLE = (
     .limit(bindparam("most"))
 )
 _OF_RUN = select(message_table).where(message_table.c.inbox_id == bindparam("inbox")).order_by(message_table.c.position)
+_NEWEST = select(func.max(message_table.c.id)).where(message_table.c.session_id == bindparam("session"))
+_OTHERS = (
+    select(message_table.c.id)
+    .where(
+        message_table.c.session_id == bindparam("session"),
+        message_table.c.id > bindparam("first"),
+        message_table.c.inbox_id != bindparam("inbox"),
+    )
+    .limit(1)
+)
+_MOVE = (
+    update(message_table)
+    .where(message_table.c.id == bindparam("row"))
+    .values(place=bindparam("where", type_=BigInteger), agent_visible=True)
+)
 _ALL = (
     select(message_table)
     .where(message_table.c.session_id == bindparam("session"), message_table.c.id > bindparam("after"))
@@ -361,6 +376,19 @@ def history(conn: Connection, session: SessionId, *, most: int = MOST_LOADED) ->
 def messages_of_run(conn: Connection, inbox_id: int) -> tuple[Stored, ...]:
     """The stored messages of a run, in order, whatever their visibility."""
     return _stored(conn.execute(_OF_RUN, {"inbox": inbox_id}))
+
+
+def move_to_end(conn: Connection, session: SessionId, inbox_id: int, stored: Sequence[Stored]) -> None:
+    """Let a run that goes on stand last in the session's window, where others were answered since it began.
+
+    That is so when its message had been given up and is tried again: a model answers what stands last.
+    """
+    ids = [id for one in stored if (id := one.message.id) is not None]
+    if not ids or conn.execute(_OTHERS, {"session": session, "first": ids[0], "inbox": inbox_id}).first() is None:
+        return
+    newest = conn.execute(_NEWEST, {"session": session}).scalar_one()
+    for number, id in enumerate(ids, 1):
+        conn.execute(_MOVE, {"row": id, "where": newest * STEP + number})
 
 
 def transcript(conn: Connection, session: SessionId) -> Iterator[Stored]:

@@ -13,10 +13,11 @@ from sqlalchemy import Connection, Row, Select, Text, bindparam, delete, func, i
 
 from agent.core.ids import ConversationId, PersonId
 from agent.storage.statements import or_ignore, or_update
-from agent.storage.tables import approval, approval_rule
+from agent.storage.tables import approval, approval_rule, inbox
 
 Effect = Literal["allow", "deny"]
 TAKES_WORDS = '{"takes_words":true}'  # the arguments of a question, which is no call that could have others
+RESTORED = "restore"  # whose word ended what was open in a copy that was restored
 ApprovalStatus = Literal["pending", "approved", "answered", "rejected", "expired", "cancelled", "executed"]
 
 
@@ -111,6 +112,21 @@ _MOVE = (
 )
 _EXECUTE = update(approval).where(_ONE, approval.c.status == "approved").values(status="executed")
 _SETTLE = update(approval).where(_ONE).values(screen="settled", message_ref=bindparam("ref"))
+_SET_ASIDE = (
+    update(approval)
+    .where(
+        approval.c.status.in_(("pending", "approved")),
+        approval.c.inbox_id.in_(select(inbox.c.id).where(inbox.c.status == "dead")),
+    )
+    # Of no call any more: one that is tried again is asked about anew.
+    .values(
+        status="cancelled",
+        decided_by=RESTORED,
+        decided_at=bindparam("at"),
+        screen="open",
+        call_id=approval.c.id + ":" + approval.c.call_id,
+    )
+)
 _EXECUTED = select(approval.c.call_id).where(approval.c.inbox_id == bindparam("inbox"), approval.c.status == "executed")
 _RULE = approval_rule.c.conv == bindparam("conversation")
 _RULE_WITHIN = or_(_RULE, func.substr(approval_rule.c.conv, 1, bindparam("length")) == bindparam("prefix"))
@@ -150,6 +166,14 @@ def ask(conn: Connection, one: Approval) -> Approval:
 
 def find(conn: Connection, id: str) -> Approval | None:
     return _one(conn, select(approval).where(_ONE), {"wanted": id})
+
+
+def set_aside(conn: Connection, *, at: int) -> None:
+    """End what dead letters had asked when a copy was made that is restored now.
+
+    It may have been decided and done since then.
+    """
+    conn.execute(_SET_ASIDE, {"at": at})
 
 
 def of_call(conn: Connection, inbox_id: int, call: str) -> Approval | None:

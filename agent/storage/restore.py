@@ -7,15 +7,16 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, Insert, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Insert, bindparam, func, insert, inspect, select, update
 
+from agent.storage import approval_rows
 from agent.storage.backup import copy_file
 from agent.storage.connect import Schema, State, revision, target_of
 from agent.storage.errors import BackupRefused, DatabaseUnusable
 from agent.storage.inspection import look, read
 from agent.storage.migrate import known_revisions
 from agent.storage.sqlite import OwnerLock, sqlite_engine
-from agent.storage.tables import goal, inbox, outbox, plan, turn
+from agent.storage.tables import approval, goal, inbox, outbox, plan, turn
 
 MARGIN = 1_000  # numbers that are left out where nobody can tell which the former database has given
 WHY = "open when the backup was made; it may have been done since"
@@ -78,9 +79,9 @@ def restore(
     """Let the database be what `copy` holds. Blocking. Raises BackupRefused or DatabaseUnusable; then nothing changed.
 
     What was open when the copy was made has most likely been answered since: it becomes dead letters, for the operator
-    to decide, unless `keep_open`; its runs have ended at `at` (UTC microseconds). `others` does the like in tables of
-    the caller's, in the same transaction, and gives the number; the tables may be those of an older version. The former
-    database goes to `backups/<kept_as>` beside it.
+    to decide, unless `keep_open`; its runs have ended at `at` (UTC microseconds), and its questions are closed.
+    `others` does the like in tables of the caller's, in the same transaction, and gives the number; the tables may be
+    those of an older version. The former database goes to `backups/<kept_as>` beside it.
 
     Numbers that the former database has given to schedules, goals and plans do not come back: messages on the platforms
     still name them, and so do their buttons.
@@ -182,6 +183,8 @@ def _put_aside(fresh: Path, others: Callable[[Connection], int], at: int) -> tup
             more = others(conn)  # first: it asks what is still open
             messages, answers = (_marked(conn, statement) for statement in _PUT_ASIDE)
             conn.execute(_END_RUNS, {"at": at})
+            if inspect(conn).has_table(approval.name):  # of a version that asked for approvals
+                approval_rows.set_aside(conn, at=at)
     finally:
         engine.dispose()
     if fresh.with_name(f"{fresh.name}-wal").exists():  # the last to close it has taken its journal in

@@ -130,11 +130,10 @@ async def ingest(run: Run, states: States) -> Taken:
     if opening.over:
         return Taken(refused=Executed(verdict="refused"), at=at)
     settle_staged(run.staged, states)
-    if opening.session != states.session.id:
-        if opening.resumed:
-            states.message.forget()
-        else:
-            states.message.start_empty()
+    if opening.resumed:
+        states.message.forget()  # its messages may stand elsewhere in the window now
+    elif opening.session != states.session.id:
+        states.message.start_empty()
     if opening.place is not None:
         states.lifecycle.take_place(opening.session, opening.place, states.tool.workspace)
     states.session.id = run.session = opening.session
@@ -199,6 +198,7 @@ def _open(
         runs.take_over(conn, work.inbox_id, run=ids.run, epoch=work.epoch)
         store.set_current(conn, conversation, begun.session)
         stored = store.messages_of_run(conn, work.inbox_id)
+        store.move_to_end(conn, begun.session, work.inbox_id, stored)
         return Opening(
             run=ids.run,
             session=begun.session,

@@ -245,3 +245,57 @@ async def test_the_operator_looks_into_the_boxes_and_takes_things_out(doubles: D
 
 async def asked(doubles: Doubles, what: str) -> bool:
     return any(what in str(call["body"]) for call in (await doubles.llm.get("calls"))["calls"])
+
+
+def buttons(message: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    rows: list[list[dict[str, Any]]] = message.get("reply_markup", {}).get("inline_keyboard", [])
+    return rows
+
+
+@pytest.mark.parametrize("awake", [True, False], ids=["in the same process", "after a restart"])
+async def test_a_question_that_was_open_in_the_copy_is_closed_and_asked_anew(
+    doubles: Doubles, program: Start, awake: bool
+) -> None:
+    """What came of it since nobody can tell: nobody's word of then, or at the old buttons, runs the call."""
+    call = {"type": "tool_use", "name": "shell", "input": {"command": "echo 42 >> ran"}}
+    rules = [
+        {"match": {"contains": "work it out", "tool_result": True}, "reply": {"text": "It is worked out."}},
+        {"match": {"contains": "work it out", "tool_result": False}, "reply": {"blocks": [call]}, "times": 1},
+    ]
+    await doubles.llm.post("script", rules, append="1")
+    ann, tieline = OnTelegram(doubles), program(config(doubles))
+
+    async def asked_again() -> dict[str, Any] | None:
+        return next((one for one in await ann.messages() if buttons(one)), None)
+
+    async with tieline:
+        await ann.say("work it out")
+        await until(asked_again, what="a question with buttons")
+        copied = await tieline.cli("backup")
+        tieline.kill()
+        restored = await tieline.cli("restore", copied.stdout.partition(" (")[0])
+        assert "put aside: 1 messages" in restored.stdout
+        tieline.start()
+        await tieline.ready()
+        assert "A backup was restored" in await ann.hears("A backup was restored")
+        assert await asked_again() is None
+        assert rows(tieline, "select status from approval") == [("cancelled",)]
+        await ann.say("anything new?")
+        await ann.hears("anything new?")
+        if not awake:
+            await tieline.settled()
+            tieline.kill()
+        assert (await tieline.cli("dead", "retry", "in-1")).returncode == 0
+        if not awake:
+            tieline.start()
+        again = await until(asked_again, what="the question anew")
+        await ann.press(again["message_id"], buttons(again)[0][0]["callback_data"])
+        await ann.hears("It is worked out.")
+        await tieline.settled()
+        assert (await ann.texts())[-1] == "It is worked out."
+        assert rows(tieline, "select status from approval order by created_at") == [("cancelled",), ("executed",)]
+        last = (await doubles.llm.get("calls"))["calls"][-1]["body"]["messages"]
+        said = [str(one["content"]).rpartition("\n")[2] for one in last if one["role"] == "user"]
+        assert said == ["anything new?", "work it out"]
+        assert [bool(one.get("tool_calls")) for one in last].count(True) == 1
+        assert last[-1]["role"] == "tool", "what was retried stands behind what was said meanwhile"

@@ -22,7 +22,7 @@ from agent.plans import store
 from agent.plans.messages import plan_prompt_key
 from agent.plans.plan import Plan
 from agent.storage import approval_rows
-from agent.storage.approval_rows import Approval
+from agent.storage.approval_rows import RESTORED, Approval
 from agent.storage.database import Database
 from agent.storage.payloads import decode_outgoing
 from agent.storage.tables import approval, outbox
@@ -153,6 +153,8 @@ def outcome_of(one: Approval, phrase: Phrases) -> str:
     """The result, in one line."""
     if one.choices and one.status in ("answered", "expired"):
         return phrase(one.status, one.language, choice=label_of(one, phrase, one.language))
+    if one.decided_by == RESTORED:
+        return phrase("approval_restored", one.language)
     status = "approved" if one.status == "executed" else one.status
     return phrase(f"approval_{status}", one.language, who=one.decided_name or one.decided_by or "")
 
