@@ -11,8 +11,9 @@ GroupPolicy = Literal["allowlist", "open", "closed"]
 BotPolicy = Literal["ignore", "mentions"]
 
 _USERNAME = re.compile(r"telegram:(?!-?[0-9]+$).*")
-# Ids of the other kind, which would let in, or shut out, nobody without a word. Discord's numbers are of one row.
-_GROUPS = re.compile(r"telegram:-[0-9]+|slack:(T[A-Z0-9]+:)?[CG][A-Z0-9]+|slack:T[A-Z0-9]+")
+# Ids of the other kind, which would let in, or shut out, nobody without a word. Discord's numbers are of one row, and
+# on Telegram a group or channel may write as itself.
+_GROUPS = re.compile(r"slack:(T[A-Z0-9]+:)?[CG][A-Z0-9]+|slack:T[A-Z0-9]+")
 _PEOPLE = re.compile(r"telegram:[0-9]+|slack:[UW][A-Z0-9]+")
 _LEARN_IT = "when they write to the bot, the log and `tieline pair list` show it, and later /whoami"
 

@@ -1,6 +1,7 @@
 """`tieline config check | show | schema`."""
 
 import json
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,20 @@ def check(config_path: Path | None, home: Path | None) -> None:
     click.echo(f"{settings.source or 'no file, defaults'}: fine")
     # Loaded only here: the other commands of the group need no tools.
     rules = import_module("agent.assembly").rules_without_effect
-    for warning in (*settings.warnings, *rules(settings.approvals, [one.name for one in settings.mcp.servers])):
+    without_effect = rules(settings.approvals, [one.name for one in settings.mcp.servers])
+    for warning in (*settings.warnings, *without_effect, *_agent_missing(settings)):
         click.secho(f"warning: {warning}", fg="yellow")
     there = "" if settings.home.exists() else " (not there yet)"
     click.echo(f"providers: {providers}\nchannels:  {channels}\ndata:      {settings.home}{there}")
+
+
+def _agent_missing(settings: Settings) -> Iterator[str]:
+    """What is wrong with `[agent] name`, if it names none that is there."""
+    folders = import_module("gateway.config.live").Live(settings).agent_folders()
+    definitions = import_module("agent.definitions").Definitions(folders, known_tools=frozenset())
+    if settings.agent.name not in definitions.names():
+        known = ", ".join(definitions.names()) or "none"
+        yield f"agent.name: there is no agent {settings.agent.name!r}; known: {known}"
 
 
 @command.command()

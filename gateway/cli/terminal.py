@@ -57,6 +57,7 @@ class Terminal:
         self._heard = threading.Condition()
         self._awaited: list[Awaited] = []  # what was typed and has no answer yet
         self._printed: list[str] = []  # messages that the gateway has not been told of yet
+        self._waits_for_answer = False  # a pipe's last line has none yet
         self._failure: BaseException | None = None  # what ended the reading, other than the gateway
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # half an emoji, or a terminal that knows few characters
@@ -106,6 +107,9 @@ class Terminal:
                 click.echo("The connection to the gateway is lost. Open it again: `tieline console`.", err=True)
                 return 1
             time.sleep(0.1)
+        if self._is_piped and self._waits_for_answer:
+            click.echo("The gateway has ended before the answer came; `tieline console` shows it later.", err=True)
+            return 1
         click.echo("The gateway has ended.", err=True)
         return 0
 
@@ -254,9 +258,11 @@ class Terminal:
     def _wait_for(self, awaited: Awaited, *, drawn: bool) -> None:
         """Until it has come, and nothing is growing any more if it is to be `drawn`, or it is worth no more waiting."""
         with self._heard:
+            self._waits_for_answer = drawn
             while not self._lost.is_set() and not awaited.is_too_late():
                 is_answered = awaited.has_come(self._screen) and not (drawn and self._screen.is_drawing)
                 if is_answered or self._waits_behind():
+                    self._waits_for_answer = False
                     return
                 if not self._heard.wait(awaited.patience_s(self._screen)):
                     return

@@ -165,6 +165,7 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
         mistakes += _unfit(channels, sections)
     if "llm" not in unusable:
         mistakes += _unknown_providers(sections, channels)
+    mistakes += _unknown_platforms(sections)
     mistakes = told_once(unread, mistakes)
     if mistakes:
         mistakes = [blamed(mistake, environ, data) for mistake in mistakes]
@@ -213,6 +214,17 @@ def _channels(entries: Any, mistakes: list[str]) -> tuple[ChannelSettings, ...]:
     ]
     found += [settings_class(name, platforms)(type=name) for name in ALWAYS if name not in names and name in platforms]
     return tuple(found)
+
+
+def _unknown_platforms(sections: Sections) -> Iterator[str]:
+    """People and groups of platforms that there are not: such an entry would hold for nobody."""
+    known, access = installed(), sections.access
+    keys = {f"access.{key}": getattr(access, key) for key in ("allow", "allow_groups", "admins", "block")}
+    for key, names in {**keys, "approvals.approvers": sections.approvals.approvers}.items():
+        for name in names:
+            platform, colon, _ = name.partition(":")
+            if colon and platform not in known:
+                yield f"{key}: {name!r}: {platform!r} is no platform; use one of {', '.join(known)}"
 
 
 def _unfit(channels: Sequence[ChannelSettings], sections: Sections) -> Iterator[str]:

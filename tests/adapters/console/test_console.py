@@ -15,7 +15,7 @@ import anyio
 import pytest
 from anyio import to_thread
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from adapters.console import LARGEST_POST, Console, ConsoleChannel, ConsoleSettings
@@ -469,15 +469,26 @@ async def test_an_event_that_cannot_be_shown_is_read_as_plain_text_and_the_readi
 
 
 @asynccontextmanager
-async def streaming(home: Path, lines: str) -> AsyncIterator[None]:
-    """A control socket whose console sends these lines, and no more."""
+async def streaming(home: Path, lines: str, *, after_words: bool = False) -> AsyncIterator[None]:
+    """A control socket whose console sends these lines, at once or when something was said, and no more."""
+    may_end = anyio.Event()
 
     async def events(_: Request) -> Response:
-        return Response(lines, media_type="application/x-ndjson")
+        return StreamingResponse(sent(), media_type="application/x-ndjson")
+
+    async def sent() -> AsyncIterator[str]:
+        if after_words:
+            yield '{"type": "caught_up"}\n'
+            await may_end.wait()
+        yield lines
+
+    async def said(_: Request) -> Response:
+        may_end.set()
+        return JSONResponse({})
 
     control = Control(home, {})
     control.bind()
-    control.mount("console", [Route("/events", events)])
+    control.mount("console", [Route("/events", events), Route("/say", said, methods=["POST"])])
     async with running(control.run):
         yield
 
@@ -498,3 +509,10 @@ async def test_a_terminal_says_that_the_gateway_has_ended_only_when_it_has(
     assert (printed, code) == ("", ends_with)
     assert errors.startswith(said)
     assert "Traceback" not in errors
+
+
+async def test_a_pipe_whose_gateway_ends_before_the_answer_comes_has_failed(home: Path) -> None:
+    async with streaming(home, '{"type": "ending"}\n', after_words=True):
+        printed, errors, code = await piped_with_errors(home, "count to twenty\n")
+    assert (printed, code) == ("", 1)
+    assert errors == "The gateway has ended before the answer came; `tieline console` shows it later.\n"

@@ -59,6 +59,23 @@ def test_check_says_what_was_understood(tieline: Tieline, home: Path) -> None:
     assert "demo" in ran.stdout
 
 
+def test_check_warns_of_an_agent_that_is_not_there(tieline: Tieline) -> None:
+    ran = tieline("config", "check", config='[agent]\nname = "nosuch"')
+    assert ran.exit_code == 0
+    assert "warning: agent.name: there is no agent 'nosuch'; known: default" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [("access", "allow"), ("access", "allow_groups"), ("access", "admins"), ("access", "block"),
+     ("approvals", "approvers")],
+)  # fmt: skip
+def test_a_name_of_no_platform_is_a_mistake(tieline: Tieline, section: str, key: str) -> None:
+    ran = tieline("config", "check", config=f'[{section}]\n{key} = ["telegram:5", "slak:U1"]')
+    assert ran.exit_code != 0
+    assert f"{section}.{key}: 'slak:U1': 'slak' is no platform; use one of " in ran.stderr
+
+
 @pytest.mark.requirement("G-28")
 @pytest.mark.parametrize("what", ["show", "check"])
 def test_no_secret_is_ever_shown(tieline: Tieline, secret_home: Path, what: str) -> None:

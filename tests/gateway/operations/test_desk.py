@@ -160,7 +160,7 @@ class TestBoxes:
         await world.shows("for later")
 
         async def is_empty() -> bool:  # the answer may be seen a moment before it is stored
-            return await do(world, "inbox.list") == []
+            return not await do(world, "inbox.list")
 
         await until(is_empty)
 
