@@ -1,7 +1,7 @@
 """The work that reaches an agent: one prioritised stream, and the contract of its source."""
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
@@ -92,10 +92,10 @@ class Work:
     epoch: int
     opened: object = None
     by_hand: ToolUse | None = None
+    inbox_id: int = field(init=False)  # the first, under which all of it is kept
 
-    @property
-    def inbox_id(self) -> int:
-        return self.inbox_ids[0]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inbox_id", self.inbox_ids[0])
 
 
 Opening = Callable[[Any, Work], object]  # of the storage's connection and the work; runs in the storage's thread

@@ -103,7 +103,7 @@ async def build(
     database, accounts = foundation.database, foundation.accounts
     book = AccessBook(await database.read(grants.all_grants))
     commands = all_commands()
-    place_settings = PlaceSettings(commands.settings.values(), database, clock, lambda: live.settings)
+    place_settings = PlaceSettings(commands.settings.values(), database, clock, live)
     await place_settings.load()
     live.listen(lambda settings: setattr(delivery, "settings", settings.delivery))
 

@@ -1,11 +1,10 @@
 """The clock: the only module that asks the machine for the time."""
 
+import asyncio
 import time
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
-
-import anyio
 
 
 def shown_zone(name: str) -> str:
@@ -23,7 +22,7 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds that never run backwards; only differences mean something."""
 
-    async def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float, /) -> None:
         """Wait; cancellable. What is not above 0 is no wait: the moment passed while it was being reckoned."""
 
 
@@ -32,6 +31,4 @@ class SystemClock:
 
     now = staticmethod(partial(datetime.now, UTC))
     monotonic = staticmethod(time.monotonic)
-
-    async def sleep(self, seconds: float) -> None:
-        await anyio.sleep(max(seconds, 0.0))
+    sleep = staticmethod(asyncio.sleep)  # anyio's own refuses what is below 0

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal, assert_never
 
 Role = Literal["system", "user", "assistant"]
@@ -111,7 +112,7 @@ class CompactionPart:
 Part = TextPart | ToolUse | ToolResult | Thinking | RedactedThinking | FilePart | SummaryPart | CompactionPart
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Message:
     """One item of the context.
 
@@ -131,11 +132,11 @@ class Message:
     def content(self) -> str:
         return flatten(self.parts)
 
-    @property
+    @cached_property
     def tool_uses(self) -> tuple[ToolUse, ...]:
         return tuple(part for part in self.parts if isinstance(part, ToolUse))
 
-    @property
+    @cached_property
     def tool_results(self) -> tuple[ToolResult, ...]:
         return tuple(part for part in self.parts if isinstance(part, ToolResult))
 

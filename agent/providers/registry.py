@@ -303,7 +303,10 @@ class UnknownProvider(Permanent):
 
 
 class Registry:
-    """The pool; names are compared without regard to case. Raises ValueError with all that `mistakes_in` finds."""
+    """The pool; names are compared without regard to case. Raises ValueError with all that `mistakes_in` finds.
+
+    `default` is the provider marked `default = true`, else the first.
+    """
 
     def __init__(
         self,
@@ -351,19 +354,14 @@ class Registry:
                 self._providers[one.name.casefold()] = LazyProvider(one, self._deps)
         self._models = {key: provider for key, provider in self._models.items() if key[0] not in before}
         marked = [one for one in settings if one.default]
-        self._default = self._providers[(marked or settings)[0].name.casefold()]
+        self.default = self._providers[(marked or settings)[0].name.casefold()]
         self._failover = tuple(failover)
         self._aliases = {alias.casefold(): target for alias, target in aliases.items()}
         self._routing = dict(routing)
         self._leaving += before.values()
         self._something.set()
-        for provider in self.route(self._default):
+        for provider in self.route(self.default):
             self.expect(provider)
-
-    @property
-    def default(self) -> LazyProvider:
-        """The one marked `default = true`, else the first."""
-        return self._default
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """The name of a place where people talk."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NewType
 
 UserId = NewType("UserId", str)  # the platform's own id of a person, within one platform
@@ -20,7 +21,7 @@ def parts_of(channel_id: str) -> tuple[str, ...]:
     return tuple(part.replace("%3A", ":").replace("%25", "%") for part in channel_id.split(":"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConversationKey:
     """`channel_type` is the platform, with `@NAME` for an account not called `default`; `channel_id` may be empty."""
 
@@ -30,11 +31,11 @@ class ConversationKey:
     def __str__(self) -> str:
         return f"{self.channel_type}:{self.channel_id}"
 
-    @property
+    @cached_property
     def platform(self) -> str:
         return self.channel_type.partition("@")[0]
 
-    @property
+    @cached_property
     def around(self) -> "ConversationKey | None":
         """The place that this is a topic or thread of, as far as keys tell: see `place_id`.
 

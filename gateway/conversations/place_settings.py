@@ -17,6 +17,7 @@ from agent.core.ids import ConversationId
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from gateway.channels.keys import ConversationKey
+from gateway.config.live import Live
 from gateway.config.settings import Settings
 from gateway.storage import settings_rows
 from gateway.storage.settings_rows import Rows
@@ -68,20 +69,20 @@ class PlaceRows:
 
 
 class PlaceSettings:
-    """The one record of them. `settings` gives the configuration of now."""
+    """The one record of them. `live` holds the configuration of now."""
 
     def __init__(
         self,
         declared: Collection[Declared[object]],
         database: Database,
         clock: Clock,
-        settings: Callable[[], Settings],
+        live: Live,
     ) -> None:
         self._declared = {one.key: one for one in declared}
         self._names = (*self._declared, PARENT)
         self._database = database
         self._clock = clock
-        self._settings = settings
+        self._live = live
         self._kept: dict[ConversationId, Mapping[str, str]] = {}
         self._changes = 0
 
@@ -98,13 +99,14 @@ class PlaceSettings:
         self, setting: Declared[T], place: ConversationKey, snapshot: PlaceRows | None = None, *, own: bool = True
     ) -> InForce[T]:
         """The value and where it is from. With a snapshot by its rows; without `own` as if nothing were set there."""
-        places = (place, *self.around(place)) if setting.inherits else (place,)
         kept = self._kept if snapshot is None else snapshot.rows
-        for at in places if own else places[1:]:
-            text = kept.get(ConversationId(str(at)), {}).get(setting.key)
-            if text is not None:
-                return InForce(setting.parse(text), at)
-        return InForce(setting.default(self._settings(), place), None)
+        if kept:  # else nobody has chosen anything anywhere
+            places = (place, *self.around(place)) if setting.inherits else (place,)
+            for at in places if own else places[1:]:
+                text = kept.get(ConversationId(str(at)), {}).get(setting.key)
+                if text is not None:
+                    return InForce(setting.parse(text), at)
+        return InForce(setting.default(self._live.settings, place), None)
 
     async def put(self, setting: Declared[object], place: ConversationKey, text: str) -> None:
         """Somebody chose it there: stored, and it counts from now on. Raises ValueError for a text without a value."""

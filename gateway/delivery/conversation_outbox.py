@@ -140,8 +140,8 @@ class ConversationOutbox:
     def _has_stop_button(self, channel: Channel) -> bool:
         """Where all that is shown is the answer, no message of ours stands beside it."""
         can = channel.capabilities
-        wanted = self._stage.settings.stop_button and self._stage.verbosity(self._key) != "quiet"
-        return wanted and can.stop_button and can.buttons
+        can_stop = can.stop_button and can.buttons and self._stage.settings.stop_button
+        return can_stop and self._stage.verbosity(self._key) != "quiet"
 
     def _phrase(self, key: str) -> str:
         return self._stage.phrase(key, self._audience.language)

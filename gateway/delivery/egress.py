@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from agent.core.bounded_map import BoundedMap
 from gateway.channels.channel import Capabilities, Channel, Interactions, Presence, Streams
 from gateway.channels.document import (
     Block,
@@ -50,6 +51,7 @@ _TRACKING = re.compile(
     re.IGNORECASE,
 )
 LEAST_HELD = 4  # characters: fewer tell nothing
+KEPT_CHANNELS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,18 +181,23 @@ class GuardedChannel:
     """The channel itself, but for its words."""
 
     def __init__(self, channel: Channel, guard: Guard, note_login: NoteLogin = lambda key, accepted: None) -> None:
-        guard = guard.on(channel.capabilities)
+        capabilities = channel.capabilities
+        guard = guard.on(capabilities)
         self._channel = channel
         self._guard = guard
         self._watch = watch = _Watch(channel.key, guard, note_login)
         self.key = channel.key
-        self.capabilities = channel.capabilities
+        self.capabilities = capabilities
         self.streams: Streams | None = _Streams(channel.streams, watch) if channel.streams is not None else None
         self.presence: Presence | None = _Presence(channel.presence, watch) if channel.presence is not None else None
         self.files = channel.files
         self.history = channel.history
         spoken = channel.interactions
         self.interactions: Interactions | None = _Interactions(spoken, guard) if spoken is not None else None
+
+    def stands_for(self, channel: Channel) -> bool:
+        """Whether one made now of that channel would be the same."""
+        return self._channel is channel and self.capabilities is channel.capabilities
 
     async def send(self, message: Outbound) -> SentRef:
         with self._watch.call(proves=True):
@@ -209,59 +216,65 @@ class GuardedChannel:
             return await self._channel.send_ephemeral(_safe(message, self._guard), to)
 
 
+@dataclass(frozen=True, slots=True)
 class _Streams:
-    def __init__(self, streams: Streams, watch: _Watch) -> None:
-        self._streams = streams
-        self._watch = watch
+    streams: Streams
+    watch: _Watch
 
     async def open(self, document: Document, *, reply_to: str | None, to: UserId | None) -> SentRef:
-        with self._watch.call(proves=True):
-            return await self._streams.open(self._watch.guard.document(document), reply_to=reply_to, to=to)
+        with self.watch.call(proves=True):
+            return await self.streams.open(self.watch.guard.document(document), reply_to=reply_to, to=to)
 
     async def update(self, sent: SentRef, document: Document) -> None:
-        with self._watch.call():
-            await self._streams.update(sent, self._watch.guard.document(document))
+        with self.watch.call():
+            await self.streams.update(sent, self.watch.guard.document(document))
 
     async def finish(self, sent: SentRef, message: Outbound) -> SentRef:
-        with self._watch.call(proves=True):
-            return await self._streams.finish(sent, _safe(message, self._watch.guard))
+        with self.watch.call(proves=True):
+            return await self.streams.finish(sent, _safe(message, self.watch.guard))
 
     async def drop(self, sent: SentRef) -> None:
-        with self._watch.call():
-            await self._streams.drop(sent)
+        with self.watch.call():
+            await self.streams.drop(sent)
 
 
+@dataclass(frozen=True, slots=True)
 class _Presence:
-    def __init__(self, presence: Presence, watch: _Watch) -> None:
-        self._presence = presence
-        self._watch = watch
+    presence: Presence
+    watch: _Watch
 
     async def typing(self, status: str = "") -> None:
-        with self._watch.call():
-            await self._presence.typing(status)
+        with self.watch.call():
+            await self.presence.typing(status)
 
     async def react(self, message_id: str, emoji: str, *, on: bool = True) -> None:
-        with self._watch.call():
-            await self._presence.react(message_id, emoji, on=on)
+        with self.watch.call():
+            await self.presence.react(message_id, emoji, on=on)
 
 
+@dataclass(frozen=True, slots=True)
 class _Interactions:
-    def __init__(self, interactions: Interactions, guard: Guard) -> None:
-        self._interactions = interactions
-        self._guard = guard
+    interactions: Interactions
+    guard: Guard
 
     async def acknowledge(self, interaction: str, text: str = "", *, visible: bool = False) -> None:
-        await self._interactions.acknowledge(interaction, self._guard.text(text), visible=visible)
+        await self.interactions.acknowledge(interaction, self.guard.text(text), visible=visible)
 
 
 def guarded(
     channel_for: Callable[[ConversationKey], Channel | None], guard: Guard, note_login: NoteLogin
 ) -> Callable[[ConversationKey], Channel | None]:
     """The same look-up, of channels that are guarded."""
+    kept: BoundedMap[ConversationKey, GuardedChannel] = BoundedMap(KEPT_CHANNELS)
 
     def look(key: ConversationKey) -> Channel | None:
         channel = channel_for(key)
-        return GuardedChannel(channel, guard, note_login) if channel is not None else None
+        if channel is None:
+            return None
+        found = kept.get(key)
+        if found is None or not found.stands_for(channel):
+            found = kept[key] = GuardedChannel(channel, guard, note_login)
+        return found
 
     return look
 

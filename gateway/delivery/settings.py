@@ -36,5 +36,7 @@ class Settings:
 
     def verbosity_of(self, key: ConversationKey) -> Verbosity:
         """The configured mode for it, for the place around it, for its platform, or for all."""
+        if not self.verbosities:
+            return self.verbosity
         places = (str(key), str(key.around), key.channel_type)
         return next((mode for place in places if (mode := self.verbosities.get(place))), self.verbosity)

@@ -19,12 +19,11 @@ from agent.storage.errors import StorageTrouble
 from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import LIFETIME, MOST_PENDING, NO_MENTION, Flood, Role, Take, code_from, digest, person_name
-from gateway.access.settings import AccessSettings
 from gateway.channels.inbound import ButtonClicked, MessageReceived, Outcome, Receipt
 from gateway.commands.approvals import answered_by_text
-from gateway.commands.command import MOST_ACTION, PRESS
+from gateway.commands.command import MOST_ACTION, PRESS, Command
 from gateway.commands.queue import QUEUE_MODE
-from gateway.dispatch.queue_modes import Verdict, verdict
+from gateway.dispatch.queue_modes import QueueMode, Verdict, verdict
 from gateway.router import albums
 from gateway.router.albums import Gathering
 from gateway.router.messages import (
@@ -67,11 +66,12 @@ class Admission:
         self,
         said: MessageReceived,
         role: Role,
+        found: tuple[Command, str] | None,
         origin: ButtonClicked | None = None,
         *,
         only_as_answer: bool = False,
     ) -> Receipt:
-        """Store it, once. `origin` is the button whose command this is; its identity counts.
+        """Store it, once. `found` is the command that it calls, `origin` the button that gave it; its identity counts.
 
         `only_as_answer`: it did not mention the bot, so if its question has ended by now it is ignored.
         """
@@ -85,9 +85,9 @@ class Admission:
         if origin is None and deps.questions.waits(said.key):
             if await self._is_known(arrival):  # the repeat of a "yes" must not answer the next question
                 return Receipt(Outcome.DUPLICATE)
-            if deps.questions.text(said.key, person_of(said), said.text):
+            if deps.questions.text(said.key, arrival.person, said.text):
                 return await self._end(arrival, "done", "answered a question", Outcome.ACCEPTED)
-        here = (arrival.conversation, person_of(said), said.text)
+        here = (arrival.conversation, arrival.person, said.text)
         if origin is None and not said.attachments and (deps.approvals.asks(*here) or deps.approvals.ruled(*here)):
             if await self._is_known(arrival):
                 return Receipt(Outcome.DUPLICATE)
@@ -95,7 +95,6 @@ class Admission:
                 return await self._end(arrival, "done", "answered a question", Outcome.ACCEPTED)
         if only_as_answer:
             return Receipt(Outcome.IGNORED, NO_MENTION)
-        found = deps.handler.find(said.text)
         if said.from_history and await self._is_known(arrival):  # histories are read more than once: that costs nobody
             return Receipt(Outcome.DUPLICATE)
         is_part = await self._albums.hold(arrival)  # of what was counted already
@@ -104,22 +103,22 @@ class Admission:
         if (
             not is_part
             and (found is None or not found[0].unlimited)
-            and (flooded := self._flooded(said)) is not Take.TAKEN
+            and (flooded := self._flooded(arrival)) is not Take.TAKEN
         ):
             return await self._flood_refused(arrival, flooded)
         if found and found[0].is_immediate(found[1]):
             return await self._at_once(arrival)
+        mode = deps.settings.get(QUEUE_MODE, said.key)
         if is_part:
-            return await self._queue(arrival, interrupt=False)
+            return await self._queue(arrival, mode, interrupt=False)
         what = verdict(
-            deps.settings.get(QUEUE_MODE, arrival.said.key),
+            mode,
             is_running=self._is_running(arrival),
             preemptible=deps.preemptible(arrival.conversation),
         )
         if what is Verdict.REFUSE_BUSY:
-            busy = deps.phrase("busy", language_of(said), message=first_words(said) or "…")
-            return await self._end(arrival, "refused", "busy", Outcome.REFUSED, busy)
-        return await self._queue(arrival, interrupt=what is Verdict.ADMIT_AND_CANCEL)
+            return await self._end(arrival, "refused", "busy", Outcome.REFUSED, self._no_room(arrival, "drop"))
+        return await self._queue(arrival, mode, interrupt=what is Verdict.ADMIT_AND_CANCEL)
 
     async def _answers_a_tool(self, arrival: Arrival) -> bool:
         said = arrival.said
@@ -127,18 +126,18 @@ class Admission:
             said.text,
             self._deps.approvals,
             arrival.conversation,
-            person=person_of(said),
-            name=said.sender.display or person_name(said),
+            person=arrival.person,
+            name=said.sender.display or arrival.person,
         )
 
-    async def _queue(self, arrival: Arrival, *, interrupt: bool) -> Receipt:
+    async def _queue(self, arrival: Arrival, mode: QueueMode, *, interrupt: bool) -> Receipt:
         """Into the inbox, for the conversation's agent."""
         deps, said = self._deps, arrival.said
         if (said.attachments or interrupt) and await self._is_known(arrival):
             return Receipt(Outcome.DUPLICATE)
-        limit, full = self._room(arrival)
+        limit = 1 if mode == "drop" else deps.rules().queue_depth  # in mode drop nothing waits behind another
         if said.attachments and await self._is_full(arrival, limit):  # before files are fetched in vain
-            return await self._end(arrival, "refused", "queue full", Outcome.REFUSED, full)
+            return await self._end(arrival, "refused", "queue full", Outcome.REFUSED, self._no_room(arrival, mode))
         incoming = await self._with_files(arrival) if said.attachments else arrival.incoming
         if interrupt:  # before it is stored: the turn that is stopped must not be its own
             deps.conversations.stop(arrival.conversation, "a newer message came")
@@ -149,7 +148,7 @@ class Admission:
             if album is not None and admitted.id is not None:
                 self._albums.put_to(conn, album, incoming, admitted.id)
             if admitted.refused:
-                notice = notice_for(said, full)
+                notice = notice_for(said, self._no_room(arrival, mode))
                 deps.notices.add(conn, said.key, notice, dedup=arrival.dedup, inbox_id=admitted.id)
             return admitted
 
@@ -223,13 +222,12 @@ class Admission:
         fetched = await deps.attachments.fetch(deps.channel(said.key), said, arrival.dedup, language_of(said))
         return incoming_from(said, role, fetched.files, fetched.notes)
 
-    def _room(self, arrival: Arrival) -> tuple[int, str]:
-        """How many may wait there, and what is said to one too many. In mode drop nothing waits behind another."""
+    def _no_room(self, arrival: Arrival, mode: QueueMode) -> str:
+        """What is said to the sender of one message too many."""
         deps, language, message = self._deps, language_of(arrival.said), first_words(arrival.said) or "…"
-        if deps.settings.get(QUEUE_MODE, arrival.said.key) == "drop":
-            return 1, deps.phrase("busy", language, message=message)
-        limit = deps.rules().queue_depth
-        return limit, deps.phrase("queue_full", language, limit=limit, message=message)
+        if mode == "drop":
+            return deps.phrase("busy", language, message=message)
+        return deps.phrase("queue_full", language, limit=deps.rules().queue_depth, message=message)
 
     def _is_running(self, arrival: Arrival) -> bool:
         return self._deps.conversations.is_running(arrival.conversation)
@@ -246,9 +244,12 @@ class Admission:
             self._deps.notify_owner("owner_too_old", {"chat": str(arrival.said.key)})
         return receipt
 
-    def _flooded(self, said: MessageReceived) -> Take:
-        access = self._deps.rules().access
-        return self._bucket(access).take((person_name(said), said.place), self._deps.clock.monotonic())
+    def _flooded(self, arrival: Arrival) -> Take:
+        """Counts it against the sender's limit, which begins anew when the setting changes."""
+        limit = self._deps.rules().access.messages_per_minute
+        if self._flood is None or self._flood[0] != limit:
+            self._flood = (limit, Flood(per_s=limit / 60, burst=limit))
+        return self._flood[1].take((arrival.person, arrival.said.place), self._deps.clock.monotonic())
 
     async def _flood_refused(self, arrival: Arrival, how: Take) -> Receipt:
         """Told once, until there is room again."""
@@ -323,13 +324,6 @@ class Admission:
         stored = await self._deps.database.write(work)
         failpoint("admit.after")
         return stored
-
-    def _bucket(self, access: AccessSettings) -> Flood:
-        """The flood limit; begins anew when the setting changes."""
-        limit = access.messages_per_minute
-        if self._flood is None or self._flood[0] != limit:
-            self._flood = (limit, Flood(per_s=limit / 60, burst=limit))
-        return self._flood[1]
 
 
 # Pairing: unknown people in direct chats get a code and nothing else.

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from agent.between_turns import Job
 from agent.core.clock import Clock
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, PersonId
 from agent.core.outbox import Buttons, OutgoingMessage
 from agent.inbox import Incoming
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
@@ -27,7 +27,7 @@ from gateway.delivery.conversation_outbox import ConversationOutbox
 from gateway.delivery.ephemeral.questions import Questions
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.attachments import Attachments
-from gateway.router.messages import incoming_from
+from gateway.router.messages import incoming_from, person_of
 
 # Arrival: a message whose sender may be answered.
 
@@ -41,9 +41,11 @@ class Arrival:
     dedup: str
     event: str | None
     conversation: ConversationId = field(init=False)
+    person: PersonId = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "conversation", ConversationId(str(self.said.key)))
+        object.__setattr__(self, "person", person_of(self.said))
 
     @property
     def incoming(self) -> Incoming:

@@ -161,29 +161,29 @@ class Router:
                 assert_never(inbound)
 
     async def _said(self, said: MessageReceived) -> Receipt:
-        is_command = self._deps.handler.find(said.text) is not None
+        found = self._deps.handler.find(said.text)
         mention = said.mention
         if mention is Mention.NONE and await self._albums.waits_for(said):
             mention = Mention.DIRECT  # the caption, which names the bot, stands below one picture of an album only
         # A bare "yes" of the person who was asked is their answer, also where others' words need a mention.
         only_as_answer = (
             mention is Mention.NONE
-            and not is_command
+            and found is None
             and said.chat_type is not ChatType.DIRECT
             and self._deps.rules().access.require_mention
             and self._admission.expects(said)
         )
         if only_as_answer:
             mention = Mention.DIRECT
-        role = await self._role(said, mention=mention, is_command=is_command)
+        role = await self._role(said, mention=mention, is_command=found is not None)
         if isinstance(role, Receipt):
             return role
         if only_as_answer:
-            receipt = await self._admission.take(said, role, only_as_answer=True)
+            receipt = await self._admission.take(said, role, found, only_as_answer=True)
             return self._ignored(said, receipt.reason) if receipt.outcome is Outcome.IGNORED else receipt
         if role >= Role.ADMIN and said.chat_type is ChatType.DIRECT:
             self._deps.met(person_name(said), said.key, language_of(said))
-        return await self._admission.take(said, role)
+        return await self._admission.take(said, role, found)
 
     async def _pressed(self, pressed: ButtonClicked) -> Receipt:
         """A question's answer, or a command that the presser gives with their own role."""
@@ -213,7 +213,8 @@ class Router:
         if not pressed.action.startswith(PRESS):
             await self._acknowledge(pressed, self._deps.phrase("button_over", language))
             return Receipt(Outcome.IGNORED, "an unknown button")
-        receipt = await self._admission.take(_as_said(pressed), role, origin=pressed)
+        said = _as_said(pressed)
+        receipt = await self._admission.take(said, role, self._deps.handler.find(said.text), origin=pressed)
         await self._acknowledge(pressed, "")
         return receipt
 

@@ -12,6 +12,7 @@ from sqlalchemy.engine import Engine
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
 from gateway.channels.keys import ConversationKey
+from gateway.config.live import Live
 from gateway.config.sections import QueueSettings
 from gateway.config.settings import Settings
 from gateway.conversations.place_settings import DEEPEST, InForce, PlaceSettings
@@ -38,9 +39,11 @@ DEFAULT = QueueSettings().max_depth
 
 def settings_on(database: Database) -> PlaceSettings:
     """As a process has them before its start."""
-    return PlaceSettings(
-        (COLOUR, ALONE), database, FakeClock(), lambda: Settings.model_construct(queue=QueueSettings())
-    )
+    return PlaceSettings((COLOUR, ALONE), database, FakeClock(), live_with(QueueSettings()))
+
+
+def live_with(queue: QueueSettings) -> Live:
+    return Live(Settings.model_construct(queue=queue, source=None), {})
 
 
 def stored(place: ConversationKey, value: str, key: str = "colour") -> "partial[None]":
@@ -90,15 +93,10 @@ async def test_places_that_are_told_to_be_part_of_each_other_end(sqlite_database
 
 
 async def test_the_default_is_the_configuration_of_now(sqlite_database: Database) -> None:
-    now = [3]
-    settings = PlaceSettings(
-        (COLOUR,),
-        sqlite_database,
-        FakeClock(),
-        lambda: Settings.model_construct(queue=QueueSettings(max_depth=now[0])),
-    )
+    live = live_with(QueueSettings(max_depth=3))
+    settings = PlaceSettings((COLOUR,), sqlite_database, FakeClock(), live)
     assert settings.get(COLOUR, GROUP) == 3
-    now[0] = 4
+    live.settings = live_with(QueueSettings(max_depth=4)).settings
     assert settings.get(COLOUR, GROUP) == 4
 
 
