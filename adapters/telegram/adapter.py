@@ -8,12 +8,20 @@ from urllib.parse import urlsplit
 import anyio
 from starlette.routing import BaseRoute
 
-from adapters.telegram.account import POLL_SLACK_S, Account, Api
+from adapters.telegram.account import Account
 from adapters.telegram.channel import TelegramChannel
 from adapters.telegram.diagnosis import diagnose
 from adapters.telegram.parse import Context, Me, moved
 from adapters.telegram.polling import RETRYING, Intake, Polling, asked_s
-from adapters.telegram.request import InvalidToken, TelegramError, Unknown, in_channel_words, token_refused
+from adapters.telegram.request import (
+    POLL_SLACK_S,
+    Api,
+    InvalidToken,
+    TelegramError,
+    Unknown,
+    in_channel_words,
+    token_refused,
+)
 from adapters.telegram.settings import PUBLIC_API, TelegramSettings
 from adapters.telegram.webhook import PROBE_S, Webhook
 from agent.core.backoff import Retries

@@ -2,8 +2,7 @@
 
 from datetime import datetime
 
-from adapters.telegram.account import Api
-from adapters.telegram.request import InvalidToken, TelegramError, Unknown
+from adapters.telegram.request import Api, InvalidToken, TelegramError, Unknown
 from adapters.telegram.settings import TelegramSettings
 from adapters.telegram.webhook import complaint_in
 from agent.core.clock import Clock

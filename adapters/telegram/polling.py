@@ -10,9 +10,18 @@ from functools import partial
 
 import anyio
 
-from adapters.telegram.account import POLL_SLACK_S, Api
 from adapters.telegram.parse import UPDATES, Context, Json, parse, place_of
-from adapters.telegram.request import Conflict, Flooded, InvalidToken, TelegramError, Unknown, speaks_of, token_refused
+from adapters.telegram.request import (
+    POLL_SLACK_S,
+    Api,
+    Conflict,
+    Flooded,
+    InvalidToken,
+    TelegramError,
+    Unknown,
+    speaks_of,
+    token_refused,
+)
 from agent.core.backoff import Backoff, Retries
 from agent.core.clock import Clock
 from gateway.channels.adapter import Admit

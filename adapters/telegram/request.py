@@ -1,11 +1,11 @@
-"""HTTP requests to the Bot API over aiohttp: their bodies, and what their answers mean.
+"""HTTP requests to the Bot API over aiohttp: its methods, their bodies, and what their answers mean.
 
 Tells apart what was surely not sent, what the server refused as its own trouble, and what nobody knows. Never lets the
 address of a request, which holds the token, into an error.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +16,7 @@ from typing import IO, Any
 import aiohttp
 
 from adapters.telegram.parse import Json
+from adapters.telegram.settings import TelegramSettings
 from agent.core.bounded_body import BodyTooLarge, whole_body
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
 
@@ -307,3 +308,33 @@ def _wait_s(answer: Json, header: str | None) -> float:
         return float(answer["parameters"]["retry_after"])
     except (ValueError, KeyError, TypeError):
         return float(header) if header and header.isdigit() else FLOODED_S
+
+
+# The Bot API as this adapter uses it: methods by name, parameters and results as plain JSON.
+
+POLL_SLACK_S = 15.0  # how much longer than the long poll its answer may take
+
+
+class Api:
+    """One account. Polling and sending have connections of their own, so that neither can starve the other."""
+
+    def __init__(self, settings: TelegramSettings, proxy: str | None) -> None:
+        token = settings.token.get_secret_value()
+        self.sending = Connections(most=100, proxy=proxy)
+        self._polling = Connections(most=2, proxy=proxy)
+        self._methods_url = f"{settings.api_base_url}/bot{token}"
+        self._files_url = f"{settings.api_base_url}/file/bot{token}"
+
+    def file_url(self, path: str) -> str:
+        """Holds the token: for no log and no error."""
+        return f"{self._files_url}/{path}"
+
+    def call(self, method: str, *, read_s: float = READ_S, **parameters: Any) -> Awaitable[Any]:
+        """Call a method and give its result as JSON; parameters that are None are left out. Raises TelegramError."""
+        connections = self._polling if method == "getUpdates" else self.sending
+        return connections.post(f"{self._methods_url}/{method}", parameters, read_s=read_s)
+
+    async def aclose(self) -> None:
+        """Cut all connections."""
+        await self._polling.aclose()
+        await self.sending.aclose()

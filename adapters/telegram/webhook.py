@@ -14,10 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from adapters.telegram.account import Api
 from adapters.telegram.parse import UPDATES
 from adapters.telegram.polling import RETRYING, Intake, asked_s
-from adapters.telegram.request import BadRequest, InvalidToken, TelegramError, Unknown, token_refused
+from adapters.telegram.request import Api, BadRequest, InvalidToken, TelegramError, Unknown, token_refused
 from adapters.telegram.settings import TelegramSettings
 from agent.core.backoff import Retries
 from agent.core.bounded_body import BodyTooLarge, whole_body

@@ -19,7 +19,7 @@ from gateway.channels.keys import ConversationKey
 class Agent(Protocol):
     """The mind of one conversation, in memory; everything that matters is in the database."""
 
-    async def run(self, source: Source) -> None:
+    def run(self, source: Source) -> Awaitable[None]:
         """Do all the work of the source. Raises Fenced when the conversation was taken, StorageTrouble and defects."""
 
     def stop(self, reason: str) -> bool:

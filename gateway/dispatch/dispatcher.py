@@ -1,11 +1,10 @@
 """The contract of the dispatcher, which has each conversation's work done, and its needs of other packages."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-import anyio
 from sqlalchemy import Connection
 
 from agent.core.backoff import Backoff
@@ -48,7 +47,7 @@ class Dispatcher(Protocol):
 class Runner(Protocol):
     """As much of an agent as a dispatcher needs."""
 
-    async def run(self, source: Source) -> None: ...
+    def run(self, source: Source) -> Awaitable[None]: ...
 
 
 class Agents(Protocol):
@@ -113,30 +112,3 @@ class Timing:
     def backoff(self) -> Backoff:
         """How long a message waits after runs in vain."""
         return Backoff(first_s=self.first_pause, longest_s=self.longest_pause)
-
-
-# Wake event: rings when there may be work, and remembers it until somebody has looked.
-
-
-class WakeEvent:
-    """Ring after the commit, silence before looking: then no message falls between looking and waiting."""
-
-    def __init__(self) -> None:
-        self._stage = anyio.Event()
-
-    @property
-    def rang(self) -> bool:
-        return self._stage.is_set()
-
-    def ring(self) -> None:
-        self._stage.set()
-
-    def silence(self) -> None:
-        if self._stage.is_set():
-            self._stage = anyio.Event()
-
-    async def wait(self, longest_s: float) -> bool:
-        """Whether it rang within that time."""
-        with anyio.move_on_after(longest_s):
-            await self._stage.wait()
-        return self.rang

@@ -22,7 +22,7 @@ from agent.storage.database import Database, check_epoch
 from agent.storage.errors import StorageError, StorageTrouble
 from agent.storage.inbox_rows import InboxRow
 from agent.storage.timestamps import to_timestamp
-from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing, WakeEvent
+from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
 from gateway.dispatch.queue_modes import choose
 
 # Leases of conversations (B-60): the lock that makes a second run at a time impossible.
@@ -99,6 +99,36 @@ class Leases:
     def _now_and_end(self) -> tuple[int, int]:
         now = self._clock.now()
         return to_timestamp(now), to_timestamp(now + timedelta(seconds=self._timing.lock_timeout))
+
+
+# Wake event: rings when there may be work, and remembers it until somebody has looked.
+
+
+class WakeEvent:
+    """Ring after the commit, silence before looking: then no message falls between looking and waiting."""
+
+    def __init__(self) -> None:
+        self._stage = anyio.Event()
+
+    @property
+    def rang(self) -> bool:
+        return self._stage.is_set()
+
+    def ring(self) -> None:
+        self._stage.set()
+
+    def silence(self) -> None:
+        if self._stage.is_set():
+            self._stage = anyio.Event()
+
+    async def wait(self, longest_s: float) -> bool:
+        """Whether it rang within that time."""
+        with anyio.move_on_after(longest_s):
+            await self._stage.wait()
+        return self.rang
+
+
+# Source: the work of one conversation, from its inbox.
 
 
 class _InVain:

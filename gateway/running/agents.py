@@ -59,8 +59,12 @@ class ActiveAgent:
     closed: Callable[[ConversationId], object]
     read_again: Callable[[], Awaitable[bool]] | None = None  # while its choices could not be read
 
-    async def run(self, source: Source) -> None:
-        if self.read_again is not None and await self.read_again():
+    def run(self, source: Source) -> Awaitable[None]:
+        """Do all the work of the source, with its choices, if they can be read by now."""
+        return self.agent.run(source) if self.read_again is None else self._read_and_run(source, self.read_again)
+
+    async def _read_and_run(self, source: Source, read_again: Callable[[], Awaitable[bool]]) -> None:
+        if await read_again():
             self.read_again = None
         await self.agent.run(source)
 

@@ -17,8 +17,7 @@ from gateway.config.live import Live
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
-from gateway.dispatch.drain import Drain
-from gateway.dispatch.local import LocalDispatcher
+from gateway.dispatch.local import Drain, LocalDispatcher
 from gateway.dispatch.source import Leases
 from gateway.phrases.catalogue import Catalogue
 from gateway.running.alerts import Alerts

@@ -20,8 +20,7 @@ from agent.storage.tables import inbox, outbox
 from agent.storage.timestamps import to_timestamp
 from gateway.conversations.registry import Registry
 from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
-from gateway.dispatch.drain import Drain
-from gateway.dispatch.local import LocalDispatcher
+from gateway.dispatch.local import Drain, LocalDispatcher
 from gateway.dispatch.source import Leases
 
 Turn = Callable[[Work], Awaitable[None]]
