@@ -39,7 +39,7 @@ class VoiceTranscription:
 
     def wanted(self, files: Sequence[FilePart], text: str, takes: frozenset[str]) -> tuple[FilePart, ...]:
         """The sound files that are to be written down: what the model does not hear itself, and is not yet."""
-        if self.transcribers is None or not self.transcribers.settings.provider:
+        if not files or self.transcribers is None or not self.transcribers.settings.provider:
             return ()
         return tuple(
             file
@@ -49,8 +49,9 @@ class VoiceTranscription:
 
     def hidden_from_history(self, files: Sequence[FilePart], takes: frozenset[str]) -> bool:
         """Whether nobody hears a sound file: neither the model, nor a transcriber."""
-        is_off = self.transcribers is None or not self.transcribers.settings.provider
-        return is_off and any(file.mime_type.startswith("audio/") and file.mime_type not in takes for file in files)
+        if not any(file.mime_type.startswith("audio/") and file.mime_type not in takes for file in files):
+            return False
+        return self.transcribers is None or not self.transcribers.settings.provider
 
     async def written(self, file: FilePart, attribution: CostAttribution) -> str:
         """The words said in it, under a line that names it; or a line that they could not be written down."""

@@ -349,7 +349,7 @@ async def build(
             notices=notices,
             questions=delivery.questions,
             approvals=approvals,
-            conversations=Running(dispatcher, conversations),
+            conversations=Running(dispatcher.is_running, conversations.stop, conversations.forget),
             outbox_for=delivery.outbox_for,
             settings=place_settings,
             preemptible=agent_factory.works_by_itself,

@@ -32,13 +32,10 @@ class Dumps:
 
     def __init__(self) -> None:
         self.form: Form = "json"
+        self.on = False
         self._directory: Path | None = None
         self._count = 0
         self._complained = False
-
-    @property
-    def on(self) -> bool:
-        return self._directory is not None
 
     @property
     def directory(self) -> Path | None:
@@ -46,10 +43,10 @@ class Dumps:
 
     def start(self, directory: Path) -> None:
         """Write into `directory` from now on; it is made with the first file."""
-        self._directory, self._count, self._complained = directory, 0, False
+        self.on, self._directory, self._count, self._complained = True, directory, 0, False
 
     def stop(self) -> None:
-        self._directory = None
+        self.on, self._directory = False, None
 
     def write(self, name: str, text: str) -> None:
         """Put `text` into `NNNN-name`, or its size into the trace; blocks for the time of one small write."""

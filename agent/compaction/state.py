@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from agent.compaction import guidelines
 from agent.compaction.excerpts import scrubbed
@@ -175,7 +176,7 @@ def _is_a_persons(window: Window, place: int) -> bool:
     return entry.message.role == "user" and entry.stored.user_visible and not holds_results(entry.message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
     """The settings one turn goes by."""
 
@@ -186,7 +187,7 @@ class Options:
     reserve_floor: int = 4_000
     flush_threshold: int = 8_000
 
-    @property
+    @cached_property
     def clears_first(self) -> bool:
         """Whether old results are cleared before anything is chosen among them (R-05).
 
@@ -194,12 +195,12 @@ class Options:
         """
         return self.memory.compression.pruning_strategy == "reactive" and not self.memory.sidequest.enabled
 
-    @property
+    @cached_property
     def asks_for_goal(self) -> bool:
         """Whether a model says what the task is, since results are compared with it."""
         return self.memory.compression.pruning_strategy == "task_aware"
 
-    @property
+    @cached_property
     def uses_subgoals(self) -> bool:
         strategy = self.memory.compression.pruning_strategy
         return self.subgoals.enabled and strategy in ("subgoal", "subgoal_mig")

@@ -5,7 +5,7 @@ for: tenacity, which serves a bounded number of attempts elsewhere, has none of 
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 MOST_DOUBLINGS = 64  # beyond that the power would not fit a float
 
@@ -30,18 +30,18 @@ class Backoff:
         return max(full * (1.0 - self.jitter * chance), asked_s)
 
 
+@dataclass(slots=True, eq=False)
 class Retries:
     """One loop's failures in a row, and the wait that each of them asks for."""
 
-    def __init__(self, backoff: Backoff) -> None:
-        self._backoff = backoff
-        self.failures = 0
+    backoff: Backoff
+    failures: int = field(default=0, init=False)
 
     def failed(self, asked_s: float = 0.0) -> float:
         """Count a failure; gives the seconds to wait before the next try, never less than the other side asked for."""
         self.failures += 1
         chance = random.random()  # noqa: S311 - spreads retries, hides nothing
-        return self._backoff.wait_s(self.failures, asked_s=asked_s, chance=chance)
+        return self.backoff.wait_s(self.failures, asked_s=asked_s, chance=chance)
 
     def succeeded(self) -> None:
         """The next failure is the first one again."""

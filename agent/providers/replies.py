@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, assert_never
 
 from agent.core.errors import AgentError, Permanent
@@ -35,7 +36,7 @@ class ReplyTooLarge(Permanent):
     """The reply grew beyond a cap; nothing is cut silently."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Reply:
     """The reply of one call, parts in the order they came.
 
@@ -48,7 +49,7 @@ class Reply:
     usage: Usage | None = None
     spared: frozenset[str] = frozenset()  # features the service was spared, for the first time
 
-    @property
+    @cached_property
     def text(self) -> str:
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
@@ -61,7 +62,7 @@ class Reply:
     def thought(self) -> str:
         return "".join(part.thinking for part in self.parts if isinstance(part, Thinking))
 
-    @property
+    @cached_property
     def calls(self) -> tuple[ToolUse, ...]:
         return tuple(part for part in self.parts if isinstance(part, ToolUse))
 
@@ -126,7 +127,7 @@ class Accumulator:
         self.begun = True
         if isinstance(chunk, TextDelta):
             return self._text(chunk.text)
-        lone = self._lone_half()
+        lone = self._lone_half() if self._half else ""
         match chunk:
             case ToolCallStart():
                 self._open_calls[chunk.index] = call = _Call(whole(chunk.id), whole(chunk.name), [])
@@ -197,7 +198,7 @@ class Accumulator:
         return self._add(whole(text))
 
     def _lone_half(self) -> str:
-        """The replacement of half an emoji that no text has completed; "" where there is none."""
+        """The replacement of half an emoji that no text has completed."""
         half, self._half = self._half, ""
         return self._add(whole(half))
 

@@ -219,6 +219,7 @@ class Models:
         tokens = call.counting.scaled(attempt.raw_tokens)
         reservation = await self._meter.reserve(call.attribution, provider, attempt.request, tokens)
         end: End = "cut"  # also by a stop: the request is out
+        answered: Answered | None = None
         try:
             watcher.begins(provider)
             answered = await self._consume(call, attempt, provider, taker, watcher)
@@ -231,7 +232,8 @@ class Models:
                 end = "refused"
             raise
         finally:
-            spent = spent_by(provider, attempt.raw_tokens, taker.reply(), call.counting, end=end)
+            reply = answered.reply if answered is not None else taker.reply()
+            spent = spent_by(provider, attempt.raw_tokens, reply, call.counting, end=end)
             reservation.settle(spent)
             if end != "refused":
                 watcher.spent(spent)
@@ -386,7 +388,8 @@ class ProviderSlot:
         Where nobody has chosen, the one that `[llm.routing]` names for that need goes first, if the request fits it.
         """
         route = self._pool.route(self.current())
-        routed = self._pool.for_tier(need.tier) if self.choice.source == "default" else None
+        is_free = self._choice is None or self.choice.source == "default"
+        routed = self._pool.for_tier(need.tier) if is_free else None
         if routed is None or need.tokens > routed.context_window * FITS:
             return route
         return (routed, *(one for one in route if one.name != routed.name))

@@ -49,6 +49,8 @@ class CostAttribution:
     unattended: bool = False
 
 
+NO_USAGE = Usage()
+
 # How an attempt ended: properly; refused (or nobody was reached), which nobody bills; else cut off, whoever cut it.
 End = Literal["done", "refused", "cut"]
 
@@ -68,7 +70,7 @@ class Spent:
 
     @property
     def is_nothing(self) -> bool:
-        return self.usage == Usage() and not self.estimated
+        return self.usage == NO_USAGE and not self.estimated
 
 
 class Reservation(Protocol):
@@ -116,13 +118,13 @@ def spent_by(provider: Provider, raw_tokens: int, reply: Reply, counting: Counti
 
     A report counts at a proper end only: before it, it is a running total or leaves the answer out.
     """
-    reported = reply.usage or Usage()
-    exact = end == "done" and reported != Usage()
+    reported = reply.usage or NO_USAGE
+    exact = end == "done" and reported != NO_USAGE
     if exact:
         usage = reported
         counting.learn(raw_tokens, read_of(usage))  # the raw value: a calibrated one would calibrate itself
     elif end == "refused":
-        usage = Usage()
+        usage = NO_USAGE
     else:
         written = (reply.text, reply.thought, *(f"{call.name}{dict(call.input)}" for call in reply.calls))
         output = counting.scaled(sum(map(counting.text, written)))

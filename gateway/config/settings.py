@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ class Sections(BaseModel):
     logging: LoggingSettings = Field(default_factory=LoggingSettings)
     debug: DebugSettings = Field(default_factory=DebugSettings)
 
-    @property
+    @cached_property
     def limits(self) -> Spending:
         """Limits of spending, with the daily cap of `[budget]` among them."""
         daily = self.budget.max_daily_cost_usd
@@ -82,7 +83,7 @@ class Sections(BaseModel):
             return self.spending
         return replace(self.spending, limits=(*self.spending.limits, Limit(scope="channel", usd=daily)))
 
-    @property
+    @cached_property
     def turn(self) -> TurnSettings:
         """The settings of an agent."""
         return TurnSettings(

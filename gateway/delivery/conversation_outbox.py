@@ -158,7 +158,7 @@ class ConversationOutbox:
         if self._audience.silent:
             return
         if self._draft is None or self._draft.taken:
-            channel = self._open()
+            channel = self._channel or self._open()
             if channel is None or not self._stage.settings.stream or not Draft.possible(channel):
                 return
             self._draft = Draft(

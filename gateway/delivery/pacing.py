@@ -1,7 +1,7 @@
 """Pacing of a conversation: pure policy over frozen values; moments are monotonic seconds."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from agent.core.backoff import Backoff
 from gateway.channels.kit.rate_limits import Rate, TokenBucket
@@ -54,15 +54,15 @@ BUSY_LONGEST_S = 5.0  # a machine that is always slow still shows that something
 BURST = 4.0  # calls in a row that every platform takes in one chat
 
 
+@dataclass(slots=True, eq=False)
 class Holding:
     """Whether a busy process leaves out what may be left out: not for ever. Moments are monotonic seconds."""
 
-    def __init__(self, is_busy: Callable[[], bool]) -> None:
-        self._is_busy = is_busy
-        self._since: float | None = None
+    is_busy: Callable[[], bool]
+    _since: float | None = field(default=None, init=False)
 
     def holds(self, now: float) -> bool:
-        if not self._is_busy():
+        if not self.is_busy():
             self._since = None
             return False
         if self._since is None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
@@ -57,17 +58,17 @@ class Later:
             self._waiting.clear()
 
 
+@dataclass(slots=True, eq=False)
 class InterruptibleSleep:
     """One sleeper at a time."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._scope: anyio.CancelScope | None = None
+    clock: Clock
+    _scope: anyio.CancelScope | None = field(default=None, init=False)
 
     async def sleep(self, seconds: float) -> None:
         """Until the time is over or `end` is called."""
         with anyio.CancelScope() as self._scope:
-            await self._clock.sleep(seconds)
+            await self.clock.sleep(seconds)
         self._scope = None
 
     def end(self) -> None:

@@ -97,8 +97,8 @@ class Admission:
             return Receipt(Outcome.IGNORED, NO_MENTION)
         if said.from_history and await self._is_known(arrival):  # histories are read more than once: that costs nobody
             return Receipt(Outcome.DUPLICATE)
-        is_part = await self._albums.hold(arrival)  # of what was counted already
-        if not is_part and self._refused.has(said):
+        is_part = said.album is not None and await self._albums.hold(arrival)  # of what was counted already
+        if said.album is not None and not is_part and self._refused.has(said):
             return await self._end(arrival, "refused", "part of an album that was refused", Outcome.REFUSED)
         if (
             not is_part
@@ -309,7 +309,7 @@ class Admission:
             platform_ref=arrival.said.message_id,
             payload=encode_incoming(incoming),
             at=to_timestamp(at or self._deps.clock.now()),
-            not_before=self._albums.settled_at(incoming),
+            not_before=self._albums.settled_at() if incoming.album is not None else None,
             limit=limit,
         )
         if incoming.album is None and admitted.depth > 1:

@@ -37,7 +37,7 @@ class Refused:
             self._albums[_identity(part)] = None
 
     def has(self, part: MessageReceived) -> bool:
-        return part.album is not None and _identity(part) in self._albums
+        return _identity(part) in self._albums
 
 
 def joined(album: Incoming, part: Incoming) -> Incoming:
@@ -75,9 +75,7 @@ class Gathering:
         self._deps = deps
 
     async def waits_for(self, said: MessageReceived) -> bool:
-        """It is a part of an album that waits for it."""
-        if said.album is None:
-            return False
+        """An album waits for this part of it."""
         conversation, incoming = ConversationId(str(said.key)), incoming_from(said, Role.MEMBER)
         return await self._deps.database.read(
             lambda conn: inbox_rows.waiting_album(conn, conversation, incoming) is not None
@@ -85,8 +83,6 @@ class Gathering:
 
     async def hold(self, arrival: Arrival) -> bool:
         """The same; then the album waits while the files of this part are fetched, if it is not there already."""
-        if arrival.said.album is None:
-            return False
 
         def work(conn: Connection) -> bool:
             album = inbox_rows.waiting_album(conn, arrival.conversation, arrival.incoming)
@@ -96,9 +92,9 @@ class Gathering:
 
         return await self._deps.database.write(work)
 
-    def settled_at(self, incoming: Incoming) -> int | None:
-        """Before that moment (µs) nobody begins with it, since more parts may come; None for what is no part."""
-        return None if incoming.album is None else self._in(SETTLES)
+    def settled_at(self) -> int:
+        """Before that moment (µs) nobody begins with an album of which a part came now, since more may come."""
+        return self._in(SETTLES)
 
     def put_to(self, conn: Connection, album: InboxRow, incoming: Incoming, part: int) -> None:
         """The part, stored under that number, is the album's from here on; the album waits for the next."""

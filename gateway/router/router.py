@@ -163,7 +163,7 @@ class Router:
     async def _said(self, said: MessageReceived) -> Receipt:
         found = self._deps.handler.find(said.text)
         mention = said.mention
-        if mention is Mention.NONE and await self._albums.waits_for(said):
+        if mention is Mention.NONE and said.album is not None and await self._albums.waits_for(said):
             mention = Mention.DIRECT  # the caption, which names the bot, stands below one picture of an album only
         # A bare "yes" of the person who was asked is their answer, also where others' words need a mention.
         only_as_answer = (

@@ -1,9 +1,10 @@
 """The dispatcher of this process, set up by the configuration, and what the router may ask of it."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -74,17 +75,9 @@ def _zone_of(live: Live, conn: Connection, incoming: Incoming) -> str:
 class Running:
     """The router's port to dispatcher and registry."""
 
-    dispatcher: LocalDispatcher
-    conversations: Conversations
-
-    def is_running(self, conversation: ConversationId) -> bool:
-        return self.dispatcher.is_running(conversation)
-
-    def stop(self, conversation: ConversationId, reason: str) -> bool:
-        return self.conversations.stop(conversation, reason)
-
-    async def forget(self, conversation: ConversationId) -> None:
-        await self.conversations.forget(conversation)
+    is_running: Callable[[ConversationId], bool]
+    stop: Callable[[ConversationId, str], bool]
+    forget: Callable[[ConversationId], Coroutine[Any, Any, None]]
 
 
 def _on_dead(alerts: Alerts, dead: Callable[[DeadLetter], None], letter: DeadLetter) -> None:

@@ -59,8 +59,8 @@ class Draft:
         self._shown_version = 0
         self._shown: Shown | None = None
         self._is_opening = False
-        self._closed = False
-        self._taken = False
+        self.is_over = False  # nothing more is shown
+        self.taken = False
         self._done: anyio.Event | None = None  # None: it was not begun, as in most turns
         self._changed: anyio.Event | None = None  # there while the next change is waited for
         self._rest = InterruptibleSleep(clock)
@@ -70,15 +70,6 @@ class Draft:
     @staticmethod
     def possible(channel: Channel) -> bool:
         return channel.streams is not None or channel.capabilities.edits
-
-    @property
-    def is_over(self) -> bool:
-        """Nothing more is shown."""
-        return self._closed
-
-    @property
-    def taken(self) -> bool:
-        return self._taken
 
     @property
     def is_shown(self) -> bool:
@@ -113,7 +104,7 @@ class Draft:
         self._done = anyio.Event()
         pace = self._pace
         try:
-            while not self._closed:
+            while not self.is_over:
                 if self._shown_version == self._version or not (self._shown or self._has_words()):
                     self._shown_version = self._version
                     self._changed = anyio.Event()
@@ -129,7 +120,7 @@ class Draft:
                 self._budget.spend(now)
                 pace = await self._frame(pace)
         finally:
-            self._closed = True
+            self.is_over = True
             self._done.set()
 
     def _has_words(self) -> bool:
@@ -158,7 +149,7 @@ class Draft:
 
     def _give_up(self, why: str) -> None:
         log.info("a preview goes no further: %s", why, extra={"conversation": str(self._channel.key)})
-        self._closed = True
+        self.is_over = True
 
     async def _show(self, document: Document) -> None:
         if self._shown is None:
@@ -209,7 +200,7 @@ class Draft:
 
         Its note in `ephemeral` stays until the caller strikes it.
         """
-        self._taken = self._closed = True
+        self.taken = self.is_over = True
         self._rest.end()
         if self._changed is not None:
             self._changed.set()

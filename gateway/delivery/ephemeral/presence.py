@@ -42,15 +42,11 @@ class Presence:
         self._clock = clock
         self._holding = Holding(is_busy)
         self._began = clock.monotonic()
-        self._over = False
+        self.is_over = False
         self._rest = InterruptibleSleep(clock)
 
-    @property
-    def is_over(self) -> bool:
-        return self._over
-
     def end(self) -> None:
-        self._over = True
+        self.is_over = True
         self._rest.end()
 
     async def run(self) -> None:
@@ -62,7 +58,7 @@ class Presence:
         reacted = shown = False
         type_at, react_at = started + TYPING_AFTER_S, started + REACT_AFTER_S
         try:
-            while not self._over and self._clock.monotonic() < started + TIME_TO_LIVE_S:
+            while not self.is_over and self._clock.monotonic() < started + TIME_TO_LIVE_S:
                 now = self._clock.monotonic()
                 types = capabilities.typing and now >= type_at
                 reacts = may_react and not reacted and now >= react_at
