@@ -48,6 +48,7 @@ from gateway.commands.handler import CommandHandler
 from gateway.commands.plans import plan_buttons
 from gateway.commands.status import VERBOSITY
 from gateway.config.live import SHIPPED_SKILLS, Live
+from gateway.conversations.choices import places
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.egress import Guard
@@ -64,7 +65,7 @@ from gateway.running.accounts import Gateway, Loops
 from gateway.running.added_servers import AddedServers
 from gateway.running.agents import AgentFactory, open_learning, working_tools_of
 from gateway.running.alerts import Alerts, ModelHealth
-from gateway.running.dispatch import Running, local_dispatcher
+from gateway.running.dispatch import Running, local_dispatcher, wake_for_person
 from gateway.running.foundation import Foundation
 from gateway.running.overview import OverviewService
 from gateway.running.retention import Upkeep
@@ -179,7 +180,7 @@ async def build(
         database,
         clock,
         settings=lambda: live.settings.memory,
-        places=partial(wiring.places, live, place_settings),
+        places=partial(places, live, place_settings),
         vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
     )
     skills = Skills(
@@ -355,7 +356,7 @@ async def build(
             preemptible=agent_factory.works_by_itself,
             channel=delivery.channel_for,
             expect=dispatcher.expect,
-            wake=partial(wiring.wake_for_person, agent_factory, dispatcher),
+            wake=partial(wake_for_person, agent_factory, dispatcher),
             attachments=Attachments(settings.home, phrase, limit_mb=lambda: live.settings.retention.attachment_mb),
             phrase=phrase,
             notify_owner=alerts.tell,

@@ -20,7 +20,7 @@ from gateway.commands.goals import aim
 from gateway.commands.model import fallback, source_key
 from gateway.commands.queue import QUEUE_MODE
 from gateway.commands.spending import spent_in_words
-from gateway.delivery.ephemeral.verbosity import Verbosity
+from gateway.delivery.settings import Verbosity
 
 GAUGES: Mapping[Colour, str] = {"green": "🟢", "yellow": "🟡", "red": "🔴"}
 VERBOSITIES: tuple[Verbosity, ...] = get_args(Verbosity)

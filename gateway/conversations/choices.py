@@ -9,6 +9,8 @@ from agent.core.ids import ConversationId
 from agent.memory.records import Places
 from agent.providers.routing import Choice, Scope
 from gateway.channels.keys import ConversationKey
+from gateway.config.live import Live
+from gateway.conversations.place_settings import PlaceSettings
 from gateway.storage import preferences
 from gateway.storage.preferences import Preference
 
@@ -65,18 +67,18 @@ def _choice(preference: Preference, scope: Scope) -> Choice:
     return Choice(provider=preference.provider, model=preference.model, source=preference.source, scope=scope)
 
 
-# Places with the same people, which share what may be remembered. Pure.
+# Places with the same people, which share what may be remembered.
 
 
-def places_of(key: ConversationKey, parent: str | None, place_parts: int | None) -> Places:
-    """The home of a conversation; `parent` is the channel that an adapter said it is a thread of.
-
-    `place_parts` is the platform's (`ChannelSettings`).
-    """
+def places(live: Live, place_settings: PlaceSettings, conversation: ConversationId) -> Places:
+    """Places that share what is remembered there: its platform may tell how many parts of a key name a place."""
+    key = ConversationKey.parse(conversation)
+    place_parts = next((one.place_parts for one in live.settings.channels if one.type == key.platform), None)
     parts = key.channel_id.split(":")
     if place_parts is not None and len(parts) > place_parts:
         return Places(home=_id(key, ":".join(parts[:place_parts])))
-    return Places(home=_id(key, key.channel_id), around=(_id(key, parent),) if parent else ())
+    parent = place_settings.parent_of(conversation)  # the channel that an adapter said it is a thread of
+    return Places(home=conversation, around=(_id(key, parent),) if parent else ())
 
 
 def _id(key: ConversationKey, channel_id: str) -> ConversationId:

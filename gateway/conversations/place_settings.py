@@ -157,16 +157,16 @@ class PlaceSettings:
             place = parent
         return tuple(found)
 
-    def parent_of(self, key: ConversationKey) -> str | None:
+    def parent_of(self, conversation: ConversationId) -> str | None:
         """The channel id of the place that an adapter said this is a thread of: a Discord thread's key tells none."""
-        return self._kept.get(ConversationId(str(key)), {}).get(PARENT)
+        return self._kept.get(conversation, {}).get(PARENT)
 
     async def learn_parent(self, key: ConversationKey, parent: str) -> None:
         """An adapter told that `key` is a thread of the place with that channel id."""
         await self._put(PARENT, key, parent)
 
     def _learnt(self, key: ConversationKey) -> ConversationKey | None:
-        parent = self.parent_of(key)
+        parent = self.parent_of(ConversationId(str(key)))
         return ConversationKey(key.channel_type, parent) if parent is not None else None
 
     async def _put(self, name: str, place: ConversationKey, text: str) -> None:

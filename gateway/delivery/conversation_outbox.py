@@ -8,7 +8,20 @@ from functools import partial
 from typing import Protocol
 
 from agent.core.clock import Clock
-from agent.core.events import Event
+from agent.core.events import (
+    ContextDegraded,
+    DecisionCompleted,
+    Event,
+    OutputSlotEscalated,
+    ProviderFailedOver,
+    ProviderReturned,
+    ProviderSwitched,
+    RetryScheduled,
+    TokensUsed,
+    ToolEnded,
+    ToolOutputCompressed,
+    ToolStarted,
+)
 from agent.core.outbox import Audience, Tone
 from agent.core.outbox import Button as AgentButton
 from agent.core.phrases import Phrases
@@ -20,11 +33,10 @@ from gateway.delivery.ephemeral.drafts import Draft, Drafts
 from gateway.delivery.ephemeral.messages import Showing
 from gateway.delivery.ephemeral.presence import Presence
 from gateway.delivery.ephemeral.status import Buttons, StatusLine
-from gateway.delivery.ephemeral.verbosity import Verbosity, line_for
 from gateway.delivery.outbox.rows import Settle
 from gateway.delivery.pacing import Budget
 from gateway.delivery.rendering.compose import buttons_of
-from gateway.delivery.settings import Settings
+from gateway.delivery.settings import Settings, Verbosity
 from gateway.delivery.sleep import Later
 
 log = logging.getLogger("tieline.delivery")
@@ -246,3 +258,43 @@ class ConversationOutbox:
             self._status.show("")
             self._status = None
         self.end_preview()
+
+
+# Events that people see, and their words: a pure table from event to status line.
+
+
+def line_for(event: Event, verbosity: Verbosity, phrase: Phrases, language: str) -> str | None:
+    """The status line that shows this event; None for what this verbosity leaves out.
+
+    Compaction and goals set their status themselves and are shown even by a quiet channel.
+    """
+    if verbosity == "quiet":
+        return None
+    match event:
+        case ToolStarted(runs=True):
+            return phrase("tool_running", language, tool=event.tool_name)
+        case RetryScheduled():
+            return phrase("show_retry", language, attempt=event.attempt)
+        case ProviderFailedOver():
+            key = "show_stood_in_budget" if event.over_budget else "show_stood_in"
+            return phrase(key, language, name=event.instead_of, provider=event.provider)
+        case ProviderReturned():
+            return phrase("show_returned", language, provider=event.provider)
+        case OutputSlotEscalated():
+            return phrase("show_escalated", language)
+        case ContextDegraded():
+            return phrase("show_degraded", language)
+        case ToolOutputCompressed():
+            sizes = {"before": f"{event.original_tokens:,}", "after": f"{event.compressed_tokens:,}"}
+            return phrase("show_shortened", language, tool=event.tool_name, **sizes)
+        case ToolEnded(is_error=True) if verbosity == "verbose":
+            return phrase("show_tool_failed", language, tool=event.tool_name)
+        case ProviderSwitched() if verbosity == "verbose":
+            return phrase("show_switched", language, provider=event.provider, model=event.model)
+        case DecisionCompleted() if verbosity == "verbose":
+            seconds = f"{event.elapsed_ms / 1000:.1f}"
+            return phrase("show_decided", language, provider=event.provider, model=event.model, seconds=seconds)
+        case TokensUsed() if verbosity == "verbose":
+            return phrase("show_usage", language, prompt=event.prompt, output=event.output)
+        case _:
+            return None

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from agent.core.settings_section import SECTION_CONFIG
 from gateway.channels.keys import ConversationKey
-from gateway.delivery.ephemeral.verbosity import Verbosity
 from gateway.phrases.catalogue import spoken
+
+Verbosity = Literal["quiet", "normal", "verbose"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

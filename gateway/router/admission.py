@@ -77,9 +77,9 @@ class Admission:
         """
         deps = self._deps
         failpoint("admit.before")
-        if said.parent is not None and deps.settings.parent_of(said.key) != said.parent:
-            await deps.settings.learn_parent(said.key, said.parent)
         arrival = Arrival(said=said, role=role, dedup=dedup_key(origin or said), event=event_key(origin or said))
+        if said.parent is not None and deps.settings.parent_of(arrival.conversation) != said.parent:
+            await deps.settings.learn_parent(said.key, said.parent)
         if self._is_too_old(said):  # before all else: neither a stale /stop nor a stale "yes" may do anything
             return await self._too_old(arrival)
         if origin is None and deps.questions.waits(said.key):

@@ -21,6 +21,7 @@ from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
 from gateway.dispatch.local import Drain, LocalDispatcher
 from gateway.dispatch.source import Leases
 from gateway.phrases.catalogue import Catalogue
+from gateway.running.agents import AgentFactory
 from gateway.running.alerts import Alerts
 from gateway.scheduler import person_zones
 
@@ -65,6 +66,14 @@ def local_dispatcher(
         deps=deps,
         timing=timing,
     )
+
+
+def wake_for_person(
+    agent_factory: AgentFactory, dispatcher: LocalDispatcher, conversation: ConversationId, row: int | None = None
+) -> None:
+    """Somebody has written there: what a goal does by itself gives way."""
+    agent_factory.give_way(conversation)
+    dispatcher.wake(conversation, row)
 
 
 def _zone_of(live: Live, conn: Connection, incoming: Incoming) -> str:

@@ -17,7 +17,6 @@ from agent.core.outbox import Answer, Button, Question
 from agent.goals.goal import Goal
 from agent.goals.service import Buttoned, Buttons, GoalService, Offer, Owned, RoleOf
 from agent.inbox import AccessRole
-from agent.memory.records import Places
 from agent.plans import service
 from agent.plans.service import PlanService
 from agent.providers.models import USEFUL_WINDOW
@@ -37,17 +36,15 @@ from gateway.commands.plans import plan_buttons
 from gateway.config.errors import ConfigError
 from gateway.config.live import Live
 from gateway.config.settings import Settings
-from gateway.conversations.choices import Configured, Held, configured_only, places_of
+from gateway.conversations.choices import Configured, Held, configured_only
 from gateway.conversations.choices import held as held_by
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.dispatch.dispatcher import DeadLetter
-from gateway.dispatch.local import LocalDispatcher
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.messages import ROLE_NAMES
 from gateway.running.accounts import Accounts
-from gateway.running.agents import AgentFactory
 from gateway.running.alerts import DEAF_AFTER_S, Alerts, ModelHealth
 from gateway.telemetry.trouble import Troubles
 
@@ -92,13 +89,6 @@ class Reports:
         self.troubles.over("delivery", channel_type)
 
 
-def places(live: Live, place_settings: PlaceSettings, conversation: ConversationId) -> Places:
-    """Places that share what is remembered there."""
-    key = ConversationKey.parse(conversation)
-    parts = next((one.place_parts for one in live.settings.channels if one.type == key.platform), None)
-    return places_of(key, place_settings.parent_of(key), parts)
-
-
 def reachable(accounts: Accounts, delivery: Delivery, conversation: ConversationId) -> bool:
     """Whether what is said there can be sent, as far as the account's login goes."""
     name = ConversationKey.parse(conversation).channel_type
@@ -125,14 +115,6 @@ def stop_within(
 ) -> bool:
     """The same in the topics and threads of a place: a Slack command cannot be given in one."""
     return conversations.stop_within(place, reason, lambda key: is_meant(key, said_at))
-
-
-def wake_for_person(
-    agent_factory: AgentFactory, dispatcher: LocalDispatcher, conversation: ConversationId, row: int | None = None
-) -> None:
-    """Somebody has written there: what a goal does by itself gives way."""
-    agent_factory.give_way(conversation)
-    dispatcher.wake(conversation, row)
 
 
 async def ask(delivery: Delivery, key: ConversationKey, question: Question, language: str) -> Answer:

@@ -68,7 +68,7 @@ class OpenAIProvider:
         return other
 
     def _become(self, settings: ProviderSettings, card: Card) -> None:
-        self._settings = settings
+        self._settings, self._secrets = settings, settings.secrets
         self.model = settings.model
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
@@ -98,7 +98,7 @@ class OpenAIProvider:
         if had_tools and not self._dialect.tools and request.tools.specs:
             yield Spared("tools")
         dialect = self._dialect
-        reading = Reading(self.name, self._settings.secrets, origin=self._origin, thinks_first=dialect.thinks_first)
+        reading = Reading(self.name, self._secrets, origin=self._origin, thinks_first=dialect.thinks_first)
         body = Body()
         try:
             while not reading.closed:
@@ -150,7 +150,7 @@ class OpenAIProvider:
             if response.status == 200:
                 return self._streaming(response)
             answer = await self._answer(response)
-            error = classify(self.name, answer, self._settings.secrets)
+            error = classify(self.name, answer, self._secrets)
             corrected = conceded(dialect, answer.message, self._used(request, dialect, files, error))
             if corrected is None:
                 raise error
@@ -220,7 +220,7 @@ class OpenAIProvider:
     def _failure(self, error: Exception, *, unanswered: bool) -> AgentError:
         """The error for the caller. `unanswered`: no byte of an answer has come."""
         host = host_of(self._connections.url)
-        secrets = self._settings.secrets
+        secrets = self._secrets
         match error:
             case AgentError():
                 return error

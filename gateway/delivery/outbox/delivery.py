@@ -33,14 +33,13 @@ from gateway.delivery.ephemeral.presence import TYPING_AFTER_S
 from gateway.delivery.ephemeral.prompts import PlanPrompts, Prompts
 from gateway.delivery.ephemeral.questions import Questions
 from gateway.delivery.ephemeral.status import Buttons, LiveLines
-from gateway.delivery.ephemeral.verbosity import Verbosity
 from gateway.delivery.outbox import rows
 from gateway.delivery.outbox.call_journal import CallJournal
 from gateway.delivery.outbox.rows import InFlightRows, Settle, Taken
 from gateway.delivery.outbox.sender import Sender
 from gateway.delivery.outbox.worker import STORAGE_PAUSE_S, Reports, Worker
 from gateway.delivery.pacing import FIRST_FRAME_AFTER_S
-from gateway.delivery.settings import Settings
+from gateway.delivery.settings import Settings, Verbosity
 from gateway.delivery.sleep import InterruptibleSleep, Later
 
 # Retries of places that could not be served: the worker failed, the login was refused, or the account is absent. Their
@@ -206,7 +205,10 @@ class Delivery:
     def committing(self, key: ConversationKey) -> Iterator[Settle]:
         """See `agent.core.outbox.Outbox`. Where a worker is under way, it is only woken."""
         tasks = self._tasks
-        if tasks is None or key in self._workers or self._returning.is_shelved(key) or self.channel_for(key) is None:
+        channel = None
+        if tasks is not None and key not in self._workers and not self._returning.is_shelved(key):
+            channel = self.channel_for(key)
+        if tasks is None or channel is None:
             yield lambda conn: None
             self.wake(key)
             return
@@ -225,7 +227,7 @@ class Delivery:
         finally:
             self._woken.add(key)
             if self._tasks is tasks:
-                tasks.start_soon(self._work, key, (), first)
+                tasks.start_soon(self._work, key, (), first, channel)
             else:  # nothing is sent any more; the next start does it
                 self._workers.discard(key)
 
@@ -324,10 +326,17 @@ class Delivery:
         self._workers.add(key)
         self._tasks.start_soon(self._work, key, left_over)
 
-    async def _work(self, key: ConversationKey, left_over: Sequence[EphemeralRow], first: Taken | None = None) -> None:
+    async def _work(
+        self,
+        key: ConversationKey,
+        left_over: Sequence[EphemeralRow],
+        first: Taken | None = None,
+        channel: Channel | None = None,
+    ) -> None:
+        """`first` are rows that are taken already, `channel` is the place, where it was found already."""
         kept: list[Shown] = []
         try:
-            channel = self.channel_for(key)
+            channel = channel or self.channel_for(key)
             if channel is None:
                 self._returning.shelve(key, left_over)
                 return

@@ -20,8 +20,8 @@ from gateway.commands.schedules import QUIET_HOURS
 from gateway.commands.settings import settings_command
 from gateway.commands.status import VERBOSITY
 from gateway.config.settings import Settings
-from gateway.delivery.ephemeral.verbosity import Verbosity
 from gateway.delivery.settings import Settings as DeliverySettings
+from gateway.delivery.settings import Verbosity
 from gateway.phrases.catalogue import read_catalogue
 from gateway.storage import settings_rows
 from gateway.storage.tables import schedule

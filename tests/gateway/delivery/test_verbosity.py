@@ -16,7 +16,8 @@ from agent.core.events import (
     ToolStarted,
 )
 from agent.core.ids import CallId, ConversationId
-from gateway.delivery.ephemeral.verbosity import Verbosity, line_for
+from gateway.delivery.conversation_outbox import line_for
+from gateway.delivery.settings import Verbosity
 from tests.gateway.delivery.world import phrase
 
 HERE = ConversationId("fake:1")
