@@ -58,7 +58,7 @@ from gateway.operations.callbacks import OperationCallbacks
 from gateway.operations.operations import Operations
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.attachments import Attachments
-from gateway.router.ports import Notices, RouterDeps, Rules
+from gateway.router.ports import Notices, RouterDeps
 from gateway.router.router import Router
 from gateway.running import wiring
 from gateway.running.accounts import Gateway, Loops
@@ -213,7 +213,7 @@ async def build(
         live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING | RESOURCE_TOOLS)
     )
     tokenizer = Tokenizer(settings.context.tokenizer)
-    bus.listen(lambda published: tokenizer.heed(published.event), [ContextBuilt])
+    bus.listen(tokenizer.heed, [ContextBuilt])
     agent_factory: AgentFactory
     background, subagent_registry = BetweenTurns(), SubagentRegistry()
     goals = GoalService(
@@ -312,7 +312,7 @@ async def build(
         relief=spending.relief,
         user_model=user_model,
         count=tokenizer,
-        counted_by=lambda: tokenizer.name,
+        counted_by=tokenizer.counted_by,
         background=background,
         ring=lambda conversation: dispatcher.wake(conversation),
         goal_buttons=goal_buttons(phrase),
@@ -339,11 +339,7 @@ async def build(
         RouterDeps(
             database=database,
             clock=clock,
-            rules=lambda: Rules(
-                access=live.settings.access,
-                queue_depth=live.settings.queue.max_depth,
-                catch_up_max_age_s=live.settings.network.catch_up_max_age,
-            ),
+            live=live,
             book=book,
             decisions=decisions,
             handler=handler,

@@ -277,18 +277,18 @@ class Engine:
     def _learn(self) -> None:
         """Note what was looked up again since the last look, soon after it had left: later compactions know it.
 
-        Costs what is new in the window.
+        Costs what is new among the results in the window.
         """
         state, window = self.state, self.state.window
-        place = len(window) - 1
-        while place > 0 and window[place].key > state.looked_upto:
+        for place in reversed(window.results):
+            if place == 0 or window[place].key <= state.looked_upto:
+                break
             uses = {use.id: use for use in window[place - 1].message.tool_uses}
             for result in window[place].message.tool_results:
                 use = uses.get(result.tool_use_id)
                 missed = state.guidelines.missed(use, result) if use is not None else None
                 if missed is not None:
                     self._note_missed(missed)
-            place -= 1
         state.looked_upto = window.newest_key
 
     def _note_missed(self, missed: Missed) -> None:

@@ -64,8 +64,7 @@ class SubgoalWatch:
         Whoever takes a question hands it to `run`. Call it between turns only. While the window holds little, nothing
         would leave it whatever the answer, and nothing is asked.
         """
-        position = _newest_words(window)
-        if position is None or window.tokens < model_window * ASK_FROM:
+        if window.tokens < model_window * ASK_FROM or (position := _newest_words(window)) is None:
             return None
         messages = [entry.message for entry in window[-LOOKED_AT:]]
         said = window[position].message.content

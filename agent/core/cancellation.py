@@ -11,18 +11,15 @@ class CancelToken:
     """Says that a run should end. Firing twice is firing once; a token is never un-fired."""
 
     def __init__(self) -> None:
-        self._fired = anyio.Event()
-        self._told: list[Callable[[], object]] = []
+        self.fired = False
         self.reason = ""
-
-    @property
-    def fired(self) -> bool:
-        return self._fired.is_set()
+        self._event = anyio.Event()
+        self._told: list[Callable[[], object]] = []
 
     def fire(self, reason: str) -> None:
         if not self.fired:
-            self.reason = reason
-            self._fired.set()
+            self.fired, self.reason = True, reason
+            self._event.set()
             for told in tuple(self._told):
                 told()
 
@@ -43,7 +40,7 @@ class CancelToken:
 
     async def wait(self) -> None:
         """Return once the token was fired."""
-        await self._fired.wait()
+        await self._event.wait()
 
 
 # Task groups that raise the error itself instead of a group around it.

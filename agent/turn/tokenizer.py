@@ -6,7 +6,7 @@ from importlib import import_module
 
 import anyio
 
-from agent.core.events import ContextBuilt, Event
+from agent.core.events import ContextBuilt, Published
 from agent.run.settings import Encoding
 from agent.turn.tokens import count_by_bytes
 
@@ -31,13 +31,13 @@ class Tokenizer:
         """Whether the tokenizer is loaded."""
         return self._count is not count_by_bytes
 
-    @property
-    def name(self) -> str:
+    def counted_by(self) -> str:
         """Which one counts now."""
-        return self._encoding if self.is_exact else "bytes"
+        return "bytes" if self._count is count_by_bytes else self._encoding
 
-    def heed(self, event: Event) -> None:
+    def heed(self, published: Published) -> None:
         """Hear of every context that is built: one that fills its window to some part asks for exact counts."""
+        event = published.event
         if isinstance(event, ContextBuilt) and event.token_estimate >= NEEDED_FROM * event.window:
             self._needed.set()
 

@@ -135,7 +135,7 @@ class Admission:
         deps, said = self._deps, arrival.said
         if (said.attachments or interrupt) and await self._is_known(arrival):
             return Receipt(Outcome.DUPLICATE)
-        limit = 1 if mode == "drop" else deps.rules().queue_depth  # in mode drop nothing waits behind another
+        limit = 1 if mode == "drop" else deps.live.settings.queue.max_depth  # in mode drop nothing waits behind another
         if said.attachments and await self._is_full(arrival, limit):  # before files are fetched in vain
             return await self._end(arrival, "refused", "queue full", Outcome.REFUSED, self._no_room(arrival, mode))
         incoming = await self._with_files(arrival) if said.attachments else arrival.incoming
@@ -227,7 +227,7 @@ class Admission:
         deps, language, message = self._deps, language_of(arrival.said), first_words(arrival.said) or "…"
         if mode == "drop":
             return deps.phrase("busy", language, message=message)
-        return deps.phrase("queue_full", language, limit=deps.rules().queue_depth, message=message)
+        return deps.phrase("queue_full", language, limit=deps.live.settings.queue.max_depth, message=message)
 
     def _is_running(self, arrival: Arrival) -> bool:
         return self._deps.conversations.is_running(arrival.conversation)
@@ -236,7 +236,7 @@ class Admission:
         if not said.from_history:
             return False
         age_s = (self._deps.clock.now() - (said.sent_at or said.received_at)).total_seconds()
-        return age_s > self._deps.rules().catch_up_max_age_s
+        return age_s > self._deps.live.settings.network.catch_up_max_age
 
     async def _too_old(self, arrival: Arrival) -> Receipt:
         receipt = await self._end(arrival, "refused", "older than catch-up reaches", Outcome.REFUSED)
@@ -246,7 +246,7 @@ class Admission:
 
     def _flooded(self, arrival: Arrival) -> Take:
         """Counts it against the sender's limit, which begins anew when the setting changes."""
-        limit = self._deps.rules().access.messages_per_minute
+        limit = self._deps.live.settings.access.messages_per_minute
         if self._flood is None or self._flood[0] != limit:
             self._flood = (limit, Flood(per_s=limit / 60, burst=limit))
         return self._flood[1].take((arrival.person, arrival.said.place), self._deps.clock.monotonic())
@@ -255,7 +255,7 @@ class Admission:
         """Told once, until there is room again."""
         notice = None
         if how is Take.REFUSED_FIRST:
-            limit = self._deps.rules().access.messages_per_minute
+            limit = self._deps.live.settings.access.messages_per_minute
             message = first_words(arrival.said) or "…"
             notice = self._deps.phrase("flood", language_of(arrival.said), limit=limit, message=message)
         return await self._end(arrival, "refused", "flood limit", Outcome.REFUSED, notice)

@@ -96,7 +96,7 @@ class Changes:
 
     def _listed(self, moved: Moved) -> Grant | None:
         """A grant for the new place of a group that the configuration lets in by its old name."""
-        if _place(moved.key, moved.place) not in self._deps.rules().access.allow_groups:
+        if _place(moved.key, moved.place) not in self._deps.live.settings.access.allow_groups:
             return None
         return Grant(
             subject=_place(moved.key, moved.new_place),

@@ -17,11 +17,11 @@ from agent.storage.timestamps import to_timestamp
 from agent.tools.approvals import Approvals
 from gateway.access.grants import AccessBook
 from gateway.access.policy import Decisions, Role
-from gateway.access.settings import AccessSettings
 from gateway.channels.channel import Channel
 from gateway.channels.inbound import MessageReceived
 from gateway.channels.keys import ConversationKey
 from gateway.commands.handler import CommandHandler
+from gateway.config.live import Live
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.delivery.conversation_outbox import ConversationOutbox
 from gateway.delivery.ephemeral.questions import Questions
@@ -114,20 +114,12 @@ class NotifyOwner(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """Read anew for every message, so that they may change between two."""
-
-    access: AccessSettings
-    queue_depth: int
-    catch_up_max_age_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RouterDeps:
     """Everything the router speaks to.
 
     `tell_owner` takes a key of the catalogue and its values; `met` is told where somebody who may be told such things
-    talks to us directly, and in which language. `settings` are those of single places. `gives_way`: what runs in
+    talks to us directly, and in which language. `live` holds the configuration, read anew for every message, `settings`
+    are those of single places. `gives_way`: what runs in
     a conversation is a plan's or a goal's own turn. `expect` is told before a message of a person is stored (see
     `gateway.dispatch.dispatcher.Dispatcher.expect`). `later` runs a job beside everything else; one that a crash cuts
     off is not run again.
@@ -135,7 +127,7 @@ class RouterDeps:
 
     database: Database
     clock: Clock
-    rules: Callable[[], Rules]
+    live: Live
     book: AccessBook
     decisions: Decisions
     handler: CommandHandler

@@ -170,7 +170,7 @@ class Router:
             mention is Mention.NONE
             and found is None
             and said.chat_type is not ChatType.DIRECT
-            and self._deps.rules().access.require_mention
+            and self._deps.live.settings.access.require_mention
             and self._admission.expects(said)
         )
         if only_as_answer:
@@ -232,7 +232,7 @@ class Router:
     async def suggest(self, said: MessageReceived) -> Sequence[str]:
         """Completions of a half written command; none for a person who would not be answered, and nobody is told."""
         deps = self._deps
-        decision = decide(said, deps.rules().access, deps.book.grants, mention=Mention.DIRECT, is_command=True)
+        decision = decide(said, deps.live.settings.access, deps.book.grants, mention=Mention.DIRECT, is_command=True)
         if not isinstance(decision, Allowed):
             return ()
         incoming = incoming_from(replace(said, text=whole(said.text)), decision.role)
@@ -242,7 +242,7 @@ class Router:
         self, inbound: MessageReceived | ButtonClicked, *, mention: Mention, is_command: bool
     ) -> Role | Receipt:
         """As whom it is taken in, or what became of it instead."""
-        access, grants = self._deps.rules().access, self._deps.book.grants
+        access, grants = self._deps.live.settings.access, self._deps.book.grants
         if isinstance(inbound, MessageReceived) and inbound.from_history and inbound.sent_at is not None:
             # It was seen and left alone when it came: whoever lets its writer in later does not mean what they wrote.
             grants = self._deps.book.as_of(to_timestamp(inbound.sent_at))

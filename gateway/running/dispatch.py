@@ -72,7 +72,8 @@ def wake_for_person(
     agent_factory: AgentFactory, dispatcher: LocalDispatcher, conversation: ConversationId, row: int | None = None
 ) -> None:
     """Somebody has written there: what a goal does by itself gives way."""
-    agent_factory.give_way(conversation)
+    if dispatcher.is_running(conversation):
+        agent_factory.give_way(conversation)
     dispatcher.wake(conversation, row)
 
 

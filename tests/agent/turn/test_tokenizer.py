@@ -6,7 +6,7 @@ import sys
 import pytest
 from anyio import fail_after, move_on_after
 
-from agent.core.events import ContextBuilt
+from agent.core.events import ContextBuilt, Published
 from agent.core.ids import ConversationId
 from agent.turn.tokenizer import Tokenizer
 from agent.turn.tokens import count_by_bytes
@@ -26,8 +26,8 @@ async def test_tokens_are_counted_by_a_real_tokenizer() -> None:
 
 
 async def test_a_context_that_fills_a_quarter_of_its_window_asks_for_it() -> None:
-    def built(tokens: int) -> ContextBuilt:
-        return ContextBuilt(conversation=ConversationId("console:1"), token_estimate=tokens, window=8_000)
+    def built(tokens: int) -> Published:
+        return Published(1, ContextBuilt(conversation=ConversationId("console:1"), token_estimate=tokens, window=8_000))
 
     tokenizer = Tokenizer("cl100k_base")
     tokenizer.heed(built(1_999))
