@@ -29,7 +29,6 @@ from agent.storage.inbox_rows import InboxStatus
 from agent.storage.timestamps import to_timestamp
 from agent.turn.commit import settle_staged, write_staged
 from agent.turn.context_budget import write_window
-from agent.turn.hooks import session_ends
 from agent.turn.intake import open_early
 from agent.turn.pipeline import turn
 from agent.turn.states import (
@@ -109,10 +108,10 @@ class Agent:
         self.context.jobs.close()
 
     async def rest(self) -> None:
-        """It was left alone for long and is about to go to sleep: hooks may tidy up after the session."""
-        if self.session.id is not None and self.runtime.hooks.wants("session_end"):
-            self.runtime.hooks = self.runtime.hooks.renewed()
-            await session_ends(self.session.id, "idle", self)
+        """It was left alone for long and is about to go to sleep: features may tidy up after the session."""
+        if self.session.id is not None:
+            for resting in self.runtime.features.resting:
+                await resting(self.session.id)
 
     def stop(self, reason: str) -> bool:
         """End the run that goes on now, if any: its waits at once, itself within the grace time.
@@ -141,13 +140,12 @@ class Agent:
         """Take over changes of files and configuration, from here on and never within a turn (Z-21)."""
         runtime = self.runtime
         runtime.settings = runtime.current_settings()
-        runtime.hooks, runtime.memory = runtime.hooks.renewed(), runtime.memory.renewed()
-        self.memory.memory = self.skill.memory = runtime.memory
+        runtime.memory = self.memory.memory = self.skill.memory = runtime.memory.renewed()
         self.provider.policy = self.provider.models.policy
         instruction = self.instruction
         if instruction.definition is not None:
             instruction.definition = instruction.definitions.reloaded(instruction.definition, instruction.name)
-        self.skill.take(enabled=runtime.settings.skills.enabled)
+        runtime.features.renew(runtime.settings)
         forgotten = self.runtime.memory.forgotten.words(self.session.conversation)
         if forgotten != self.message.forgotten:
             self.message.forgotten = forgotten

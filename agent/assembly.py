@@ -19,7 +19,9 @@ from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.core.tools import Tool
 from agent.definitions import Definitions
+from agent.features.approvals import ApprovalFeature
 from agent.features.goals import GoalState
+from agent.features.hooks import HookFeature
 from agent.features.memory import Corrections, MemoryState
 from agent.features.plans import PlanFeature
 from agent.features.skills import SkillState
@@ -31,6 +33,7 @@ from agent.ledger.spending import OverBudget
 from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
+from agent.memory_flush import Flushing
 from agent.operations import follow_definition
 from agent.plans.messages import Buttoned as PlanButtons
 from agent.plans.messages import no_buttons as no_plan_buttons
@@ -66,8 +69,6 @@ from agent.tools.toolbox import WORKING, Toolbox
 from agent.turn.context import read_notes, says_terminated
 from agent.turn.context_budget import show_compaction
 from agent.turn.decision import PSEUDO_TOOLS
-from agent.turn.hooks import compaction_begins
-from agent.turn.memory_flush import Flushing
 from agent.turn.model_call import SideCalls
 from agent.turn.requests import recall_uses
 from agent.turn.states import (
@@ -281,6 +282,24 @@ def assemble(
             plans,
             memory,
             skill,
+            ApprovalFeature(
+                conversation=conversation,
+                database=shared.database,
+                clock=shared.clock,
+                new_id=shared.new_id,
+                outbox=outbox,
+                phrases=shared.phrases,
+                approvals=shared.approvals,
+                redact=shared.executor.redact,
+                announce=lambda event: announce(agent, event),
+                waiting=lambda run: waiting_for_approval(run, agent),
+            ),
+            HookFeature(
+                conversation=conversation,
+                hooks=shared.hooks,
+                jobs=jobs,
+                set_environment=lambda values: agent.lifecycle.set_environment(values),
+            ),
         )
     )
     agent = Agent(
@@ -309,8 +328,6 @@ def assemble(
             ledger=shared.ledger,
             voice_transcription=shared.voice_transcription,
             memory=shared.memory,
-            approvals=shared.approvals,
-            hooks=shared.hooks,
             features=features,
             relief=shared.relief,
         ),
@@ -322,6 +339,12 @@ def assemble(
     profiles = Profiles(shared.definitions.roots, known_tools=shared.definitions.known_tools)
     agent.tool.subagent_runner = SubagentRunner(agent, profiles, shared.subagent_registry)
     memory.ask = asks = SideCalls(agent)
+    flush = Flushing(agent)
+
+    async def before_compaction(stage: str) -> None:
+        for before in features.before_compaction:
+            await before(stage, agent.lifecycle.run)
+
     agent.context.engine = Engine(
         conversation=conversation,
         state=agent.message.compaction,
@@ -332,8 +355,9 @@ def assemble(
         spawn=agent.context.jobs.start,
         now=shared.clock.now,
         dumps=agent.context.dumps,
-        flush=Flushing(agent),
-        before_compact=lambda stage: compaction_begins(stage, agent),
+        flush=flush,
+        may_flush=flush.may_begin,
+        before_compact=before_compaction,
     )
     if settings.debug.enabled:
         folder = dump_folder(shared.home / settings.debug.output_dir, conversation, shared.clock.now())

@@ -20,7 +20,6 @@ from agent.turn.commit import save_spent
 from agent.turn.context import read_notes
 from agent.turn.context_budget import load_of, load_window, options_of
 from agent.turn.look import ContextView, FocusView, SidequestView, fillings_of, focus_of, sidequest_of
-from agent.turn.memory_flush import may_look_back
 from agent.turn.model_call import SideCalls
 from agent.turn.pipeline import begin
 from agent.turn.states import States
@@ -62,13 +61,12 @@ class WindowOperations:
         states, work = self._states, self.work
         definition, notes = states.instruction.definition, states.instruction.notes
         if work is None or definition is None:
-            states.context.engine.may_flush(False)
+            states.context.run = None
             return None
         run = await begin(work, definition, states, StagedChanges())
         await read_notes(notes, run.settings.context.memory_chars, states.runtime.clock.now())
         await self._memory.open(run)
         states.context.run = run
-        states.context.engine.may_flush(may_look_back(run, states))
         return run
 
     async def recap(self) -> Recap | None:

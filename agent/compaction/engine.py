@@ -46,7 +46,8 @@ async def _nothing(step: str) -> None:
 class Engine:
     """One conversation's. `spawn` runs a job in the background: it may outlive the turn, and dies with the agent.
 
-    `before_compact` is awaited, with the first step, right before a pass that makes room (W-26).
+    `may_flush` says whether lasting notes may be written now. `before_compact` is awaited, with the first step, right
+    before a pass that makes room (W-26).
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Engine:
         now: Callable[[], datetime],
         dumps: Dumps | None = None,
         flush: Flush | None = None,
+        may_flush: Callable[[], bool] = lambda: True,
         before_compact: Callable[[str], Awaitable[None]] | None = None,
         write_summary: WriteSummary | None = None,
     ) -> None:
@@ -74,7 +76,7 @@ class Engine:
         self._spawn = spawn
         self._flush = flush
         self._before_compact = before_compact or _nothing
-        self._may_flush = True
+        self._may_flush = may_flush
         self._run: RunId | None = None
         self._working = False
         self._housekeeping = Housekeeping(state=state, ask=ask, count_text=count_text)
@@ -102,10 +104,6 @@ class Engine:
         self._run, self.options = run, options
         self.state.aloud = self.dumps.on
         self.state.begin_turn(options)
-
-    def may_flush(self, allowed: bool) -> None:
-        """Whether lasting notes may be written in this conversation now."""
-        self._may_flush = allowed
 
     async def before_call(self, load: ContextUsage, *, idle_minutes: float = 0.0) -> None:
         """Make room, as far as the pressure calls for it, before a request is built (W-27, R-48)."""
@@ -249,7 +247,7 @@ class Engine:
 
     @property
     def _flush_due(self) -> bool:
-        return self._flush is not None and self._may_flush and not self.state.flushed
+        return self._flush is not None and not self.state.flushed and self._may_flush()
 
     async def _flush_first(
         self, load: ContextUsage, options: Options, stage: Stage, *, upto: int | None = None

@@ -8,6 +8,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable
+from itertools import groupby
 from typing import TypeVar
 
 from anyio import to_thread
@@ -150,3 +151,16 @@ def json_in(answer: str, *brackets: str) -> str | None:
     ]
     start, end = min(((start, end) for start, end in spans if 0 <= start < end), default=(0, -1))
     return answer[start : end + 1] or None
+
+
+# Words in a message that is written in Markdown.
+
+
+def plain(text: str) -> str:
+    """Words of a command or of a person, as text that no sign of Markdown in them changes."""
+    return "".join(f"\\{sign}" if sign in "\\`*_~[]<>#|" else sign for sign in " ".join(text.split()))
+
+
+def longest_run(text: str, sign: str = "`") -> int:
+    """How many of these signs stand in a row at most."""
+    return max((len(list(run)) for one, run in groupby(text) if one == sign), default=0)

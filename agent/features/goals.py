@@ -112,7 +112,7 @@ class GoalState(Feature):
         elif staged.complete_goal:
             store.put_of_session(conn, session, lifecycle.completed(store.of_session(conn, session)), at)
 
-    def changed(self, staged: StagedChanges) -> None:
+    def changed(self, staged: StagedChanges, session: SessionId | None) -> None:
         """Follow a command's change of the session, which is on disk now."""
         if staged.complete_goal:
             self.of_session = self.completed = lifecycle.completed(self.of_session)

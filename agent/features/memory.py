@@ -32,7 +32,7 @@ from agent.memory.tools import MEMORY_TOOLS
 from agent.providers.usage import CostAttribution
 from agent.run.features import Feature
 from agent.run.messages import shown_name
-from agent.run.run import Run, StagedChanges
+from agent.run.run import Executed, Run, StagedChanges
 from agent.run.settings import Settings
 from agent.sessions.store import text_of, words_of
 from agent.storage.database import Database, is_trouble
@@ -152,7 +152,7 @@ class MemoryState(Feature):
                 raise
             log.warning("what was said is not in the memory: %s", str(error.orig), extra={"run": run.id})
 
-    def left_alone(self, run: Run) -> None:
+    def left_alone(self, run: Run, executed: Executed) -> None:
         """Make the vectors of what was just kept, and read the graph on, unless the last time goes on still then."""
         scope, settings, memory = run.memory, run.settings.memory, self.memory
         wanted = settings.graph.enabled or (memory.vectors is not None and settings.semantic.engine != "off")

@@ -115,9 +115,9 @@ class PlanFeature(Feature):
         self._note(f"{as_written(plan)}\n\n{text}", run)
         return Executed(verdict="answered", text=text)
 
-    async def closing(self, run: Run) -> None:
-        """End the offer of the turn, however the turn ended. Raises StorageTrouble."""
-        if run.offered is not None:
+    async def closing(self, run: Run, executed: Executed) -> None:
+        """End the offer of the turn, unless the turn goes on after a restart. Raises StorageTrouble."""
+        if run.offered is not None and executed.verdict != "suspended":
             with anyio.CancelScope(shield=True):
                 await service.expire(self.plans, run.offered)
 

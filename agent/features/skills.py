@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.errors import AgentError, ToolError
 from agent.core.events import CorrectionHeard, EventBus, LearningFailed, SkillsReloaded
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, SessionId
 from agent.core.messages import Message
 from agent.definitions import allows
 from agent.memory.lexicon import is_about_something
@@ -65,15 +65,16 @@ class SkillState(Feature):
     listed: str = ""
     listed_for: tuple[Snapshot, int] | None = None
 
-    def take(self, *, enabled: bool) -> None:
+    def renew(self, settings: Settings) -> bool:
         """Take over reloaded skills, never within a turn (Z-21)."""
-        fresh = self.catalogue.snapshot if enabled else NOTHING
+        fresh = self.catalogue.snapshot if settings.skills.enabled else NOTHING
         if fresh is self.snapshot:
-            return
+            return True
         self.snapshot = fresh
         waiting = sum(entry.standing == "quarantined" for entry in fresh.entries.values())
         reloaded = SkillsReloaded(conversation=self.conversation, usable=len(fresh.usable), waiting=waiting)
         self.bus.publish(reloaded)
+        return True
 
     async def begun(self, run: Run) -> None:
         """Hint a skill that fits, out of those that the model may use now; where nobody has just written, none."""
@@ -174,7 +175,7 @@ class SkillState(Feature):
         """There is nothing to load where no skill is offered."""
         return frozenset() if self.snapshot.offered else TO_LOAD
 
-    def changed(self, staged: StagedChanges) -> None:
+    def changed(self, staged: StagedChanges, session: SessionId | None) -> None:
         """Count an answer that people took back as a failure of its skill."""
         if staged.taken_back:
             self.learning.take_back(self.conversation, staged.taken_back)

@@ -3,16 +3,23 @@
 A feature keeps this promise in `agent.features`; the turn imports no feature. `agent.assembly` declares their order.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from agent.core.ids import SessionId
+from agent.core.ids import RunId, SessionId
+from agent.core.messages import ToolUse
+from agent.core.outbox import Answer, Question
 from agent.inbox import Work
 from agent.run.run import Executed, Run, StagedChanges
+from agent.run.settings import Settings
+from agent.storage.approval_rows import Approval
+from agent.tools.executor import Cleared, Outcome
 
 OnOpened = Callable[[Run], None]  # what the run gets of it, once its opening is on disk
+Look = Callable[[ToolUse], Awaitable[Cleared | Outcome]]  # grounds a call anew, without running it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +44,22 @@ class Ended:
     at: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """Words on a step of a run. `blocked` says why the run must end here; `context` joins the step's requests."""
+
+    blocked: str = ""
+    context: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Permitted:
+    """A call that a person has approved, as it would run now."""
+
+    cleared: Cleared
+    approval: Approval
+
+
 class Feature:
     """Takes part in the turns of one conversation. It overrides the moments that it needs and is asked at no other.
 
@@ -46,11 +69,18 @@ class Feature:
 
     __slots__ = ()
 
+    def renew(self, settings: Settings) -> bool:
+        """Between turns: take over changed settings and files; whether the feature takes part in the next turns."""
+        return True
+
     def opened(self, conn: Connection, work: Work, *, new: bool) -> OnOpened | None:
         """The run is being opened, before its words are stored; `new`: these words have not been seen before."""
 
+    async def ingested(self, run: Run) -> None:
+        """The run and its words are on disk; what is set for programs here holds from this turn on."""
+
     async def begun(self, run: Run) -> Executed | None:
-        """The run and its words are on disk, its context is made next; an end of the run takes the place of that."""
+        """The run's context is made next; an end of the run takes the place of that."""
 
     async def context(self, run: Run) -> None:
         """The run's context is made; the time for it is limited."""
@@ -58,6 +88,13 @@ class Feature:
     def before_call(self, run: Run, tokens: int) -> bool:
         """The run's first request comes next and has `tokens` so far; whether this made it longer."""
         return False
+
+    async def before_step(self, run: Run) -> Advice:
+        """A step of the run begins: one reply of the model and the calls that it leads to. Also a sub-agent's."""
+        return Advice()
+
+    async def before_compaction(self, stage: str, run: RunId | None) -> None:
+        """The window is about to be compacted, which nothing here keeps it from; `run`: the one that goes on."""
 
     def hides(self, run: Run) -> frozenset[str]:
         """The names of tools that the run may not call, whatever its definition says."""
@@ -67,7 +104,41 @@ class Feature:
         """A request of the run is made."""
         return Additions()
 
-    async def closing(self, run: Run) -> None:
+    async def before_request(self, run: Run, facts: Callable[[], Mapping[str, str]]) -> str:
+        """The request of a step is made; gives what joins it. `facts` describes the request and takes its time."""
+        return ""
+
+    async def before_tool(self, run: Run, use: ToolUse) -> str:
+        """A call is about to pass the approval gate; why it may not run, or ""."""
+        return ""
+
+    async def permit(self, run: Run, cleared: Cleared, reason: str, look: Look) -> Permitted | Outcome:
+        """A person must allow the call; the first feature that overrides this asks. An Outcome where none allows it.
+
+        Raises LeftForLater, Fenced or StorageTrouble.
+        """
+        raise NotImplementedError
+
+    async def elicit(self, run: Run, use: ToolUse, question: Question) -> Answer:
+        """A call asks people; the first feature that overrides this does it. Does not return when the process ends."""
+        raise NotImplementedError
+
+    async def elicited(self, run: Run, use: ToolUse) -> str | None:
+        """For the model: what a call that a crash cut off had asked people, and their answer; None: nothing.
+
+        Raises LeftForLater.
+        """
+
+    def denied(self, run: Run, use: ToolUse, outcome: Outcome) -> None:
+        """A call was kept from running."""
+
+    def after_tool(self, run: Run, use: ToolUse, outcome: Outcome, *, wrote: str = "") -> None:
+        """A call has run; `wrote` is the path of the file that it has written."""
+
+    def subagent(self, run: Run, agent: str, *, begins: bool) -> None:
+        """A sub-agent's run begins, or has ended; `agent` is its profile."""
+
+    async def closing(self, run: Run, executed: Executed) -> None:
         """However the run came to its end: that is committed next. Raises StorageTrouble."""
 
     def stored(self, conn: Connection, run: Run, ids: Sequence[int | None], at: int) -> None:
@@ -79,35 +150,73 @@ class Feature:
     async def ended(self, run: Run, executed: Executed) -> None:
         """The turn is on disk."""
 
-    def left_alone(self, run: Run) -> None:
+    def left_alone(self, run: Run, executed: Executed) -> None:
         """Nobody waits any more: what may go on in the background begins."""
 
     def changing(self, conn: Connection, staged: StagedChanges, session: SessionId, at: int) -> None:
         """Write the feature's part of a command's change of the session."""
 
-    def changed(self, staged: StagedChanges) -> None:
-        """It is on disk."""
+    def changed(self, staged: StagedChanges, session: SessionId | None) -> None:
+        """It is on disk; `session` is the one that the conversation was in until then."""
 
     def forgotten(self) -> None:
         """Words were forgotten, or the memory switched: nothing that was read before counts any more."""
+
+    async def resting(self, session: SessionId) -> None:
+        """The conversation was left alone for long, and its agent goes to sleep."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Features:
     """Those of one conversation, moment by moment, in the declared order: only who has a use for a moment is asked."""
 
     def __init__(self, features: Iterable[Feature]) -> None:
-        every = tuple(features)
-        self.opened = tuple(one.opened for one in every if type(one).opened is not Feature.opened)
-        self.begun = tuple(one.begun for one in every if type(one).begun is not Feature.begun)
-        self.context = tuple(one.context for one in every if type(one).context is not Feature.context)
-        self.before_call = tuple(one.before_call for one in every if type(one).before_call is not Feature.before_call)
-        self.hides = tuple(one.hides for one in every if type(one).hides is not Feature.hides)
-        self.prompt = tuple(one.prompt for one in every if type(one).prompt is not Feature.prompt)
-        self.closing = tuple(one.closing for one in every if type(one).closing is not Feature.closing)
-        self.stored = tuple(one.stored for one in every if type(one).stored is not Feature.stored)
-        self.committing = tuple(one.committing for one in every if type(one).committing is not Feature.committing)
-        self.ended = tuple(one.ended for one in every if type(one).ended is not Feature.ended)
-        self.left_alone = tuple(one.left_alone for one in every if type(one).left_alone is not Feature.left_alone)
-        self.changing = tuple(one.changing for one in every if type(one).changing is not Feature.changing)
-        self.changed = tuple(one.changed for one in every if type(one).changed is not Feature.changed)
-        self.forgotten = tuple(one.forgotten for one in every if type(one).forgotten is not Feature.forgotten)
+        self._every = every = tuple(features)
+        self._left_out: frozenset[int] = frozenset()
+        self._take(every)
+        self._renewed = tuple(one for one in every if type(one).renew is not Feature.renew)
+        # What happens outside a turn is told to those as well that take no part in turns now.
+        self.changing = _who(every, Feature.changing)
+        self.changed = _who(every, Feature.changed)
+        self.forgotten = _who(every, Feature.forgotten)
+        self.resting = _who(every, Feature.resting)
+
+    def renew(self, settings: Settings) -> None:
+        """Between turns: let them take over changes, and ask those in the next turns that take part in them."""
+        left_out = frozenset(id(one) for one in self._renewed if not one.renew(settings))
+        if left_out != self._left_out:
+            self._left_out = left_out
+            self._take(tuple(one for one in self._every if id(one) not in left_out))
+
+    def _take(self, features: tuple[Feature, ...]) -> None:
+        self.opened = _who(features, Feature.opened)
+        self.ingested = _who(features, Feature.ingested)
+        self.begun = _who(features, Feature.begun)
+        self.context = _who(features, Feature.context)
+        self.before_call = _who(features, Feature.before_call)
+        self.before_step = _who(features, Feature.before_step)
+        self.before_compaction = _who(features, Feature.before_compaction)
+        self.hides = _who(features, Feature.hides)
+        self.prompt = _who(features, Feature.prompt)
+        self.before_request = _who(features, Feature.before_request)
+        self.before_tool = _who(features, Feature.before_tool)
+        self.permit = _who(features, Feature.permit)
+        self.elicit = _who(features, Feature.elicit)
+        self.elicited = _who(features, Feature.elicited)
+        self.denied = _who(features, Feature.denied)
+        self.after_tool = _who(features, Feature.after_tool)
+        self.subagent = _who(features, Feature.subagent)
+        self.closing = _who(features, Feature.closing)
+        self.stored = _who(features, Feature.stored)
+        self.committing = _who(features, Feature.committing)
+        self.ended = _who(features, Feature.ended)
+        self.left_alone = _who(features, Feature.left_alone)
+
+
+def _who(features: tuple[Feature, ...], moment: Callable[Concatenate[Feature, P], R]) -> tuple[Callable[P, R], ...]:
+    """The bound methods of those that override the moment."""
+    name = moment.__name__
+    return tuple(getattr(one, name) for one in features if getattr(type(one), name) is not moment)

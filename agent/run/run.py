@@ -89,6 +89,11 @@ class Speech:
 SUBAGENT = "subagent"  # the purpose of its calls
 SHUTDOWN = "shutdown"  # the reason that leaves a run unfinished, to be resumed by the next process
 
+
+class LeftForLater(Exception):
+    """The process ends: the run stays as it is stored, and the next owner goes on with it."""
+
+
 Verdict = Literal["answered", "waiting", "failed", "cancelled", "refused", "suspended"]
 
 

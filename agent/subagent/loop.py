@@ -4,7 +4,7 @@ It has a history of its own, which nothing stores; calls of tools go the way of 
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -40,10 +40,9 @@ from agent.turn.agent_loop import step_done
 from agent.turn.commit import save_records
 from agent.turn.context import drop_stale_recall
 from agent.turn.decision import ASK_USER, Ask, Calls, Fail, Final, decide, parts_with, with_unique_ids
-from agent.turn.hooks import context_of, fire
 from agent.turn.model_call import CallStopped, call_model, dump_reply, dump_request, tried_again
 from agent.turn.prompt import stable_prompt, volatile_prompt
-from agent.turn.requests import cache_tier_for, routing_hint_for
+from agent.turn.requests import cache_tier_for, facts_of, routing_hint_for
 from agent.turn.states import States
 from agent.turn.tool_calls import (
     Ready,
@@ -76,13 +75,15 @@ async def work(task: str, run: Run, states: States) -> Finding | None:
             if forgotten.words(conversation) != since:  # its messages are stored nowhere: they cannot be read anew
                 return _failed(FORGOTTEN, run)
             drop_stale_recall(run, states)
-            began = await fire("on_turn_start", run, states)
-            if began.blocked:
-                log.warning("sub-agent task ended: %s", began.blocked, extra={"run": run.id})
-                return _failed(BLOCKED, run)
-            said_by_hooks = (context_of(began), await _before_the_prompt(run, states, context_of(began)))
+            advice = [await before_step(run) for before_step in states.runtime.features.before_step]
+            for one in advice:
+                if one.blocked:
+                    log.warning("sub-agent task ended: %s", one.blocked, extra={"run": run.id})
+                    return _failed(BLOCKED, run)
+            context = "\n".join(one.context for one in advice if one.context)
+            hint = "\n".join(filter(None, (context, *await _before_the_prompt(run, states, context))))
             try:
-                reply = await _ask(schema_for(run, states), run, states, "\n".join(filter(None, said_by_hooks)))
+                reply = await _ask(schema_for(run, states), run, states, hint)
             except CallStopped:
                 continue
             except AgentError as error:
@@ -112,24 +113,21 @@ def _halted(run: Run, said: str) -> Finding | None:
     return _failed(halted(halt, said), run) if halt is not None else None
 
 
-async def _before_the_prompt(run: Run, states: States, hint: str) -> str:
-    """Words of `pre_prompt` hooks on the request as it is assembled, told the same as in a turn (W-40)."""
-    if not states.runtime.hooks.wants("pre_prompt"):
-        return ""
-    provider, told = states.provider.slot.current(), {}
-    with suppress(ContextTooLong):  # the request itself will fail below, and say so
-        built = _request(schema_for(run, states), run, states, provider, hint)
-        told = {
-            "model": provider.model,
-            "messages": str(len(built.request.messages)),
-            "tokens": str(states.metrics.estimator.scaled(built.raw_tokens)),
-            "routing": built.request.routing_hint,
-        }
-    return context_of(await fire("pre_prompt", run, states, told))
+async def _before_the_prompt(run: Run, states: States, hint: str) -> list[str]:
+    """Words of features on the request as it is assembled, told the same as in a turn (W-40)."""
+
+    def facts() -> Mapping[str, str]:
+        provider = states.provider.slot.current()
+        with suppress(ContextTooLong):  # the request itself will fail below, and say so
+            built = _request(schema_for(run, states), run, states, provider, hint)
+            return facts_of(built.request, built.raw_tokens, provider, states)
+        return {}
+
+    return [await say(run, facts) for say in states.runtime.features.before_request]
 
 
 async def _ask(tools: ToolSchema, run: Run, states: States, hint: str) -> Reply:
-    """The model's reply; `hint` is what hooks say. Raises CallStopped, or the AgentError that ended the call."""
+    """The model's reply; `hint` is what features say. Raises CallStopped, or the AgentError that ended the call."""
 
     raw = 0
 

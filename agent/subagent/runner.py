@@ -25,7 +25,6 @@ from agent.subagent.loop import work
 from agent.subagent.profiles import Profile, Profiles, tools_of
 from agent.subagent.tool import NESTED
 from agent.subagent.wording import NO_BUDGET, STOPPED, TOO_LONG, failed, identity_of, shortened, task_of
-from agent.turn.hooks import fire_soon
 from agent.turn.requests import scope_of
 from agent.turn.states import States, announce
 
@@ -198,7 +197,8 @@ class SubagentRun:
             conversation=conversation, run=self.parent.id, request=run.id, agent=profile.name, steps=steps
         )
         announce(states, started)
-        fire_soon("subagent_start", run, states, {"agent": profile.name})
+        for told in states.runtime.features.subagent:
+            told(run, profile.name, begins=True)
         found: Finding | None = None
         why = STOPPED
 
@@ -229,5 +229,6 @@ class SubagentRun:
                 is_error=found is None or found.is_error,
             )
             announce(states, ended)
-            fire_soon("subagent_stop", run, states, {"agent": profile.name})
+            for told in states.runtime.features.subagent:
+                told(run, profile.name, begins=False)
         return found or failed(why, steps=run.progress.steps, cost=total_cost(run.usage))

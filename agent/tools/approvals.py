@@ -26,6 +26,14 @@ from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from agent.tools.settings import ApprovalSettings
 
+PRESS = "a:"  # begins the action of a button that answers an approval: `a:<id>:<y, n or a>`
+
+
+def prompt_key(id: str) -> str:
+    """The key of the outbox row that asks."""
+    return f"approval:{id}"
+
+
 # Policy of the gate: what runs, what a person must allow, what never runs. Pure.
 
 LONGEST_SHOWN = 6_000  # characters of a call; of a longer one the beginning and the end

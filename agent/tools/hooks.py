@@ -66,6 +66,11 @@ class Hooks:
         renewed._settings = lambda: taken
         return renewed
 
+    @property
+    def any(self) -> bool:
+        """Whether there is one at all."""
+        return bool(self._settings())
+
     def wants(self, point: HookPoint) -> bool:
         """Whether there is any for that point: what would be handed over need not be made otherwise."""
         return any(hook.on == point for hook in self._settings())

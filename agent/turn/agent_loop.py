@@ -4,7 +4,7 @@ Never raises for a model's or a tool's sake: every end is an `Executed`. Fenced 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -29,14 +29,12 @@ from agent.providers.registry import LazyProvider, answered_by, may_be_too_long
 from agent.providers.replies import Reply, ReplyTooLarge
 from agent.providers.routing import Answered, Attempt, ModelTooSlow
 from agent.run.guards import halt_before_call
-from agent.run.run import BETWEEN, Executed, Notice, Prepared, Run, Step
-from agent.turn.approvals import LeftForLater
+from agent.run.run import BETWEEN, Executed, LeftForLater, Notice, Prepared, Run, Step
 from agent.turn.context import heal, renewed
 from agent.turn.context_budget import load_of, make_room, make_room_after_refusal, sync_window
 from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
-from agent.turn.hooks import context_of, fire
 from agent.turn.model_call import CallStopped, call_model, dump_reply, dump_request, note_cache, tried_again
-from agent.turn.requests import DoesNotFit, build_request, fixed_of, need_of, schema_of
+from agent.turn.requests import DoesNotFit, build_request, facts_of, fixed_of, need_of, schema_of
 from agent.turn.states import States, announce
 from agent.turn.tool_calls import finish_calls, open_calls, run_calls
 
@@ -75,19 +73,16 @@ async def ask(prepared: Prepared, run: Run, states: States, context: str = "") -
 
 
 async def _before_the_prompt(prepared: Prepared, run: Run, states: States, context: str) -> str:
-    """Words of hooks on the request as it is assembled (W-40): once for an iteration, not for each repeat."""
-    if not states.runtime.hooks.wants("pre_prompt"):
-        return ""
-    provider, told = states.provider.slot.current(), {}
-    with suppress(DoesNotFit):  # what does not fit is made shorter below, and is told nothing of
-        built = build_request(run, states, provider, prepared.memory, hint=context)
-        told = {
-            "model": provider.model,
-            "messages": str(len(built.request.messages)),
-            "tokens": str(states.metrics.estimator.scaled(built.raw_tokens)),
-            "routing": built.request.routing_hint,
-        }
-    return context_of(await fire("pre_prompt", run, states, told))
+    """Words of features on the request as it is assembled (W-40): once for an iteration, not for each repeat."""
+
+    def facts() -> Mapping[str, str]:
+        provider = states.provider.slot.current()
+        with suppress(DoesNotFit):  # what does not fit is made shorter below, and is told nothing of
+            built = build_request(run, states, provider, prepared.memory, hint=context)
+            return facts_of(built.request, built.raw_tokens, provider, states)
+        return {}
+
+    return "\n".join(filter(None, [await say(run, facts) for say in states.runtime.features.before_request]))
 
 
 async def _answered(call: Callable[..., Awaitable[Answered]], prepared: Prepared, run: Run, states: States) -> Answered:
@@ -282,11 +277,12 @@ async def _loop(prepared: Prepared, run: Run, states: States) -> Executed:
         if states.lifecycle.preemptible and run.progress.model_calls:
             run.preempted = True
             return Executed(verdict="answered", text=run.speech.text)
-        began = await fire("on_turn_start", run, states)
-        if began.blocked:
-            log.warning("the turn ends: %s", began.blocked, extra={"run": run.id})
-            return Executed(verdict="failed", text=run.speech.text, notice=Notice("hook_blocked"), error=began.blocked)
-        ended = await _iteration(prepared, run, states, context_of(began))
+        advice = [await before_step(run) for before_step in states.runtime.features.before_step]
+        blocked = next((one.blocked for one in advice if one.blocked), "")
+        if blocked:
+            log.warning("the turn ends: %s", blocked, extra={"run": run.id})
+            return Executed(verdict="failed", text=run.speech.text, notice=Notice("hook_blocked"), error=blocked)
+        ended = await _iteration(prepared, run, states, "\n".join(one.context for one in advice if one.context))
         if ended is not None:
             return ended
 
@@ -307,7 +303,7 @@ async def _by_hand(call: ToolUse, run: Run, states: States) -> Executed:
 
 
 async def _iteration(prepared: Prepared, run: Run, states: States, context: str) -> Executed | None:
-    """One request and what it leads to; None to go on. `context` is what hooks have to say."""
+    """One request and what it leads to; None to go on. `context` is what features have to say."""
     try:
         given = await ask(prepared, run, states, context)
     except CallStopped:

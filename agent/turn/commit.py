@@ -27,7 +27,6 @@ from agent.storage.database import check_epoch
 from agent.storage.timestamps import to_timestamp
 from agent.turn.context_budget import notices_of, sync_window, write_window
 from agent.turn.decision import is_silence
-from agent.turn.hooks import session_ends_soon
 from agent.turn.states import States, announce
 
 # Writes of a run's progress, each in one fenced transaction. Safe to repeat.
@@ -215,10 +214,8 @@ def settle_staged(staged: StagedChanges, states: States) -> None:
         states.metrics.context_raw = 0  # of what is no longer there
         states.provider.cache.forget()
     for changed in states.runtime.features.changed:
-        changed(staged)
+        changed(staged, states.session.id)
     if staged.switch_session:
-        if states.session.id is not None and states.session.id != staged.session:
-            session_ends_soon(states.session.id, states)
         states.session.id = staged.session
         states.session.known = True
         if staged.session is None:

@@ -23,7 +23,6 @@ from agent.storage.timestamps import to_timestamp
 from agent.tools.deferred_tools import loaded_in
 from agent.tools.session_tools import ENTER, EXIT
 from agent.turn.context_budget import load_window, options_of, sync_window
-from agent.turn.memory_flush import may_look_back
 from agent.turn.model_call import CallStopped
 from agent.turn.requests import raw_of
 from agent.turn.states import NotesFile, States, announce
@@ -89,7 +88,6 @@ async def prepare(run: Run, states: States) -> Prepared:
             event = ContextDegraded(conversation=states.session.conversation, run=run.id, after_s=limit)
             announce(states, event)
     states.context.run = run
-    states.context.engine.may_flush(may_look_back(run, states))
     notes = states.instruction.notes.text
     run.idle_minutes = _idle_minutes(states)
     sync_window(run, states)

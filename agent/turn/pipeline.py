@@ -25,7 +25,6 @@ from agent.turn.agent_loop import execute, keep_partial
 from agent.turn.commit import persist, save_place
 from agent.turn.context import prepare
 from agent.turn.context_budget import prepare_next
-from agent.turn.hooks import fire, fire_soon, folder_changed, session_begins
 from agent.turn.intake import Opening, hear, ingest, land
 from agent.turn.requests import recall_uses
 from agent.turn.states import States
@@ -50,24 +49,20 @@ async def turn(
         taken = await ingest(run, states)
         if taken.refused is None:
             states.lifecycle.placed_for = run.session
-            if run.fresh and not run.resumed:
-                await session_begins(run, states)
-            await folder_changed(run, states)
+            for ingested in states.runtime.features.ingested:
+                await ingested(run)
             await save_place(run, states)
             run.execution = _execution_context(states, run.session)  # with what they have set; from here on it stays
         endings.append(taken.refused or await _bounded(run, states, answer or partial(_answer, states=states)))
-        if endings[-1].verdict != "suspended":
-            for closing in states.runtime.features.closing:
-                await closing(run)
-        await fire("stop", run, states, {"verdict": endings[-1].verdict})
+        for closing in states.runtime.features.closing:
+            await closing(run, endings[-1])
         with anyio.CancelScope(shield=True):  # whoever cancels now comes too late: it is done and will be stored
             run.persisted = await persist(endings[-1], run, states)
         for ended in states.runtime.features.ended:
             await ended(run, endings[-1])
         prepare_next(run, states)
         for left_alone in states.runtime.features.left_alone:
-            left_alone(run)
-        fire_soon("turn_end", run, states, {"verdict": endings[-1].verdict})
+            left_alone(run, endings[-1])
     return endings[-1]
 
 

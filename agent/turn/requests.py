@@ -266,6 +266,16 @@ def build_request(
     return Built(request, raw, prefix)
 
 
+def facts_of(request: Request, raw_tokens: int, provider: Provider, states: States) -> dict[str, str]:
+    """The facts of a request for features that look at it before it is made."""
+    return {
+        "model": provider.model,
+        "messages": str(len(request.messages)),
+        "tokens": str(states.metrics.estimator.scaled(raw_tokens)),
+        "routing": request.routing_hint,
+    }
+
+
 def need_of(run: Run, states: States) -> Need:
     """The weight of the next request, as far as that is known before it is made for a provider (W-38)."""
     tokens = states.metrics.context_tokens

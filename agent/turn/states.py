@@ -37,9 +37,7 @@ from agent.run.run import Run
 from agent.run.settings import Settings
 from agent.sessions.store import Place
 from agent.storage.database import Database
-from agent.tools.approvals import Approvals
 from agent.tools.executor import Executor
-from agent.tools.hooks import Hooks
 from agent.turn.tokens import Estimator
 from agent.voice_messages import VoiceTranscription
 
@@ -112,7 +110,7 @@ REMEMBERED = 32  # runs that a stop which comes late may have been said of
 class LifecycleState:
     """The run that goes on now, and what the next one begins with: its working directory (None: the workspace) and
     what hooks and loaded skills have set in its environment. Both are of the session `placed_for` and are stored with
-    what its turns write; `unplaced` until then. `worked_in` is where the turn before was, `changes` counts changes.
+    what its turns write; `unplaced` until then.
     `source` is where its work comes from. `goal` is the kept one that the run works on by itself; `preemptible`: such a
     run shall end where it can, because a person has written. `before` tells from when to when the last runs went on: to
     their end, or to the moment in which they were told to end.
@@ -129,8 +127,6 @@ class LifecycleState:
     env: dict[str, str] = field(default_factory=dict)
     placed_for: SessionId | None = None
     unplaced: bool = False
-    worked_in: Path | None = None
-    changes: dict[str, int] = field(default_factory=dict)
     source: Source | None = None
     goal: int | None = None
     preemptible: bool = False
@@ -327,8 +323,6 @@ class RuntimeState:
     ledger: Ledger
     voice_transcription: VoiceTranscription
     memory: Memory
-    approvals: Approvals
-    hooks: Hooks
     features: Features
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
 

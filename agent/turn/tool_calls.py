@@ -15,6 +15,7 @@ from agent.core.events import Event, MemoryWritten, PermissionDenied, ToolEnded,
 from agent.core.failpoints import failpoint
 from agent.core.ids import CallId
 from agent.core.messages import FilePart, Message, TacoCompressed, ToolResult, ToolUse
+from agent.core.outbox import Answer, Question
 from agent.core.safe_files import Tree
 from agent.core.tools import Asker, ToolContext
 from agent.core.untrusted_text import beginning_of, framed, harmless
@@ -23,13 +24,15 @@ from agent.memory.rights import reaches_others
 from agent.memory.tools import MemoryToolset
 from agent.providers.encoding import IMAGES
 from agent.providers.replies import Reply
-from agent.run.run import SHUTDOWN, Run, Step, note_tool_time
+from agent.run.features import Permitted
+from agent.run.run import SHUTDOWN, LeftForLater, Run, Step, note_tool_time
 from agent.run.settings import Settings
 from agent.sessions.runs import Checkpoint
 from agent.sessions.transcript_search import Recollection
 from agent.storage import approval_rows
 from agent.storage.approval_rows import Approval
 from agent.storage.audit_rows import Record
+from agent.storage.database import check_epoch
 from agent.storage.timestamps import to_timestamp
 from agent.tools.approvals import Rules, canonical, covers_of, gate_for
 from agent.tools.deferred_tools import SEARCH
@@ -37,10 +40,8 @@ from agent.tools.executor import Cleared, Limits, Outcome, batches_of
 from agent.tools.files.edit import put
 from agent.tools.files.paths import shown
 from agent.tools.tasks import SessionTasks
-from agent.turn.approvals import LeftForLater, ask_person, cut_off, elicit, still_the_same
 from agent.turn.commit import save_progress
 from agent.turn.decision import parts_with
-from agent.turn.hooks import file_changed, fire, fire_soon, of_call
 from agent.turn.interim_text import commit_before_question
 from agent.turn.model_call import SideCalls
 from agent.turn.requests import scope_of, visible_of
@@ -119,7 +120,7 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
         skill=states.tool.load_skill(run),
         execution=run.execution,
         progress=runtime.outbox.status,
-        elicit=partial(elicit, use=use, run=run, states=states) if alone else None,
+        elicit=partial(_elicit, use=use, run=run, states=states) if alone and runtime.features.elicit else None,
         phrase=partial(runtime.phrases, language=run.audience.language),
         attach=partial(_attach, use.id, run, states),
         move=states.lifecycle.move if alone else run.move,
@@ -132,6 +133,21 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
         ),
         subagents=states.tool.subagent_runner.of(run) if alone else None,
     )
+
+
+async def _elicit(question: Question, use: ToolUse, run: Run, states: States) -> Answer:
+    """Ask people. The text that leads up to the question stands above it, as with an approval."""
+    conversation, epoch = states.session.conversation, run.work.epoch
+
+    async def write(also: Callable[[Connection], None]) -> None:
+        def fenced(conn: Connection) -> None:
+            check_epoch(conn, conversation, epoch)
+            also(conn)
+
+        await states.runtime.database.write(fenced)
+
+    await commit_before_question(run, states, write)
+    return await states.runtime.features.elicit[0](run, use, question)
 
 
 async def _attach(call: str, run: Run, states: States, name: str, mime_type: str, data: bytes) -> str:
@@ -200,6 +216,7 @@ UNASKED = (
     "needed, put the exact call into your answer, so that whoever gave you the task can make it."
 )
 BY_POLICY = "the rules of the gateway do not allow it"
+NOBODY_ASKS = "it needs a person's approval, and nobody is asked for it here"
 BY_CHAT = "an admin of this chat has ruled that it never runs here"
 
 
@@ -252,16 +269,16 @@ async def through_approval_gate(
     await commit_before_question(run, states, note)
 
     async def ask(cleared: Cleared, context: ToolContext) -> None:
-        use, reason = cleared.call, cleared.appraisal.reason
-        answer = await ask_person(cleared, reason, run, states)
-        if isinstance(answer, Approval):
-            call = replace(use, input=cleared.appraisal.arguments)
-            again = await still_the_same(answer, call, context, run, states)
-            if isinstance(again, Cleared):
-                passed.ready.append(Ready(use=use, cleared=again, context=context, approval=answer))
-                return
-            answer = again
-        passed.results[use.id] = not_run(use, answer, run, states, by="person")
+        use, permits = cleared.call, states.runtime.features.permit
+        answer: Permitted | Outcome = _denied(use, NOBODY_ASKS)
+        for permit in permits[:1]:
+            look = partial(states.tool.executor.look, context=context, allowed=scope_of(run, states))
+            answer = await permit(run, cleared, cleared.appraisal.reason, look)
+        if isinstance(answer, Permitted):
+            ready = Ready(use=use, cleared=answer.cleared, context=context, approval=answer.approval)
+            passed.ready.append(ready)
+        else:
+            passed.results[use.id] = not_run(use, answer, run, states, by="person")
 
     with first_error():
         async with waiting_for_approval(run, states), anyio.create_task_group() as group:
@@ -305,11 +322,10 @@ async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:
         taco = result.taco
         changed = replace(written, original_tokens=taco.original_tokens, shortened_tokens=taco.compressed_tokens)
         run.records[run.records.index(written)] = changed
-    told = of_call(use, outcome.content, is_error=outcome.is_error)
-    fire_soon("post_tool_use", run, states, told, tool=use.name)
     spec, path = ready.cleared.tool.spec, ready.cleared.appraisal.arguments.get("path")
-    if spec.category == "edit" and spec.risk == "write" and isinstance(path, str) and not outcome.is_error:
-        file_changed(path, run, states)
+    has_written = spec.category == "edit" and spec.risk == "write" and not outcome.is_error
+    for after_tool in states.runtime.features.after_tool:
+        after_tool(run, use, outcome, wrote=path if has_written and isinstance(path, str) else "")
     if spec.untrusted:
         return replace(result, content=framed(result.content, use.name))
     return replace(result, content=harmless(result.content))
@@ -327,7 +343,8 @@ def not_run(use: ToolUse, outcome: Outcome, run: Run, states: States, *, by: str
             conversation=conversation, run=run.id, tool_name=use.name, tool_call_id=use.id, by=by
         )  # fmt: skip
         announce(states, denied)
-        fire_soon("permission_denied", run, states, of_call(use, outcome.content, is_error=True), tool=use.name)
+        for told in states.runtime.features.denied:
+            told(run, use, outcome)
     _announce_end(use, outcome, run, states)
     record(use, outcome, run, states)
     return ToolResult(tool_use_id=use.id, content=harmless(outcome.content), is_error=outcome.is_error)
@@ -353,16 +370,14 @@ async def looked_at(use: ToolUse, context: ToolContext, run: Run, states: States
     found = await states.tool.executor.look(use, context, allowed=scope_of(run, states))
     if isinstance(found, Outcome):
         return found
-    fired = await fire("pre_tool_use", run, states, of_call(use), tool=use.name)
-    if fired.blocked:
-        content = DENIED.format(name=use.name, reason=fired.blocked)
-        return Outcome(content=content, is_error=True, verdict="denied")
+    for before_tool in states.runtime.features.before_tool:
+        if why := await before_tool(run, use):
+            return _denied(use, why)
     conversation, name = states.session.conversation, use.name
     spec, covers = found.tool.spec, covers_of(found.appraisal)
     ruled = await states.runtime.database.read(lambda conn: approval_rows.verdict(conn, conversation, name, covers))
     if ruled == "deny":
-        content = DENIED.format(name=name, reason=BY_CHAT)
-        return Outcome(content=content, is_error=True, verdict="denied")
+        return _denied(use, BY_CHAT)
     gate = gate_for(spec, found.appraisal, rules_of(run), allowed_for_good=ruled == "allow")
     match gate:
         case "allow":
@@ -370,8 +385,11 @@ async def looked_at(use: ToolUse, context: ToolContext, run: Run, states: States
         case "ask":
             return found
         case "deny":
-            content = DENIED.format(name=use.name, reason=found.appraisal.reason or BY_POLICY)
-            return Outcome(content=content, is_error=True, verdict="denied")
+            return _denied(use, found.appraisal.reason or BY_POLICY)
+
+
+def _denied(use: ToolUse, why: str) -> Outcome:
+    return Outcome(content=DENIED.format(name=use.name, reason=why), is_error=True, verdict="denied")
 
 
 def rules_of(run: Run) -> Rules:
@@ -450,7 +468,8 @@ async def finish_calls(run: Run, states: States) -> None:
     for use in calls:
         begun = use.id in run.checkpoint.started and use.id not in known
         if begun and (use.id in executed or not executor.is_retryable(use.name)):
-            known[use.id] = not_run(use, interrupted(await cut_off(use, run, states)), run, states)
+            asked = [await elicited(run, use) for elicited in states.runtime.features.elicited]
+            known[use.id] = not_run(use, interrupted(next(filter(None, asked), None)), run, states)
     known |= searched(calls, run, states)
     failures = await _answer(calls, known, run, states)
     names, cwd = tuple(use.name for use in calls), states.lifecycle.cwd or run.execution.cwd

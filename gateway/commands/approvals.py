@@ -10,8 +10,7 @@ from agent.core.phrases import Phrases
 from agent.storage import approval_rows
 from agent.storage.approval_rows import EVERY_CALL, Approval, Effect, Rule
 from agent.storage.timestamps import to_timestamp
-from agent.tools.approvals import Approvals, Finding, Ruling, Word, extent_of, may_decide
-from agent.turn.approvals import PRESS
+from agent.tools.approvals import PRESS, Approvals, Finding, Ruling, Word, extent_of, may_decide
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.delivery.ephemeral.prompts import label_of

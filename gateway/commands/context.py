@@ -2,8 +2,8 @@
 
 from agent.compaction.dumps import FORMS, dump_folder
 from agent.compaction.guidelines import Guideline
+from agent.core.untrusted_text import plain
 from agent.storage.timestamps import from_timestamp
-from agent.turn.approvals import plain
 from agent.turn.look import ContextView
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused

@@ -3,13 +3,13 @@
 from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
+from agent.core.untrusted_text import plain
 from agent.ledger import rows
 from agent.ledger.spending import Entry, UsageTotals, amount
 from agent.sessions import runs
 from agent.storage import audit_rows
 from agent.storage.audit_rows import Record
 from agent.storage.timestamps import from_timestamp, to_timestamp
-from agent.turn.approvals import plain
 from gateway.access.policy import Role, role_everywhere
 from gateway.commands.command import Call, Command, Reply
 

@@ -18,7 +18,7 @@ from agent.run.settings import ContextSettings, Settings
 from agent.storage.database import Database
 from agent.storage.tables import tool_call
 from agent.tools.settings import ApprovalSettings, HookSettings
-from agent.turn.memory_flush import ASKED, NO_REPLY, OTHERS, SILENT
+from agent.memory_flush import ASKED, NO_REPLY, OTHERS, SILENT
 from tests.agent.test_compaction import REACTIVE, provider
 from tests.agent.world import World, offering
 from tests.fakes.provider import Script, calls, calls_all, fails, says

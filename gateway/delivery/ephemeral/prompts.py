@@ -27,7 +27,7 @@ from agent.storage.database import Database
 from agent.storage.payloads import decode_outgoing
 from agent.storage.tables import approval, outbox
 from agent.storage.timestamps import to_timestamp
-from agent.turn.approvals import prompt_key
+from agent.tools.approvals import prompt_key
 from gateway.channels.channel import Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelError, ChannelRejected

@@ -24,7 +24,6 @@ from agent.tools.approvals import gate_for
 from agent.tools.executor import Cleared, Outcome
 from agent.turn.commit import save_records
 from agent.turn.decision import parts_with
-from agent.turn.hooks import fire_soon, of_call
 from agent.turn.requests import schema_of, scope_of, sound, system_of
 from agent.turn.states import States
 from agent.turn.tool_calls import limits_of, looked_at, record, refused, rules_of, stopped, tool_context
@@ -51,6 +50,14 @@ class Flushing:
 
     def __init__(self, states: States) -> None:
         self._states = states
+        self._looked_at: tuple[Run | None, bool] = (None, False)
+
+    def may_begin(self) -> bool:
+        """Whether it could store anything for the run whose context was prepared last; looked up once a run."""
+        run = self._states.context.run
+        if run is not self._looked_at[0]:
+            self._looked_at = (run, run is not None and _may_look_back(run, self._states))
+        return self._looked_at[1]
 
     async def __call__(self, upto: int | None = None) -> None:
         """Look back on the window's first `upto` messages. Raises an AgentError, or TimeoutError after a minute."""
@@ -127,11 +134,12 @@ class Flushing:
             found = Outcome(content=UNASKED.format(name=use.name), is_error=True, verdict="denied")
         if isinstance(found, Outcome):
             if found.verdict == "denied":
-                fire_soon("permission_denied", run, states, of_call(use, found.content, is_error=True), tool=use.name)
+                for denied in states.runtime.features.denied:
+                    denied(run, use, found)
             return found
         outcome = await states.tool.executor.perform(found.cleared, found.context, limits_of(run.settings))
-        told = of_call(use, outcome.content, is_error=outcome.is_error)
-        fire_soon("post_tool_use", run, states, told, tool=use.name)
+        for after_tool in states.runtime.features.after_tool:
+            after_tool(run, use, outcome)
         return outcome
 
 
@@ -144,7 +152,7 @@ def with_memory_tools(schema: ToolSchema, run: Run, states: States) -> ToolSchem
     return ToolSchema(tuple(sorted(specs, key=lambda spec: spec.name)))
 
 
-def may_look_back(run: Run, states: States) -> bool:
+def _may_look_back(run: Run, states: States) -> bool:
     """Whether the look back could store anything: with a tool in the agent's scope that is not denied."""
     if run.memory is None or not run.settings.memory.flush.enabled:
         return False
