@@ -1,7 +1,7 @@
 """Builds one agent from what all agents share and what belongs to its conversation."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +39,7 @@ from agent.plans.messages import Buttoned as PlanButtons
 from agent.plans.messages import no_buttons as no_plan_buttons
 from agent.plans.service import PlanService
 from agent.providers.routing import Models
-from agent.run.features import Features
+from agent.run.features import Feature, Features
 from agent.run.run import Run
 from agent.run.settings import Settings
 from agent.skills.catalogue import NOTHING as NO_SKILLS
@@ -100,7 +100,7 @@ class Shared:
     `ring` says that a conversation has work; `goal_buttons` are offered below what is told of goals; `goal_role`
     is the role today of who set a goal or asked for a plan; `reachable` says whether what is said in a conversation
     can be sent. `plan_buttons` are offered below what is told of
-    plans. `subagent_registry` knows the sub-agents that work now.
+    plans. `subagent_registry` knows the sub-agents that work now. `more_features` are those that the gateway brings.
     """
 
     home: Path
@@ -133,6 +133,7 @@ class Shared:
     skills: Catalogue = field(default_factory=Catalogue)
     plan_buttons: PlanButtons = no_plan_buttons
     subagent_registry: SubagentRegistry = field(default_factory=SubagentRegistry)
+    more_features: Callable[[ConversationId], Sequence[Feature]] = lambda conversation: ()
 
 
 def built_in_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[Tool, ...]:
@@ -282,6 +283,7 @@ def assemble(
             plans,
             memory,
             skill,
+            *shared.more_features(conversation),
             ApprovalFeature(
                 conversation=conversation,
                 database=shared.database,

@@ -1,6 +1,7 @@
 """Hooks of a turn for features: the moments at which the pipeline asks them.
 
-A feature keeps this promise in `agent.features`; the turn imports no feature. `agent.assembly` declares their order.
+A feature keeps this promise in `agent.features`, or in the gateway where it needs what only the gateway has; the turn
+imports no feature. `agent.assembly` declares their order.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -141,6 +142,10 @@ class Feature:
     async def closing(self, run: Run, executed: Executed) -> None:
         """However the run came to its end: that is committed next. Raises StorageTrouble."""
 
+    def final_text(self, run: Run, text: str) -> str:
+        """The run has answered: the words of its answer as people read them. Later turns see those of the model."""
+        return text
+
     def stored(self, conn: Connection, run: Run, ids: Sequence[int | None], at: int) -> None:
         """All messages of the run are stored, in the transaction that ends it; later turns may see them."""
 
@@ -210,6 +215,7 @@ class Features:
         self.after_tool = _who(features, Feature.after_tool)
         self.subagent = _who(features, Feature.subagent)
         self.closing = _who(features, Feature.closing)
+        self.final_text = _who(features, Feature.final_text)
         self.stored = _who(features, Feature.stored)
         self.committing = _who(features, Feature.committing)
         self.ended = _who(features, Feature.ended)

@@ -349,11 +349,14 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[OutgoingMessa
     audience = run.audience
     if run.work.incoming.may_be_silent and (not executed.success or is_silence(executed.text)):
         return ()
-    says = []
-    if executed.text.strip():
+    says, text = [], executed.text
+    if text.strip():
+        if executed.verdict == "answered":
+            for final_text in states.runtime.features.final_text:
+                text = final_text(run, text)
         says.append(
             OutgoingMessage(
-                text=executed.text,
+                text=text,
                 kind="reply",
                 reply_to=audience.reply_to,
                 answers=audience.message,

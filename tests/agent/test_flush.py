@@ -14,11 +14,11 @@ from agent.core.events import CompactTriggered, MemoryFlushed
 from agent.core.ids import ConversationId
 from agent.memory.notes import versions_of
 from agent.memory.settings import FlushSettings
+from agent.memory_flush import ASKED, NO_REPLY, OTHERS, SILENT
 from agent.run.settings import ContextSettings, Settings
 from agent.storage.database import Database
 from agent.storage.tables import tool_call
 from agent.tools.settings import ApprovalSettings, HookSettings
-from agent.memory_flush import ASKED, NO_REPLY, OTHERS, SILENT
 from tests.agent.test_compaction import REACTIVE, provider
 from tests.agent.world import World, offering
 from tests.fakes.provider import Script, calls, calls_all, fails, says

@@ -32,6 +32,7 @@ from agent.plans.service import PlanService
 from agent.providers.provider import Provider
 from agent.providers.retry_policy import RetryPolicy
 from agent.providers.routing import Models
+from agent.run.features import Feature
 from agent.run.settings import Settings
 from agent.sessions import store
 from agent.sessions.store import Stored
@@ -160,6 +161,7 @@ class World:
         self.write_persona("default", agent_md)
         self.new_id = NumberedIds(key)
         self.hooks: tuple[HookSettings, ...] = ()
+        self.more_features: tuple[Feature, ...] = ()
         self.approvals = Approvals(self.database, self.clock, lambda: self.settings.approvals, look_again_s=0.02)
         self.plans = PlanService(self.database, self.clock, lambda: self.settings.plans)
         self._refs = numbers(1)
@@ -231,6 +233,7 @@ class World:
             user_model=lambda: self.user_model,
             count=self.count,
             background=self.background,
+            more_features=lambda conversation: self.more_features,
         )
         agent = assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)
         agent.operations.publish_budget()
