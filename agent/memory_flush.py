@@ -154,7 +154,7 @@ def with_memory_tools(schema: ToolSchema, run: Run, states: States) -> ToolSchem
 
 def _may_look_back(run: Run, states: States) -> bool:
     """Whether the look back could store anything: with a tool in the agent's scope that is not denied."""
-    if run.memory is None or not run.settings.memory.flush.enabled:
+    if run.memory.scope is None or not run.settings.memory.flush.enabled:
         return False
     specs = states.tool.executor.toolbox.specs(FLUSH_TOOLS & scope_of(run, states))
     rules, nothing = rules_of(run), Appraisal(arguments={})

@@ -1,9 +1,10 @@
 """Approvals in a turn: asks people to allow a call or to answer its question, and waits, also across restarts."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import anyio
 from sqlalchemy import Connection
@@ -11,7 +12,7 @@ from sqlalchemy import Connection
 from agent.core.clock import Clock
 from agent.core.events import ApprovalRequired, ApprovalResumed, Event, Suspended
 from agent.core.failpoints import failpoint
-from agent.core.ids import ConversationId, NewId
+from agent.core.ids import ConversationId, NewId, RunId
 from agent.core.messages import ToolUse
 from agent.core.outbox import Answer, Button, Outbox, OutgoingMessage, Question
 from agent.core.phrases import Phrases
@@ -65,6 +66,7 @@ class ApprovalFeature(Feature):
     redact: Callable[[str], str]
     announce: Callable[[Event], None]
     waiting: Callable[[Run], AbstractAsyncContextManager[None]]
+    _counted: tuple[RunId | None, Counter[str]] = field(default=(None, Counter()))  # questions of the run's calls
 
     async def permit(self, run: Run, cleared: Cleared, reason: str, look: Look) -> Permitted | Outcome:
         """The call as it would run now, approved as exactly this one; an Outcome where nobody allowed it.
@@ -144,7 +146,7 @@ class ApprovalFeature(Feature):
             conversation=self.conversation,
             inbox_id=work.inbox_id,
             call_id=cleared.call.id,
-            position=run.next_position - 1,
+            position=run.stored.next_position - 1,
             run=run.id,
             tool=name,
             arguments=arguments,
@@ -251,7 +253,10 @@ class ApprovalFeature(Feature):
 
         Does not return when the process ends: the question stands for the next one.
         """
-        number = run.asked[use.id] = run.asked.get(use.id, 0) + 1
+        if self._counted[0] != run.id:
+            self._counted = (run.id, Counter())
+        self._counted[1][use.id] += 1
+        number = self._counted[1][use.id]
         one = await self._asked_question(question, approval_rows.question_key(use.id, number), use, run)
         decided = await self._decided(one, run)
         if decided is None:
@@ -307,7 +312,7 @@ class ApprovalFeature(Feature):
             conversation=self.conversation,
             inbox_id=work.inbox_id,
             call_id=key,
-            position=run.next_position - 1,
+            position=run.stored.next_position - 1,
             run=run.id,
             tool=use.name,
             arguments=TAKES_WORDS if question.takes_words else "{}",

@@ -141,7 +141,7 @@ class GoalState(Feature):
         work, settings, closed = run.work, run.settings.agent.goal, Closed()
         if not settings.enabled or (not run.opened and work.incoming.wake_up is None):
             return closed
-        if run.opened and run.reaches_goal and executed.verdict == "answered":
+        if run.opened and run.ending.reaches_goal and executed.verdict == "answered":
             return _complete_session(conn, run, at) if settings.follows_session else closed
         if run.opened and work.kind == "message" and settings.follows_session:
             closed = self._close_session(conn, executed, run, at)
@@ -253,7 +253,7 @@ def _came(executed: Executed, run: Run) -> Came:
         case "cancelled":
             return "gave_way"
         case "answered":
-            return "gave_way" if run.preempted else "went"
+            return "gave_way" if run.ending.preempted else "went"
     if phrase in BOUNDS:
         return "went"
     if phrase.startswith(BARRED):

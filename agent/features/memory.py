@@ -79,14 +79,14 @@ class MemoryState(Feature):
     async def context(self, run: Run) -> None:
         """Find what may help with the newest words and keep it with the run. Bounded in time; never raises for that."""
         await self.open(run)
-        scope, words = run.memory, run.work.incoming.text
+        scope, words = run.memory.scope, run.work.incoming.text
         if scope is None or run.audience.silent or not is_about_something(words):
             return
         settings, memory = run.settings.memory.recall, self.memory
-        run.recalled_after = memory.forgotten.facts(scope.visible)
+        run.memory.recalled_after = memory.forgotten.facts(scope.visible)
         with anyio.move_on_after(settings.timeout_s) as bounded:
             try:
-                run.recall = await self._block(words, scope, run)
+                run.memory.recall = await self._block(words, scope, run)
             except (AgentError, StorageError, SQLAlchemyError) as error:
                 log.warning("recall failed, the turn goes on without it: %s", _short(error), extra={"run": run.id})
         if bounded.cancelled_caught:
@@ -101,7 +101,7 @@ class MemoryState(Feature):
         What people want is read even where the operator has recall off: drafts quote nobody who wants nothing kept.
         """
         memory, incoming = self.memory, run.work.incoming
-        run.memory = None
+        run.memory.scope = None
         if self.off is None:
             try:
                 self.off = await memory.is_off(self.conversation)
@@ -109,7 +109,7 @@ class MemoryState(Feature):
                 log.warning("the memory is left out, it cannot be opened: %s", _short(error), extra={"run": run.id})
                 return
         if not self.off and run.settings.memory.recall.enabled:
-            run.memory = memory.scope(
+            run.memory.scope = memory.scope(
                 self.conversation,
                 incoming.chat_type,
                 incoming.person,
@@ -132,7 +132,7 @@ class MemoryState(Feature):
 
     def stored(self, conn: Connection, run: Run, ids: Sequence[int | None], at: int) -> None:
         """Keep what the person and the agent said in the run."""
-        if run.memory is None:
+        if run.memory.scope is None:
             return
         things = [
             thing
@@ -143,10 +143,10 @@ class MemoryState(Feature):
         lexicon = self.memory.lexicon
         try:
             if conn.dialect.name == "sqlite":  # a statement that fails leaves the transaction as it was
-                rows.keep(conn, run.memory, things, lexicon, at=at)
+                rows.keep(conn, run.memory.scope, things, lexicon, at=at)
             elif things:
                 with conn.begin_nested():
-                    rows.keep(conn, run.memory, things, lexicon, at=at)
+                    rows.keep(conn, run.memory.scope, things, lexicon, at=at)
         except DBAPIError as error:
             if is_trouble(error):
                 raise
@@ -154,7 +154,7 @@ class MemoryState(Feature):
 
     def left_alone(self, run: Run, executed: Executed) -> None:
         """Make the vectors of what was just kept, and read the graph on, unless the last time goes on still then."""
-        scope, settings, memory = run.memory, run.settings.memory, self.memory
+        scope, settings, memory = run.memory.scope, run.settings.memory, self.memory
         wanted = settings.graph.enabled or (memory.vectors is not None and settings.semantic.engine != "off")
         if scope is None or not run.opened or not wanted:
             return
@@ -232,7 +232,7 @@ class MemoryState(Feature):
 
 
 def _of(message: Message, id: int, run: Run) -> tuple[Kept, ...]:
-    person, speaker = run.work.incoming.person, run.memory.speaker if run.memory else ""
+    person, speaker = run.work.incoming.person, run.memory.scope.speaker if run.memory.scope else ""
     if message is run.messages[0]:
         if run.work.kind != "message":
             return ()  # the gateway's own words

@@ -18,7 +18,7 @@ from agent.core.cancellation import first_error
 from agent.core.clock import Clock
 from agent.core.errors import AgentError, Fenced, Refused
 from agent.core.events import EventBus, WorkflowOffered
-from agent.core.ids import ConversationId, PersonId
+from agent.core.ids import ConversationId, PersonId, RunId
 from agent.core.messages import text_message
 from agent.core.outbox import Outbox
 from agent.core.phrases import Phrases, english
@@ -74,6 +74,7 @@ class PlanFeature(Feature):
     subagents: Callable[[Run, int], Subagents]
     waiting: Callable[[Run], AbstractAsyncContextManager[None]]
     preemptible: anyio.Event = field(default_factory=anyio.Event)
+    _offered: tuple[RunId, int] | None = None  # the plan that was made of a run's request, and is not decided about
     _cut_off: tuple[int, int] = (0, 0)  # the plan whose calls of a model were cut off last, and how often
 
     # -- the workflow gate: a message that sounds like work in many steps is offered as a plan first
@@ -100,7 +101,7 @@ class PlanFeature(Feature):
             return None  # the normal turn says so
         plan = await self._drafted(run)
         if plan is not None:
-            run.offered = plan.id
+            self._offered = (run.id, plan.id)
         if plan is not None and plan.status == "drafting":
             plan = await self._proposed(plan, run)
         if plan is not None and plan.status == "proposed" and not run.token.fired:
@@ -117,9 +118,10 @@ class PlanFeature(Feature):
 
     async def closing(self, run: Run, executed: Executed) -> None:
         """End the offer of the turn, unless the turn goes on after a restart. Raises StorageTrouble."""
-        if run.offered is not None and executed.verdict != "suspended":
+        offered, self._offered = self._offered, None
+        if offered is not None and offered[0] == run.id and executed.verdict != "suspended":
             with anyio.CancelScope(shield=True):
-                await service.expire(self.plans, run.offered)
+                await service.expire(self.plans, offered[1])
 
     async def _drafted(self, run: Run) -> Plan | None:
         """The plan of this message, also the one that was made before a restart; None where there can be none."""
@@ -201,12 +203,12 @@ class PlanFeature(Feature):
         """The answer in place of the agent loop. Later turns see only what it says."""
         step = run.work.incoming.plan
         assert step is not None
-        run.hidden_from_history, run.on_commit = True, partial(self._broken, step.plan)
+        run.ending.hidden, run.ending.on_commit = True, partial(self._broken, step.plan)
         plan = await self.database.read(lambda conn: store.find(conn, step.plan))
         if plan is None or plan.status not in AT_WORK:  # put down since the wake-up was looked at
             return Executed(verdict="answered")
         if await self.is_retired(run):
-            run.on_commit = partial(self._ends, paused(plan, Reason(key="plan_why_retired")))
+            run.ending.on_commit = partial(self._ends, paused(plan, Reason(key="plan_why_retired")))
             return Executed(verdict="answered")
         return await (self._draft(plan, run) if plan.status == "drafting" else self._carry_out(plan, run))
 
@@ -220,13 +222,13 @@ class PlanFeature(Feature):
         except NotMade as error:
             log.warning("no plan was made: %s", error, extra={"run": run.id})
             failed = replace(plan, status="failed", why=error.why)
-            run.on_commit = partial(self._ends, failed)
+            run.ending.on_commit = partial(self._ends, failed)
             return Executed(verdict="failed", error=str(error))
         if within.cancelled_caught and not run.token.fired:
             return self._postpone(plan, run)
         if made is None:
             return Executed(verdict="cancelled")
-        run.on_commit = partial(self._proposes, made)
+        run.ending.on_commit = partial(self._proposes, made)
         self._note(as_written(made), run)
         return Executed(verdict="answered")
 
@@ -251,13 +253,17 @@ class PlanFeature(Feature):
             return Executed(verdict="answered")
         match outlook(now.tasks, strategy=settings.failure_strategy):
             case "going":
-                run.on_commit = partial(self._goes_on, plan.id)
+                run.ending.on_commit = partial(self._goes_on, plan.id)
                 return Executed(verdict="answered")
             case "asks":
-                run.on_commit = partial(self._ends, replace(now, status="waiting", why=Reason(key="plan_why_asks")))
+                run.ending.on_commit = partial(
+                    self._ends, replace(now, status="waiting", why=Reason(key="plan_why_asks"))
+                )
                 return Executed(verdict="answered")
             case "failed":
-                run.on_commit = partial(self._ends, replace(now, status="failed", why=Reason(key="plan_why_failed")))
+                run.ending.on_commit = partial(
+                    self._ends, replace(now, status="failed", why=Reason(key="plan_why_failed"))
+                )
                 return Executed(verdict="failed", error="a task of the plan failed")
             case "done":
                 return await self._finish(now, run)
@@ -281,8 +287,8 @@ class PlanFeature(Feature):
             return Executed(verdict="cancelled")
         text = text or as_they_are(plan.tasks)
         self._note(text, run)
-        run.reaches_goal = True
-        run.on_commit = partial(self._ends, replace(plan, status="completed", why=None))
+        run.ending.reaches_goal = True
+        run.ending.on_commit = partial(self._ends, replace(plan, status="completed", why=None))
         done = sum(task.state == "completed" for task in plan.tasks)
         values: dict[str, object] = {"id": plan.id, "done": done, "count": len(plan.tasks), "money": took(plan)}
         return Executed(verdict="answered", text=text, notice=Notice("plan_done", values))
@@ -309,7 +315,7 @@ class PlanFeature(Feature):
         """The call that was cut off is made again, behind what people want."""
         id, times = self._cut_off
         self._cut_off = (plan.id, times + 1 if id == plan.id else 1)
-        run.on_commit = partial(self._goes_on, plan.id)
+        run.ending.on_commit = partial(self._goes_on, plan.id)
         return Executed(verdict="answered")
 
     # -- what is written with the end of the turn
@@ -417,7 +423,7 @@ class PlanFeature(Feature):
 
     def _note(self, text: str, run: Run) -> None:
         """Keep it in the transcript as said by the assistant: later turns know of it."""
-        run.hidden_from_history = False
+        run.ending.hidden = False
         run.messages.append(text_message("assistant", text, created_at=self.clock.now()))
 
     def write_ending(self, conn: Connection, plan: Plan, at: int) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 
@@ -43,6 +43,22 @@ NONE_LISTED = Additions()
 TO_LOAD = frozenset({LOAD})
 
 
+@dataclass(slots=True)
+class SkillTurn:
+    """Skills in one run: the hinted one, until the turn's end takes it (W-07); those that fit its words.
+
+    `scores` say how well each fits its words (0..1), None: nobody has looked; `near` are surely near them in meaning.
+    `text` is what the prompt shows of those that fit, `whole` names those whose whole text stands there.
+    """
+
+    run: Run | None = None
+    pick: Pick | None = None
+    scores: dict[str, float] | None = None
+    near: dict[str, float] = field(default_factory=dict)
+    text: str = ""
+    whole: frozenset[str] = frozenset()
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class SkillState(Feature):
     """The catalogue that all agents share, and what of it counts since the turn before began (Z-21).
@@ -64,6 +80,7 @@ class SkillState(Feature):
     snapshot: Snapshot = NOTHING
     listed: str = ""
     listed_for: tuple[Snapshot, int] | None = None
+    turn: SkillTurn = field(default_factory=SkillTurn)
 
     def renew(self, settings: Settings) -> bool:
         """Take over reloaded skills, never within a turn (Z-21)."""
@@ -96,7 +113,8 @@ class SkillState(Feature):
         else:
             fits = self._scores(run)
             candidates = hintable(fits, run.settings.skills)
-        run.pick = await learning.pick(
+        turn = self._turn(run)
+        turn.pick = await learning.pick(
             candidates,
             words,
             conversation=conversation,
@@ -106,8 +124,8 @@ class SkillState(Feature):
             fits=fits,
             person=person,
         )
-        if run.pick is not None:
-            run.reminder = with_skill(run.reminder, run.pick.name)
+        if turn.pick is not None:
+            run.reminder = with_skill(run.reminder, turn.pick.name)
 
     async def context(self, run: Run) -> None:
         """Where words tell nothing and vectors exist: which skills are near in meaning. Bounded; never raises."""
@@ -122,7 +140,7 @@ class SkillState(Feature):
         texts = {skill.name: f"{skill.summary}. {skill.when_to_use}" for skill in snapshot.offered}
         with anyio.move_on_after(timeout_s):
             try:
-                run.meanings = await vectors.surely_near(words, texts, attribution=run.attribution())
+                self._turn(run).near = await vectors.surely_near(words, texts, attribution=run.attribution())
             except (AgentError, StorageError, SQLAlchemyError) as error:
                 log.warning("skills are looked for by words alone: %s", error, extra={"run": run.id})
 
@@ -134,8 +152,7 @@ class SkillState(Feature):
         snapshot = self.snapshot
         if not snapshot.usable:
             return False
-        words = run.words
-        name = called_in(words)
+        turn, name = self._turn(run), called_in(run.words)
         called = snapshot.find(name) if name else None
         if called is not None and not _may_be_called(called, run):
             called = None
@@ -145,31 +162,33 @@ class SkillState(Feature):
             found: tuple[Skill, ...] = (called,)
         else:
             scores = self._scores(run)
-            if run.meanings:
-                nearest = {name: max(score, scores.get(name, 0.0)) for name, score in run.meanings.items()}
+            if turn.near:
+                nearest = {name: max(score, scores.get(name, 0.0)) for name, score in turn.near.items()}
                 scores = {**scores, **nearest}
             found = best_of(snapshot.index, scores, run.settings.skills)
         if not found:
             return False
         log.info("skills for this turn: %s", ", ".join(skill.name for skill in found), extra={"run": run.id})
         compact = called is None and self._is_tight(run.settings, tokens) and may_load(run)
-        run.skills = fitting(found, compact=compact)
+        turn.text = fitting(found, compact=compact)
         if called is not None and called.tools is not None:
-            run.within = frozenset(called.tools) | ALWAYS_AT_HAND | (OF_FILES if called.files else frozenset())
+            run.calls.within = frozenset(called.tools) | ALWAYS_AT_HAND | (OF_FILES if called.files else frozenset())
         if not compact:
-            run.skills_whole = frozenset(skill.name for skill in found)
+            turn.whole = frozenset(skill.name for skill in found)
             _activate(run, found)
         return True
 
     def prompt(self, run: Run) -> Additions:
-        """All skills by name, for who may call them up; the same string until the catalogue changes."""
-        if not self.snapshot.offered or not may_load(run):
+        """All skills by name, for who may call them up, the same string until the catalogue changes; what fits now."""
+        if not self.snapshot.usable:
             return NONE_LISTED
+        if not self.snapshot.offered or not may_load(run):
+            return Additions(fitting=self._turn(run).text)
         most = run.settings.skills.list_chars
         if self.listed_for is None or self.listed_for[0] is not self.snapshot or self.listed_for[1] != most:
             text = listing(self.snapshot.offered, most)
             self.listed, self.listed_for = f"\n\n{text}" if text else "", (self.snapshot, most)
-        return Additions(listed=self.listed)
+        return Additions(listed=self.listed, fitting=self._turn(run).text)
 
     def hides(self, run: Run) -> frozenset[str]:
         """There is nothing to load where no skill is offered."""
@@ -184,9 +203,9 @@ class SkillState(Feature):
         """Learn from the turn's end: about the skill that was hinted, requests like this one, the answer before."""
         learning, conversation = self.learning, self.conversation
         outcome = _outcome(executed, run)
-        pick, run.pick = run.pick, None
-        if pick is not None:
-            learning.credit(pick, outcome, conversation, _use_of(pick, run))
+        turn, self.turn = self._turn(run), SkillTurn()
+        if turn.pick is not None:
+            learning.credit(turn.pick, outcome, conversation, _use_of(turn.pick, run, turn.whole))
         if run.work.kind != "message" or not run.opened or self.memory_off() is not False:
             return  # where people want nothing kept, or nobody knows, nothing of theirs is quoted either
         if run.settings.skills.enabled:
@@ -219,11 +238,17 @@ class SkillState(Feature):
         if index.skills and not index.is_warm:
             await anyio.to_thread.run_sync(index.warm)
 
+    def _turn(self, run: Run) -> SkillTurn:
+        if self.turn.run is not run:
+            self.turn = SkillTurn(run)
+        return self.turn
+
     def _scores(self, run: Run) -> dict[str, float]:
         """The scores of skills for the run's words (0..1), by words alone, by name. They are compared once a run."""
-        if run.skill_scores is None:
-            run.skill_scores = self.snapshot.index.scores(without_call(run.words))
-        return run.skill_scores
+        turn = self._turn(run)
+        if turn.scores is None:
+            turn.scores = self.snapshot.index.scores(without_call(run.words))
+        return turn.scores
 
     def _is_tight(self, settings: Settings, tokens: int) -> bool:
         match settings.skills.prompt_mode:
@@ -252,7 +277,7 @@ class SkillState(Feature):
             conversation=self.conversation, run=run.id, kind=signal.kind, confidence=signal.confidence
         )
         self.bus.publish(event)
-        if run.memory is None:
+        if run.memory.scope is None:
             return
         incoming = run.work.incoming
         correction = Kept(
@@ -266,7 +291,7 @@ class SkillState(Feature):
             inbox_id=run.work.inbox_id,
         )
         try:
-            await self.memory.remember(run.memory, correction)
+            await self.memory.remember(run.memory.scope, correction)
         except (StorageError, SQLAlchemyError) as error:
             reason = str(error).partition("\n")[0]
             log.warning("a correction is not kept: %s", reason, extra={"run": run.id})
@@ -299,15 +324,15 @@ def _have_at_hand(run: Run, skills: Sequence[Skill]) -> None:
 
 def _outcome(executed: Executed, run: Run) -> Outcome:
     declined = executed.notice is not None and executed.notice.phrase == "model_declined"
-    return outcome_of(executed.verdict, stopped=run.token.fired, preempted=run.preempted, declined=declined)
+    return outcome_of(executed.verdict, stopped=run.token.fired, preempted=run.ending.preempted, declined=declined)
 
 
-def _use_of(pick: Pick, run: Run) -> Use:
+def _use_of(pick: Pick, run: Run, shown_whole: frozenset[str]) -> Use:
     """The use of the hint, as far as it can be seen."""
     gave = {result.tool_use_id for message in run.messages for result in message.tool_results if not result.is_error}
     uses = (use for message in run.messages for use in message.tool_uses if use.name == LOAD and use.id in gave)
     loaded = {slug(str(use.input.get("name", ""))) for use in uses}
-    whole = pick.name in run.skills_whole
+    whole = pick.name in shown_whole
     if pick.name in loaded or (whole and pick.value is None):
         return "used"
     return "shown" if whole and not loaded else "unused"

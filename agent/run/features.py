@@ -28,12 +28,13 @@ class Additions:
     """Additions of a feature to the system prompt of a run's requests.
 
     `goal` is what the conversation is after; `named_goal` is it for an identity that says itself where it stands.
-    `listed` ends the stable part: the same string until what it lists changes.
+    `listed` ends the stable part: the same string until what it lists changes. `fitting` are the skills of the run.
     """
 
     goal: str = ""
     named_goal: str = ""
     listed: str = ""
+    fitting: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

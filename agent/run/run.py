@@ -24,7 +24,7 @@ from agent.run.guards import Progress
 from agent.run.prefix import Prefix
 from agent.run.settings import Settings
 from agent.sessions.runs import Checkpoint, Loop
-from agent.skills.hints import Pick
+from agent.sessions.store import words_of
 from agent.storage.audit_rows import Record
 
 # Speech: the texts of a run's rounds, one below the other, as the person sees them. Previews may vanish, `text`
@@ -105,7 +105,7 @@ class Interrupts:
     """
 
     def __init__(self, token: CancelToken) -> None:
-        self._token = token
+        self.token = token
         self._open: set[anyio.CancelScope] = set()
         token.tells(self._heed)
 
@@ -114,7 +114,7 @@ class Interrupts:
         """A scope that the stop cancels; look at the token afterwards to know why it ended."""
         with anyio.CancelScope() as scope:
             self._open.add(scope)
-            if self._token.fired:
+            if self.token.fired:
                 scope.cancel()
             try:
                 yield scope
@@ -122,7 +122,7 @@ class Interrupts:
                 self._open.discard(scope)
 
     def _heed(self) -> None:
-        if self._token.reason != SHUTDOWN:
+        if self.token.reason != SHUTDOWN:
             self.fire()
 
     def fire(self) -> None:
@@ -167,9 +167,79 @@ class Step:
     cwd: Path
 
 
+@dataclass(slots=True)
+class RunMemory:
+    """Memory in a run: what it may see of it (None: it is off), and what it was reminded of, framed.
+
+    `recalled_after`: what of the memory had been forgotten before that. `written`: lasting notes or facts were kept.
+    """
+
+    scope: Scope | None = None
+    recall: str = ""
+    recalled_after: int = 0
+    written: bool = False
+
+
+@dataclass(slots=True)
+class StoredProgress:
+    """Part of a run that is on disk: ids of its first messages, how many calls and records, its checkpoint."""
+
+    ids: list[int | None] = field(default_factory=list)
+    next_position: int = 0
+    usage: int = 0
+    records: int = 0
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+
+
+@dataclass(slots=True)
+class RequestState:
+    """Repairs that a run's requests have needed.
+
+    `healed`: the one try to mend a history that a provider refuses was made; `quarantined` messages of the history were
+    left out, and are hidden with the commit. `without_tools` is the model that has just turned out to take none.
+    """
+
+    shortened: int = 0
+    healed: bool = False
+    quarantined: int = 0
+    without_tools: str = ""
+    told_to_keep_short: bool = False
+    prefix: Prefix | None = None  # of the newest request
+
+
+@dataclass(slots=True)
+class CallState:
+    """Tool calls of a run: how often each was repeated, the audit's records, pictures of the calls that run now.
+
+    `within` are the tools of the skill that a person called up by name; None: all. `named` were loaded by a sub-agent.
+    """
+
+    repeats: dict[str, int] = field(default_factory=dict)
+    records: list[Record] = field(default_factory=list)
+    attached: dict[str, list[FilePart]] = field(default_factory=dict)
+    within: frozenset[str] | None = None
+    named: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Ending:
+    """Facts for the end of a run. `preempted`: it ended before it was done, for a person's sake.
+
+    `on_commit` is written with the end, in the same transaction. `hidden`: later turns should know of nothing of it but
+    what it says. `reaches_goal`: the plan it carried out is completed, and so is what the session is after (Z-91).
+    `voice_unheard`: a voice message came, and neither the model nor a transcriber hears it.
+    """
+
+    preempted: bool = False
+    on_commit: "OnCommit | None" = None
+    hidden: bool = False
+    reaches_goal: bool = False
+    voice_unheard: bool = False
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Run:
-    """One execution for one piece of work (B-04). `messages` are its own; the first `len(ids)` of them are stored.
+    """One execution for one piece of work (B-04). `messages` are its own; the first of them are stored.
 
     A sub-agent's has a `parent`; its messages are stored nowhere.
     """
@@ -181,63 +251,41 @@ class Run:
     fresh: bool  # the session has no row yet
     settings: Settings
     definition: Definition
-    token: CancelToken
     interrupts: Interrupts
     time: TimeLimit
     execution: ExecutionContext
     audience: Audience
-    began: float  # monotonic
     reminder: str
     speech: Speech
     environment: Environment = NOWHERE_SPECIAL  # where the conversation is, as its model is told
-    memory: Scope | None = None  # what it may see of the memory; None: it is off
-    recall: str = ""  # what it was reminded of, framed; stands before the reminder
-    recalled_after: int = 0  # what of the memory was forgotten before that
-    meanings: dict[str, float] = field(default_factory=dict)  # skills that are surely near its words, by name
-    skill_scores: dict[str, float] | None = None  # how well each fits its words (0..1); None: nobody has looked
-    skills: str = ""  # those that fit its words, as the system prompt shows them
-    skills_whole: frozenset[str] = frozenset()  # names of those whose whole text stands there
-    within: frozenset[str] | None = None  # the tools of the skill that a person called up by name; None: all
     staged: StagedChanges = field(default_factory=StagedChanges)
+    goal: int | None = None  # the kept one that it works on, or counts for
+    parent: "Run | None" = None
     opened: bool = False  # the turn row is committed
     resumed: bool = False
-    pick: Pick | None = None  # the skill that is hinted in it, until the turn's end takes it (W-07)
-    goal: int | None = None  # the kept one that it works on, or counts for
-    preempted: bool = False  # it ended before it was done, for a person's sake
-    offered: int | None = None  # the plan that the workflow gate made of it, which nobody has decided about
-    on_commit: "OnCommit | None" = None  # what is written with its end, in the same transaction
-    hidden_from_history: bool = False  # it has nothing that later turns should know of, unless it says something
-    reaches_goal: bool = False  # the plan it carried out is completed, and so is what the session is after (Z-91)
-    words: str = ""  # what the person said in the message that it answers
-    messages: list[Message] = field(default_factory=list)
-    ids: list[int | None] = field(default_factory=list)  # of the stored ones, in the store
-    next_position: int = 0
-    windowed: int = 0  # how many of the messages stand in the conversation's window
-    idle_minutes: float = 0.0  # since the conversation's newest message, when the run began
-    checkpoint: Checkpoint = field(default_factory=Checkpoint)
     loop: Loop | None = None  # of the run that asked what this one's message answers
+    messages: list[Message] = field(default_factory=list)
+    windowed: int = 0  # how many of the messages stand in the conversation's window
+    stored: StoredProgress = field(default_factory=StoredProgress)
     progress: Progress = field(default_factory=Progress)
     steps: list[Step] = field(default_factory=list)
     usage: list[Spent] = field(default_factory=list)
-    usage_stored: int = 0
-    context_retries: int = 0
-    healed: bool = False  # the one try to mend a history that a provider refuses was made
-    quarantined: int = 0  # messages of the history that it was made without; hidden with the commit
-    voice_unheard: bool = False  # a voice message came, and neither the model nor a transcriber hears it
-    without_tools: str = ""  # the model that has just turned out to take none
-    told_to_keep_short: bool = False
-    notes_written: bool = False  # lasting notes or facts, by a tool of the memory
-    persisted: "Persisted | None" = None
-    prefix: Prefix | None = None  # of the newest request
-    repeats: dict[str, int] = field(default_factory=dict)
-    records: list[Record] = field(default_factory=list)  # of its calls, for the audit
-    records_stored: int = 0
-    attached: dict[str, list[FilePart]] = field(default_factory=dict)  # pictures of a call that runs, by call
-    asked: dict[str, int] = field(default_factory=dict)  # questions of its calls to people, by call
-    parent: "Run | None" = None
-    named: frozenset[str] = frozenset()  # tools that were asked for by name, for a sub-agent
+    memory: RunMemory = field(default_factory=RunMemory)
+    requests: RequestState = field(default_factory=RequestState)
+    calls: CallState = field(default_factory=CallState)
+    ending: Ending = field(default_factory=Ending)
     subagent_tasks: int = 0  # how many sub-agents it has begun
     moved: Path | None = None  # where a sub-agent goes on after the step it is at
+
+    @property
+    def token(self) -> CancelToken:
+        """Whether it was told to stop, and why."""
+        return self.interrupts.token
+
+    @property
+    def words(self) -> str:
+        """The words of the person in the message that it answers."""
+        return words_of(self.messages[0]) if self.messages else self.work.incoming.text
 
     def attribution(self, purpose: str = "turn") -> CostAttribution:
         """The payer of its own calls, and of others made for it; a sub-agent's are its parent's to pay."""

@@ -243,7 +243,7 @@ def _forbidden(calls: Sequence[ToolUse], run: Run, states: States) -> dict[str, 
 
 def _request(tools: ToolSchema, run: Run, states: States, provider: Provider, hint: str) -> Attempt:
     """Its whole history; where that does not fit, old results give way. Raises ContextTooLong."""
-    notes = states.instruction.notes.text if run.memory is not None else ""
+    notes = states.instruction.notes.text if run.memory.scope is not None else ""
     chat_type = run.work.incoming.chat_type
     system = SystemPrompt(
         stable=stable_prompt(run.definition, tools),
@@ -251,7 +251,7 @@ def _request(tools: ToolSchema, run: Run, states: States, provider: Provider, hi
     )
     last = run.progress.steps + 1 >= run.settings.agent.step_budget
     services = "\n".join(filter(None, (run.reminder, LAST_STEP if last else "")))
-    reminder = "\n".join(filter(None, (run.recall, f"<reminder>\n{services}\n</reminder>", hint)))
+    reminder = "\n".join(filter(None, (run.memory.recall, f"<reminder>\n{services}\n</reminder>", hint)))
     estimator = states.metrics.estimator
     fixed = estimator.tools(tools) + sum(map(estimator.text, (system.stable, system.volatile, reminder)))
     room = int(ceiling(provider.context_window, run.settings.context) / estimator.scale) - fixed

@@ -144,7 +144,7 @@ def schema_for(run: Run, states: States) -> ToolSchema:
     """Tools that its model sees: the parent's, those named for it, those it has loaded; `tool_search` is there
     for the others."""
     assert run.parent is not None
-    seen = {spec.name for spec in schema_of(run.parent, states).specs} | run.named
+    seen = {spec.name for spec in schema_of(run.parent, states).specs} | run.calls.named
     scope = visible_of(run, states)
     left_out = sorted(scope - seen)
     extra = [search_tool(left_out)] if left_out else []

@@ -19,7 +19,7 @@ from agent.core.tools import Finding, SubagentTask
 from agent.definitions import Definition, allows
 from agent.run.guards import Progress
 from agent.run.messages import told_time
-from agent.run.run import Interrupts, Run, Speech, total_cost
+from agent.run.run import CallState, Interrupts, Run, Speech, total_cost
 from agent.run.settings import MOST_TOOL_ITERATIONS
 from agent.subagent.loop import work
 from agent.subagent.profiles import Profile, Profiles, tools_of
@@ -142,7 +142,6 @@ class SubagentRun:
         tools = tools_of(scope, subagent_task.tools, profile.tools, without=profile.without)
         lists = [asked for asked in (subagent_task.tools, profile.tools) if asked is not None]
         named = frozenset(name for name in tools if any(allows(asked, name) for asked in lists))
-        token = CancelToken()
         settings = parent.settings
         agent = replace(
             settings.agent, step_budget=steps, max_tool_iterations=min(steps, MOST_TOOL_ITERATIONS), max_turns=None
@@ -161,23 +160,18 @@ class SubagentRun:
                 tools=tools,
                 max_tokens=profile.max_tokens or parent.definition.max_tokens,
             ),
-            token=token,
-            interrupts=Interrupts(token),
+            interrupts=Interrupts(CancelToken()),
             time=TimeLimit(inf),
             execution=parent.execution,
             environment=parent.environment,
             audience=parent.audience,
-            began=states.runtime.clock.monotonic(),
             reminder=told_time(states.runtime.clock.now(), parent.work.incoming.zone),
             speech=Speech(states.runtime.outbox),
-            memory=parent.memory,
-            recall=parent.recall,
-            recalled_after=parent.recalled_after,
+            memory=replace(parent.memory),
             goal=parent.goal,
             progress=Progress(),
             parent=parent,
-            named=named,
-            within=parent.within,
+            calls=CallState(within=parent.calls.within, named=named),
         )
 
     async def _watched(self, subagent_task: SubagentTask, profile: Profile, run: Run, cancel: CancelToken) -> Finding:
@@ -200,7 +194,7 @@ class SubagentRun:
         for told in states.runtime.features.subagent:
             told(run, profile.name, begins=True)
         found: Finding | None = None
-        why = STOPPED
+        why, began = STOPPED, states.runtime.clock.monotonic()
 
         async def watch(scope: anyio.CancelScope) -> None:
             nonlocal why
@@ -225,7 +219,7 @@ class SubagentRun:
                 run=self.parent.id,
                 request=run.id,
                 steps=run.progress.steps,
-                elapsed_ms=round((states.runtime.clock.monotonic() - run.began) * 1000),
+                elapsed_ms=round((states.runtime.clock.monotonic() - began) * 1000),
                 is_error=found is None or found.is_error,
             )
             announce(states, ended)

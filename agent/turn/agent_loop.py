@@ -65,8 +65,8 @@ async def ask(prepared: Prepared, run: Run, states: States, context: str = "") -
     context = "\n".join(filter(None, (context, await _before_the_prompt(prepared, run, states, context))))
     answered = await _answered(call, prepared, run, states)
     answered = await _escalated(answered, prepared, run, states, context)
-    if _cut_in_a_call(answered.reply) and not run.told_to_keep_short:
-        run.told_to_keep_short = True
+    if _cut_in_a_call(answered.reply) and not run.requests.told_to_keep_short:
+        run.requests.told_to_keep_short = True
         run.speech.retract()
         answered = await _call(prepared, run, states, hint="\n".join(filter(None, (context, KEEP_SHORT))))
     return answered.reply
@@ -125,7 +125,7 @@ async def _made_shorter(
     `proven`: a short request was answered meanwhile, and this one failed again.
     """
     provider = states.provider.slot.current()
-    if run.context_retries >= CONTEXT_RETRIES or not (isinstance(error, ContextTooLong) or may_be_too_long(error)):
+    if run.requests.shortened >= CONTEXT_RETRIES or not (isinstance(error, ContextTooLong) or may_be_too_long(error)):
         return False
     window, tokens, too_long = provider.context_window, states.metrics.context_tokens, isinstance(error, ContextTooLong)
     if isinstance(provider, LazyProvider) and not _holds_files(run):
@@ -140,7 +140,7 @@ async def _made_shorter(
     below = answered_by(provider) if smaller else None
     if not await make_room_after_refusal(load, run, states, below=below):
         return False
-    run.context_retries += 1
+    run.requests.shortened += 1
     return True
 
 
@@ -208,7 +208,7 @@ async def _call(
     def attempt(provider: Provider) -> Attempt:
         built = build_request(run, states, provider, prepared.memory, hint=hint, max_tokens=max_tokens)
         dump_request(built.request, states)
-        run.prefix = built.prefix
+        run.requests.prefix = built.prefix
         failpoint("model.before")
         return Attempt(built.request, built.raw_tokens)
 
@@ -275,7 +275,7 @@ async def _loop(prepared: Prepared, run: Run, states: States) -> Executed:
             notice = Notice(halt.phrase, halt.values)
             return Executed(verdict="failed", text=run.speech.text, notice=notice, error=halt.phrase)
         if states.lifecycle.preemptible and run.progress.model_calls:
-            run.preempted = True
+            run.ending.preempted = True
             return Executed(verdict="answered", text=run.speech.text)
         advice = [await before_step(run) for before_step in states.runtime.features.before_step]
         blocked = next((one.blocked for one in advice if one.blocked), "")

@@ -50,14 +50,14 @@ class Growth:
 
 def growth_of(run: Run, states: States) -> Growth:
     """The parts of the run that are not yet stored."""
-    messages = tuple(run.messages[len(run.ids) :])
+    messages = tuple(run.messages[len(run.stored.ids) :])
     return Growth(
         messages=messages,
         counted=tuple(map(states.metrics.estimator.written, messages)),
-        position=run.next_position,
-        usage=tuple(run.usage[run.usage_stored :]),
+        position=run.stored.next_position,
+        usage=tuple(run.usage[run.stored.usage :]),
         entries=states.runtime.ledger.unwritten(run.work.inbox_id),
-        records=tuple(run.records[run.records_stored :]),
+        records=tuple(run.calls.records[run.stored.records :]),
         place=_place_of(run, states),
     )
 
@@ -102,15 +102,15 @@ def write_growth(
 def note_stored(run: Run, states: States, growth: Growth, ids: list[int | None]) -> None:
     """The growth is on disk."""
     states.runtime.ledger.written(growth.entries)
-    begin = len(run.ids)
+    begin = len(run.stored.ids)
     for offset, id in enumerate(ids):
         message, stored = run.messages[begin + offset], store.with_id(run.messages[begin + offset], id)
         states.metrics.estimator.same(message, stored)
         run.messages[begin + offset] = stored
-    run.ids += ids
-    run.next_position += len(growth.messages)
-    run.usage_stored += len(growth.usage)
-    run.records_stored += len(growth.records)
+    run.stored.ids += ids
+    run.stored.next_position += len(growth.messages)
+    run.stored.usage += len(growth.usage)
+    run.stored.records += len(growth.records)
     if growth.place is not None and growth.place == states.lifecycle.place(states.tool.workspace):
         states.lifecycle.unplaced = False
 
@@ -134,7 +134,7 @@ async def save_progress(
 
     ids = await states.runtime.database.write(work)
     note_stored(run, states, growth, ids)
-    run.checkpoint = checkpoint
+    run.stored.checkpoint = checkpoint
 
 
 async def save_place(run: Run, states: States) -> None:
@@ -159,7 +159,7 @@ async def save_records(run: Run, states: States) -> None:
 
     Raises Fenced or StorageTrouble.
     """
-    records, conversation, epoch = run.records[run.records_stored :], states.session.conversation, run.work.epoch
+    records, conversation, epoch = run.calls.records[run.stored.records :], states.session.conversation, run.work.epoch
     if not records:
         return
 
@@ -168,7 +168,7 @@ async def save_records(run: Run, states: States) -> None:
         audit_rows.add(conn, records)
 
     await states.runtime.database.write(write)
-    run.records_stored += len(records)
+    run.stored.records += len(records)
 
 
 async def save_spent(run: Run, states: States) -> None:
@@ -260,10 +260,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         run.messages = with_orphaned_uses_answered(run.messages)
     work, says = run.work, says_of(executed, run, states)
     hidden_from_history = (
-        run.opened
-        and not says
-        and not run.speech.was_committed
-        and (run.hidden_from_history or work.incoming.may_be_silent)
+        run.opened and not says and not run.speech.was_committed and (run.ending.hidden or work.incoming.may_be_silent)
     )
     step = writing_of(states.message.compaction) if run.opened else None
     growth = growth_of(run, states)
@@ -282,7 +279,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
             ids = write_growth(conn, growth, run, conversation, at, states)
             if not hidden_from_history:
                 for stored in runtime.features.stored:
-                    stored(conn, run, [*run.ids, *ids], at)
+                    stored(conn, run, [*run.stored.ids, *ids], at)
         if hidden_from_history:  # a heartbeat with nothing to say must not fill the history that every call sends
             store.hide_run(conn, work.inbox_id)
         for part, say in enumerate(says):
@@ -295,7 +292,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
                 say=say,
                 at=at,
             )
-        if run.voice_unheard and ends_now:
+        if run.ending.voice_unheard and ends_now:
             outbox_rows.add(
                 conn,
                 conversation=conversation,
@@ -305,8 +302,8 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
                 say=_voice_unheard(run, states),
                 at=at,
             )
-        if run.on_commit is not None:
-            run.on_commit(conn, executed, at)
+        if run.ending.on_commit is not None:
+            run.ending.on_commit(conn, executed, at)
         follow: list[Callable[[], None]] = []
         if ends_now or not run.opened:
             ended = Ended(run=run, executed=executed, at=at)
@@ -315,8 +312,8 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         note = executed.notice.phrase if refused and executed.notice is not None else None
         if executed.verdict == "failed" and executed.error:
             note = beginning_of(executed.error, LONGEST_NOTE, states.tool.executor.redact)
-        if run.quarantined:
-            gone = f"{inbox_rows.SET_ASIDE}: {run.quarantined} messages"
+        if run.requests.quarantined:
+            gone = f"{inbox_rows.SET_ASIDE}: {run.requests.quarantined} messages"
             note = f"{gone}; {note}" if note else gone
         status: inbox_rows.InboxStatus = "refused" if refused else "done"
         inbox_rows.finish(conn, work.inbox_ids, status, work.epoch, note)
@@ -335,13 +332,13 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         settled()
     if states.message.loaded and run.opened:
         same = all(one.parts is other.parts for one, other in zip(before, run.messages, strict=False))
-        known = len(run.ids) == len(run.messages) and None not in run.ids
+        known = len(run.stored.ids) == len(run.messages) and None not in run.stored.ids
         if not hidden_from_history and same and known and placed is not None:
             sync_window(run, states)
         else:  # a repeated commit knows no ids, and what was forgotten meanwhile must be read as it stands now
             states.message.forget()
     _report_tokens(run, states)
-    return Persisted(transcript_updated=run.opened, session_updated=run.opened, memory_updated=run.notes_written)
+    return Persisted(transcript_updated=run.opened, session_updated=run.opened, memory_updated=run.memory.written)
 
 
 def says_of(executed: Executed, run: Run, states: States) -> tuple[OutgoingMessage, ...]:
@@ -364,10 +361,10 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[OutgoingMessa
             )
         )
     notices = [executed.notice] if executed.notice is not None else []
-    if run.quarantined:
-        notices.append(Notice("history_set_aside", {"count": run.quarantined}))
-    if run.without_tools:
-        notices.append(Notice("model_without_tools", {"model": run.without_tools}))
+    if run.requests.quarantined:
+        notices.append(Notice("history_set_aside", {"count": run.requests.quarantined}))
+    if run.requests.without_tools:
+        notices.append(Notice("model_without_tools", {"model": run.requests.without_tools}))
     if run.opened:
         notices += notices_of(run, states)
     for notice in notices:
@@ -418,7 +415,7 @@ def _with_reference(sentence: str, executed: Executed, run: Run, states: States)
 
 def loop_of(run: Run) -> Loop:
     """The state that a person's next message goes on with, when this run ends with a question (G-18)."""
-    return Loop(**asdict(run.progress), repeats=dict(run.repeats))
+    return Loop(**asdict(run.progress), repeats=dict(run.calls.repeats))
 
 
 def _report_tokens(run: Run, states: States) -> None:

@@ -89,7 +89,6 @@ async def prepare(run: Run, states: States) -> Prepared:
             announce(states, event)
     states.context.run = run
     notes = states.instruction.notes.text
-    run.idle_minutes = _idle_minutes(states)
     sync_window(run, states)
     metrics = states.metrics
     metrics.context_raw = raw_of(run, states, notes)
@@ -143,8 +142,8 @@ async def _look_around(run: Run, states: States) -> None:
 
 async def load_history(run: Run, states: States) -> None:
     """Read the session's window anew, this run's own messages with it; what it had loaded and planned holds again."""
-    await load_window(run.session, run.ids, states)
-    run.windowed = len(run.ids)
+    await load_window(run.session, run.stored.ids, states)
+    run.windowed = len(run.stored.ids)
     window = states.message.compaction.window
     pairs = (window[place].message for position in window.results for place in (position - 1, position) if place >= 0)
     states.tool.load(run.session, loaded_in((*pairs, *run.messages)))
@@ -157,13 +156,6 @@ async def load_history(run: Run, states: States) -> None:
         return last is not None and last.tool == ENTER and last.at >= since
 
     states.tool.plan(session, await states.runtime.database.read(planned))
-
-
-def _idle_minutes(states: States) -> float:
-    """How long nobody had said anything when this turn began; 0 where that is not known."""
-    own, window = states.message.compaction.own, states.message.compaction.window
-    at = window[own - 1].stored.created_at if own else None
-    return (states.runtime.clock.now() - at).total_seconds() / 60 if at is not None else 0.0
 
 
 # Words forgotten elsewhere during a run leave its next request (docs/memory.md).
@@ -186,8 +178,11 @@ async def renewed(prepared: Prepared, run: Run, states: States) -> Prepared:
 
 def drop_stale_recall(run: Run, states: States) -> None:
     """An answer can do without what it was reminded of, of which something may be forgotten by now."""
-    if run.memory is not None and states.runtime.memory.forgotten.facts(run.memory.visible) != run.recalled_after:
-        run.recall = ""
+    if (
+        run.memory.scope is not None
+        and states.runtime.memory.forgotten.facts(run.memory.scope.visible) != run.memory.recalled_after
+    ):
+        run.memory.recall = ""
 
 
 async def read_anew(run: Run, states: States) -> None:
@@ -219,10 +214,10 @@ async def heal(error: RequestInvalid, call: Callable[[], Awaitable[Answered]], r
     `call` makes the request anew from the states as they are then.
     """
     state = states.message.compaction
-    if run.healed or not (state.own or run.recall):
+    if run.requests.healed or not (state.own or run.memory.recall):
         raise error
-    run.healed = True
-    run.recall = ""  # what was recalled may be the culprit as well, and the answer can do without it
+    run.requests.healed = True
+    run.memory.recall = ""  # what was recalled may be the culprit as well, and the answer can do without it
     log.warning("%s; the history is read anew, nothing is recalled", error, extra={"run": run.id})
     await _read_anew(run, states)
     try:
@@ -247,7 +242,7 @@ async def heal(error: RequestInvalid, call: Callable[[], Awaitable[Answered]], r
         if answered.provider.name != states.provider.slot.current().name:
             await read_anew(run, states)  # a stand-in may have taken it as well
             return answered
-        run.quarantined = count
+        run.requests.quarantined = count
         log.warning("%d messages of the history are set aside", count, extra={"run": run.id})
         return answered
     raise error

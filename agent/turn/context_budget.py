@@ -88,10 +88,17 @@ async def make_room(load: ContextUsage, run: Run, states: States) -> None:
     engine = states.context.engine
     states.context.fixed = load.fixed
     with run.interrupts.scope():
-        await engine.before_call(load, idle_minutes=run.idle_minutes)
+        await engine.before_call(load, idle_minutes=_idle_minutes(states) if load.first else 0.0)
     await _write_now(run, states)
     if run.token.fired:
         raise CallStopped
+
+
+def _idle_minutes(states: States) -> float:
+    """How long nobody had said anything when this turn began; 0 where that is not known."""
+    own, window = states.message.compaction.own, states.message.compaction.window
+    at = window[own - 1].stored.created_at if own else None
+    return (states.runtime.clock.now() - at).total_seconds() / 60 if at is not None else 0.0
 
 
 def notices_of(run: Run, states: States) -> tuple[Notice, ...]:

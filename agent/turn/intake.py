@@ -21,7 +21,7 @@ from agent.run.messages import landed_as, user_message
 from agent.run.run import Executed, Notice, Run, Speech, Taken
 from agent.sessions import runs, store
 from agent.sessions.runs import Checkpoint, Loop
-from agent.sessions.store import Place, Stored, text_of, words_of
+from agent.sessions.store import Place, Stored, text_of
 from agent.storage import task_rows
 from agent.storage.database import check_epoch
 from agent.storage.timestamps import to_timestamp
@@ -83,7 +83,9 @@ async def hear(run: Run, states: States) -> None:
     """Put what was said in voice messages into the work's words, before they are stored. A stop ends the listening."""
     incoming, voice_transcription = run.work.incoming, states.runtime.voice_transcription
     files = _voices(incoming, states)
-    run.voice_unheard = voice_transcription.hidden_from_history(incoming.files, states.provider.slot.current().takes)
+    run.ending.voice_unheard = voice_transcription.hidden_from_history(
+        incoming.files, states.provider.slot.current().takes
+    )
     if not files or await _was_begun(run, states):
         return
     outbox = states.runtime.outbox
@@ -138,14 +140,13 @@ async def ingest(run: Run, states: States) -> Taken:
         states.lifecycle.take_place(opening.session, opening.place, states.tool.workspace)
     states.session.id = run.session = opening.session
     states.session.known = True
-    run.opened, run.resumed, run.checkpoint = True, opening.resumed, opening.checkpoint
+    run.opened, run.resumed, run.stored.checkpoint = True, opening.resumed, opening.checkpoint
     for take in opening.taken:
         take(run)
     states.metrics.estimator.take((stored.message, stored.counted) for stored in opening.stored)
     run.messages = [stored.message for stored in opening.stored]
-    run.words = words_of(run.messages[0]) if run.messages else run.work.incoming.text
-    run.ids = [stored.message.id for stored in opening.stored]
-    run.next_position = opening.stored[-1].position + 1 if opening.stored else 0
+    run.stored.ids = [stored.message.id for stored in opening.stored]
+    run.stored.next_position = opening.stored[-1].position + 1 if opening.stored else 0
     if opening.loop is not None:
         _go_on(run, opening.loop)
     if opening.resumed:
@@ -263,7 +264,7 @@ def _deserves_pin(conn: Connection, work: Work, ids: _Ids) -> bool:
 def _go_on(run: Run, loop: Loop) -> None:
     """The person has answered: the loop that asked goes on, with what it has used up."""
     values = asdict(loop)
-    run.loop, run.repeats = loop, values.pop("repeats")
+    run.loop, run.calls.repeats = loop, values.pop("repeats")
     run.progress = Progress(**values)
 
 

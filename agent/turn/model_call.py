@@ -72,7 +72,7 @@ async def call_model(
     if answered is None:
         raise CallStopped
     if "tools" in answered.reply.spared:
-        run.without_tools = answered.provider.model
+        run.requests.without_tools = answered.provider.model
     announce(
         states,
         DecisionCompleted(
@@ -85,7 +85,7 @@ async def call_model(
             elapsed_ms=answered.elapsed_ms,
             first_token_ms=answered.first_piece_ms,
             routing_hint=answered.request.routing_hint,
-            prefix=run.prefix.hash if run.prefix is not None else "",
+            prefix=run.requests.prefix.hash if run.requests.prefix is not None else "",
         ),
     )
     _tell_calibrated(answered.provider, run, states)
@@ -420,10 +420,10 @@ def _plain(message: Message) -> dict[str, object]:
 def note_cache(answered: Answered, run: Run, states: States) -> None:
     """Compare a call with the one before; a break is an event and a line in the log with its causes."""
     usage, watch = answered.reply.usage, states.provider.cache
-    if usage is None or run.prefix is None:
+    if usage is None or run.requests.prefix is None:
         return
     read = Read(
-        prefix=run.prefix,
+        prefix=run.requests.prefix,
         cache_read=usage.cache_read,
         at=states.runtime.clock.monotonic(),
         tier=answered.request.cache_tier,
@@ -435,7 +435,7 @@ def note_cache(answered: Answered, run: Run, states: States) -> None:
             "the provider's cache was read %d tokens less: %s",
             found.before - found.now,
             why,
-            extra={"run": run.id, "prefix": run.prefix.hash},
+            extra={"run": run.id, "prefix": run.requests.prefix.hash},
         )
         event = CacheBreakDetected(
             conversation=states.session.conversation,

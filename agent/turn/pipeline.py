@@ -3,7 +3,7 @@
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import anyio
@@ -43,7 +43,7 @@ async def turn(
     and after a verdict "suspended", the caller takes no further work.
     """
     run = await begin(work, definition, states, staged)
-    async with _announced(run, states) as endings:
+    async with _announced(run, states) as outcome:
         await hear(run, states)
         await land(run, states)
         taken = await ingest(run, states)
@@ -53,17 +53,18 @@ async def turn(
                 await ingested(run)
             await save_place(run, states)
             run.execution = _execution_context(states, run.session)  # with what they have set; from here on it stays
-        endings.append(taken.refused or await _bounded(run, states, answer or partial(_answer, states=states)))
+        executed = taken.refused or await _bounded(run, states, answer or partial(_answer, states=states))
         for closing in states.runtime.features.closing:
-            await closing(run, endings[-1])
+            await closing(run, executed)
         with anyio.CancelScope(shield=True):  # whoever cancels now comes too late: it is done and will be stored
-            run.persisted = await persist(endings[-1], run, states)
+            outcome.persisted = await persist(executed, run, states)
         for ended in states.runtime.features.ended:
-            await ended(run, endings[-1])
+            await ended(run, executed)
         prepare_next(run, states)
         for left_alone in states.runtime.features.left_alone:
-            left_alone(run, endings[-1])
-    return endings[-1]
+            left_alone(run, executed)
+        outcome.executed = executed
+    return executed
 
 
 Answer = Callable[[Run], Awaitable[Executed]]
@@ -98,7 +99,7 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
     current = staged.session if staged.switch_session else session.id
     incoming = work.incoming
     reply_to = incoming.message_ref if incoming.chat_type != "direct" else None
-    token, effective = CancelToken(), _effective(runtime.settings, definition, work)
+    effective = _effective(runtime.settings, definition, work)
     return Run(
         id=opened.run if opened else RunId(runtime.new_id()),
         work=work,
@@ -107,8 +108,7 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
         fresh=current is None,
         settings=effective,
         definition=definition,
-        token=token,
-        interrupts=Interrupts(token),
+        interrupts=Interrupts(CancelToken()),
         time=TimeLimit(effective.agent.execution_timeout_ms / 1000),
         execution=_execution_context(states, current),
         audience=Audience(
@@ -120,7 +120,6 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
             inbox_id=work.inbox_id,
             silent=incoming.may_be_silent or incoming.wake_up is not None,
         ),
-        began=runtime.clock.monotonic(),
         reminder=reminder_for(runtime.clock.now(), work, hint=_hint(states)),
         speech=Speech(runtime.outbox),
         staged=staged,
@@ -128,19 +127,27 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
     )
 
 
+@dataclass(slots=True)
+class _Outcome:
+    """The result of a turn for those who hear of it."""
+
+    executed: Executed | None = None
+    persisted: Persisted = field(default_factory=Persisted)
+
+
 @asynccontextmanager
-async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
+async def _announced(run: Run, states: States) -> AsyncIterator[_Outcome]:
     """Publish loop:start and exactly one of loop:end and loop:error, and leave the channel tidy, always (B-92)."""
     runtime, lifecycle, conversation = states.runtime, states.lifecycle, states.session.conversation
     lifecycle.begin(run.id, run.token, at=runtime.clock.now(), said_at=run.work.incoming.received_at, goal=run.goal)
     lifecycle.language = run.audience.language
     runtime.outbox.begin(run.audience)
     runtime.bus.publish(LoopStarted(conversation=conversation, run=run.id, session=run.session))
-    endings: list[Executed] = []
-    error = ""
+    outcome, began, error = _Outcome(), runtime.clock.monotonic(), ""
     try:
-        yield endings
-        error = endings[-1].error
+        yield outcome
+        assert outcome.executed is not None
+        error = outcome.executed.error
     except BaseException as raised:  # a cancellation too: what is in memory may not be what is stored
         states.message.forget()
         error = str(raised) if isinstance(raised, AgentError) else type(raised).__name__
@@ -150,13 +157,12 @@ async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
         if error:
             runtime.bus.publish(LoopFailed(conversation=conversation, run=run.id, error=error))
         else:
-            duration_ms = round((runtime.clock.monotonic() - run.began) * 1000)
-            persisted = run.persisted or Persisted()
+            persisted, executed = outcome.persisted, outcome.executed
             event = LoopEnded(
                 conversation=conversation,
                 run=run.id,
-                success=endings[-1].success,
-                duration_ms=duration_ms,
+                success=executed is not None and executed.success,
+                duration_ms=round((runtime.clock.monotonic() - began) * 1000),
                 transcript_updated=persisted.transcript_updated,
                 session_updated=persisted.session_updated,
                 memory_updated=persisted.memory_updated,

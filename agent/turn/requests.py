@@ -185,10 +185,11 @@ def system_of(run: Run, states: States, provider: Provider, notes: str, tools: T
     An identity that says itself where the goal stands (`{current_goal}`) has it there and nowhere else (Z-88).
     """
     state = states.instruction
-    made_for, goal, named, listed = state.stable_for, "", "", ""
+    made_for, goal, named, listed, fitting = state.stable_for, "", "", "", ""
     for prompt in states.runtime.features.prompt:
         added = prompt(run)
         goal, named, listed = goal or added.goal, named or added.named_goal, listed or added.listed
+        fitting = fitting or added.fitting
     if CURRENT_GOAL in run.definition.identity:
         goal = ""
     else:
@@ -208,7 +209,8 @@ def system_of(run: Run, states: States, provider: Provider, notes: str, tools: T
         environment=run.environment,
     )
     planning = INSTRUCTIONS if is_planning(run, states) else ""
-    volatile = "\n\n".join(filter(None, (volatile, run.skills, planning)))
+    state.fitting = fitting
+    volatile = "\n\n".join(filter(None, (volatile, fitting, planning)))
     return SystemPrompt(stable=state.stable, volatile=volatile)
 
 
@@ -261,7 +263,10 @@ def build_request(
         tools,
         f"{provider.name}/{provider.model}",
         str(start or ""),
-        (states.instruction.stable_for[2] if states.instruction.stable_for is not None else "", run.skills),
+        (
+            states.instruction.stable_for[2] if states.instruction.stable_for is not None else "",
+            states.instruction.fitting,
+        ),
     )
     return Built(request, raw, prefix)
 
@@ -309,7 +314,7 @@ def _fixed(run: Run, states: States, system: SystemPrompt, tools: ToolSchema) ->
 
 def _before_the_words(run: Run, hint: str = "") -> str:
     """Text before the newest words, in no history: recall is data, so it comes before the gateway's own."""
-    return "\n".join(filter(None, (run.recall, run.reminder, hint)))
+    return "\n".join(filter(None, (run.memory.recall, run.reminder, hint)))
 
 
 def _too_large(provider: Provider, fixed: int, room: int) -> Notice:

@@ -285,6 +285,7 @@ class InstructionState:
     definition: Definition | None = None
     stable: str = ""
     stable_for: tuple[Definition, ToolSchema, str, str] | None = None
+    fitting: str = ""  # what the newest prompt shows of the skills that fit
     looked: Looked = field(default_factory=Looked)
 
 

@@ -162,7 +162,7 @@ async def _attach(call: str, run: Run, states: States, name: str, mime_type: str
     if mime_type in IMAGES and (path := workspace.joinpath(*names)).is_relative_to(states.tool.home):
         path = path.relative_to(states.tool.home)
         part = FilePart(path=str(path), mime_type=mime_type, name=name, size=len(data))
-        run.attached.setdefault(call, []).append(part)
+        run.calls.attached.setdefault(call, []).append(part)
     return shown(names)
 
 
@@ -182,11 +182,11 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def _memory(run: Run, states: States) -> MemoryToolset | None:
-    if run.memory is None:
+    if run.memory.scope is None:
         return None
     return MemoryToolset(
         memory=states.runtime.memory,
-        scope=run.memory,
+        scope=run.memory.scope,
         others_too=reaches_others(run.work.incoming.chat_type, run.work.incoming.role),
         attribution=run.attribution(),
         inbox_id=run.work.inbox_id,
@@ -199,7 +199,7 @@ def _memory(run: Run, states: States) -> MemoryToolset | None:
 
 def _tell(run: Run, states: States, event: Event) -> None:
     """Publish what a tool of the memory has done; the run's end tells whether anything was kept (B-51)."""
-    run.notes_written = run.notes_written or isinstance(event, MemoryWritten)
+    run.memory.written = run.memory.written or isinstance(event, MemoryWritten)
     announce(states, event)
 
 
@@ -315,13 +315,13 @@ async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:
     if states.context.dumps.on:
         states.context.dumps.write(f"tool-{use.name}.txt", outcome.content)
     written = record(use, outcome, run, states, ready.approval)
-    files = tuple(run.attached.pop(use.id, ()))
+    files = tuple(run.calls.attached.pop(use.id, ()))
     result = ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error, files=files)
     result = await shortened(result, use.name, run, states, confirmed=outcome.confirmed)
     if result.taco is not None:  # what the model reads is not what stands in the record: it says so
         taco = result.taco
         changed = replace(written, original_tokens=taco.original_tokens, shortened_tokens=taco.compressed_tokens)
-        run.records[run.records.index(written)] = changed
+        run.calls.records[run.calls.records.index(written)] = changed
     spec, path = ready.cleared.tool.spec, ready.cleared.appraisal.arguments.get("path")
     has_written = spec.category == "edit" and spec.risk == "write" and not outcome.is_error
     for after_tool in states.runtime.features.after_tool:
@@ -365,8 +365,8 @@ def refused(why: str) -> Outcome:
 
 async def looked_at(use: ToolUse, context: ToolContext, run: Run, states: States) -> Ready | Cleared | Outcome:
     """Ready to run, or a person must be asked about what was cleared, or it does not run."""
-    if run.within is not None and use.name in scope_of(run, states) and not allows(run.within, use.name):
-        return refused(OUTSIDE_THE_SKILL.format(name=use.name, tools=", ".join(sorted(run.within)) or "none"))
+    if run.calls.within is not None and use.name in scope_of(run, states) and not allows(run.calls.within, use.name):
+        return refused(OUTSIDE_THE_SKILL.format(name=use.name, tools=", ".join(sorted(run.calls.within)) or "none"))
     found = await states.tool.executor.look(use, context, allowed=scope_of(run, states))
     if isinstance(found, Outcome):
         return found
@@ -430,7 +430,7 @@ def record(use: ToolUse, outcome: Outcome, run: Run, states: States, approval: A
         elapsed_ms=outcome.elapsed_ms,
         at=to_timestamp(states.runtime.clock.now()),
     )
-    run.records.append(written)
+    run.calls.records.append(written)
     return written
 
 
@@ -459,14 +459,14 @@ async def finish_calls(run: Run, states: States) -> None:
     their tool allows it. Raises LeftForLater, Fenced or StorageTrouble."""
     calls = run.messages[-1].tool_uses
     executor = states.tool.executor
-    known = dict(run.checkpoint.results)
+    known = dict(run.stored.checkpoint.results)
     inbox_id = run.work.inbox_id
     executed = await states.runtime.database.read(lambda conn: approval_rows.executed_calls(conn, inbox_id))
     with anyio.move_on_after(SERVERS_COME_WITHIN_S), run.interrupts.scope():
         for use in calls:
             await executor.toolbox.arrived(use.name)
     for use in calls:
-        begun = use.id in run.checkpoint.started and use.id not in known
+        begun = use.id in run.stored.checkpoint.started and use.id not in known
         if begun and (use.id in executed or not executor.is_retryable(use.name)):
             asked = [await elicited(run, use) for elicited in states.runtime.features.elicited]
             known[use.id] = not_run(use, interrupted(next(filter(None, asked), None)), run, states)
@@ -484,7 +484,7 @@ def open_calls(run: Run) -> tuple[ToolUse, ...]:
 
 async def _answer(calls: Sequence[ToolUse], known: Mapping[str, ToolResult], run: Run, states: States) -> int:
     results = dict(known)
-    started = set(run.checkpoint.started)
+    started = set(run.stored.checkpoint.started)
     writing = anyio.Lock()  # a later note must not be overtaken by an earlier one
     waiting = [use for use in calls if use.id not in results]
     executor = states.tool.executor
@@ -558,13 +558,13 @@ def unrunnable(calls: Sequence[ToolUse], reply: Reply, run: Run, states: States)
             warned[use.id] = not_run(use, refused(why), run, states)
     for use in calls:
         key = f"{use.name} {json.dumps(dict(use.input), sort_keys=True)}"
-        count = run.repeats[key] = run.repeats.get(key, 0) + 1
+        count = run.calls.repeats[key] = run.calls.repeats.get(key, 0) + 1
         if count > run.settings.tools.repeat_threshold:
             why = REPEATED.format(count=count, name=use.name)
             warned[use.id] = not_run(use, refused(why), run, states)
         elif use.id not in warned and _may_change(use, states):
-            run.repeats.clear()
-            run.repeats[key] = count
+            run.calls.repeats.clear()
+            run.calls.repeats[key] = count
     return warned
 
 
@@ -596,7 +596,7 @@ def searched(calls: Sequence[ToolUse], run: Run, states: States) -> dict[str, To
             if run.parent is None:
                 states.tool.load(run.session, frozenset({name}))
             else:
-                run.named |= {name}
+                run.calls.named |= {name}
             content = f"{name} is loaded: {tool.spec.description}"
             record(use, Outcome(content=content), run, states)
             found[use.id] = ToolResult(tool_use_id=use.id, content=content)

@@ -124,8 +124,8 @@ async def test_the_change_of_skills_is_the_named_cause(sqlite_database: Database
         world.catalogue.put(world.catalogue.snapshot if len(present) == 1 else snapshot(*map(entry, present)))
         await world.say(text)
         assert world.agent.context.run is not None
-        assert world.agent.context.run.prefix is not None
-        prefixes.append(world.agent.context.run.prefix)
+        assert world.agent.context.run.requests.prefix is not None
+        prefixes.append(world.agent.context.run.requests.prefix)
     assert causes(prefixes[0], prefixes[1]) == ("skills",)
     assert causes(prefixes[0], prefixes[2]) == ()
     assert causes(prefixes[2], prefixes[3]) == ("skills",)
