@@ -100,7 +100,7 @@ class Agent:
                 if not goes_on:
                     return
             except StorageTrouble:
-                self.runtime.outbox.status(self.runtime.phrases("unsaved", work.incoming.language))
+                self.runtime.outbox.status(self.runtime.services.phrases("unsaved", work.incoming.language))
                 raise
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class Agent:
 
         With `agent.run.run.SHUTDOWN` as the reason it is left unfinished, and resumed by the next owner.
         """
-        return self.lifecycle.stop(reason, self.runtime.clock.now())
+        return self.lifecycle.stop(reason, self.runtime.services.clock.now())
 
     def give_way(self) -> None:
         """A person has written: a turn of a goal's own ends after the step it is at, a plan begins no further task.
@@ -193,7 +193,7 @@ class Agent:
         """Whether a crash cut off a turn of this work: then a command in it has been run already."""
         if work.attempt <= 1:
             return False
-        return await self.runtime.database.read(lambda conn: runs.find_run(conn, work.inbox_id)) is not None
+        return await self.runtime.services.database.read(lambda conn: runs.find_run(conn, work.inbox_id)) is not None
 
     async def _command(self, work: Work) -> CommandResult | None:
         self.lifecycle.language = work.incoming.language
@@ -217,8 +217,10 @@ class Agent:
 
     def _notice(self, work: Work, phrase: str, **values: object) -> OutgoingMessage:
         incoming = work.incoming
-        sentence = self.runtime.phrases(phrase, incoming.language, **values)
-        sentence = self.runtime.phrases("with_ref", incoming.language, text=sentence, ref=f"in-{work.inbox_id}")
+        sentence = self.runtime.services.phrases(phrase, incoming.language, **values)
+        sentence = self.runtime.services.phrases(
+            "with_ref", incoming.language, text=sentence, ref=f"in-{work.inbox_id}"
+        )
         return OutgoingMessage(
             text=sentence, kind="notice", answers=incoming.message_ref, interaction=incoming.interaction, verbatim=True
         )
@@ -234,7 +236,7 @@ class Agent:
         """Write what is said without a turn, what a command changed, how the inbox row ends (None: a turn follows)."""
         if not says and ends is None:
             return
-        conversation, at = self.session.conversation, to_timestamp(self.runtime.clock.now())
+        conversation, at = self.session.conversation, to_timestamp(self.runtime.services.clock.now())
         step = writing_of(self.message.compaction) if self.session.id is not None else None
 
         def commit(conn: Connection) -> list[int] | None:
@@ -259,7 +261,7 @@ class Agent:
 
         failpoint("commit.before")
         with self.runtime.outbox.committing() as take_first:
-            written = await self.runtime.database.write(commit)
+            written = await self.runtime.services.database.write(commit)
             failpoint("commit.after")
         if written is None:  # words of it were forgotten meanwhile
             self.message.forget()

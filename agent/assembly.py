@@ -13,10 +13,8 @@ from agent.compaction.engine import Engine
 from agent.compaction.state import CompactionState
 from agent.core.clock import Clock
 from agent.core.errors import AgentInvalid, AgentMissing
-from agent.core.events import EventBus
-from agent.core.ids import ConversationId, NewId
-from agent.core.outbox import Buttons, Outbox
-from agent.core.phrases import Phrases
+from agent.core.ids import ConversationId
+from agent.core.outbox import Outbox
 from agent.core.tools import Tool
 from agent.definitions import Definitions
 from agent.features.approvals import ApprovalFeature
@@ -27,9 +25,6 @@ from agent.features.plans import PlanFeature
 from agent.features.skills import SkillState
 from agent.features.style import StyleFeature
 from agent.goals.service import Buttoned, Reachable, RoleOf, always_reachable, no_buttons, role_then
-from agent.inbox import Incoming
-from agent.ledger.ledger import Ledger
-from agent.ledger.spending import OverBudget
 from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
@@ -48,7 +43,6 @@ from agent.skills.learning import Learning
 from agent.skills.settings import LearningSettings
 from agent.skills.signals import PREFIX
 from agent.skills.tools import LoadSkill
-from agent.storage.database import Database
 from agent.style.user_model import UserModel
 from agent.subagent.profiles import Profiles
 from agent.subagent.runner import SubagentRegistry, SubagentRunner
@@ -72,6 +66,7 @@ from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.model_call import SideCalls
 from agent.turn.requests import recall_uses
 from agent.turn.states import (
+    AgentServices,
     ContextState,
     InstructionState,
     LifecycleState,
@@ -87,7 +82,6 @@ from agent.turn.states import (
     waiting_for_approval,
 )
 from agent.turn.tokens import CountText, Estimator, count_by_bytes
-from agent.voice_messages import VoiceTranscription
 
 log = logging.getLogger("tieline.agent")
 
@@ -104,16 +98,10 @@ class Shared:
     """
 
     home: Path
-    database: Database
-    clock: Clock
-    new_id: NewId
-    bus: EventBus
-    phrases: Phrases
+    services: AgentServices
     definitions: Definitions
     executor: Executor
     built_ins: BuiltIns
-    ledger: Ledger
-    voice_transcription: VoiceTranscription
     memory: Memory
     learning: Learning
     models: Models
@@ -121,7 +109,6 @@ class Shared:
     hooks: Hooks
     plans: PlanService
     settings: Callable[[], Settings]
-    relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
     user_model: Callable[[], UserModel | None] = lambda: None
     count: CountText = count_by_bytes
     counted_by: Callable[[], str] = lambda: "bytes"
@@ -204,7 +191,8 @@ def assemble(
 
     Reads no database and may be called often; a broken definition is told to the person with the first message.
     """
-    settings, estimator = shared.settings(), Estimator(shared.count, name=shared.counted_by)
+    services, settings = shared.services, shared.settings()
+    estimator = Estimator(shared.count, name=shared.counted_by)
     instruction = InstructionState(
         definitions=shared.definitions,
         name=persona or settings.agent.name,
@@ -215,8 +203,8 @@ def assemble(
         conversation=conversation,
         memory=shared.memory,
         corrections=lambda: _corrections(shared.learning.settings),
-        database=shared.database,
-        clock=shared.clock,
+        database=services.database,
+        clock=services.clock,
         announce=lambda event: announce(agent, event),
         jobs=jobs,
     )
@@ -229,13 +217,13 @@ def assemble(
         messages=lambda: agent.message.compaction.window.messages,
         context_window=lambda: slot.current().context_window,
         put_in_place=lambda skill: agent.lifecycle.set_missing(skill.env),
-        bus=shared.bus,
+        bus=services.bus,
         snapshot=shared.skills.snapshot if settings.skills.enabled else NO_SKILLS,
     )
     goal = GoalState(
         conversation=conversation,
-        database=shared.database,
-        phrases=shared.phrases,
+        database=services.database,
+        phrases=services.phrases,
         settings=lambda: agent.runtime.settings.agent.goal,
         background=Jobs(shared.background),
         ring=shared.ring,
@@ -246,7 +234,7 @@ def assemble(
 
     async def is_retired(run: Run) -> bool:
         return says_terminated(
-            await read_notes(agent.instruction.notes, run.settings.context.memory_chars, shared.clock.now())
+            await read_notes(agent.instruction.notes, run.settings.context.memory_chars, services.clock.now())
         )
 
     async def recall(run: Run) -> None:
@@ -255,11 +243,11 @@ def assemble(
 
     plans = PlanFeature(
         conversation=conversation,
-        database=shared.database,
-        clock=shared.clock,
-        bus=shared.bus,
+        database=services.database,
+        clock=services.clock,
+        bus=services.bus,
         outbox=outbox,
-        phrases=shared.phrases,
+        phrases=services.phrases,
         plans=shared.plans,
         buttons=shared.plan_buttons,
         ask=lambda person: SideCalls(agent, person=person),
@@ -277,7 +265,7 @@ def assemble(
                 audience=lambda work: (
                     agent.runtime.memory.scope(conversation, work.incoming.chat_type, work.incoming.person).own
                 ),
-                clock=shared.clock,
+                clock=services.clock,
             ),
             goal,
             plans,
@@ -286,11 +274,11 @@ def assemble(
             *shared.more_features(conversation),
             ApprovalFeature(
                 conversation=conversation,
-                database=shared.database,
-                clock=shared.clock,
-                new_id=shared.new_id,
+                database=services.database,
+                clock=services.clock,
+                new_id=services.new_id,
                 outbox=outbox,
-                phrases=shared.phrases,
+                phrases=services.phrases,
                 approvals=shared.approvals,
                 redact=shared.executor.redact,
                 announce=lambda event: announce(agent, event),
@@ -319,19 +307,12 @@ def assemble(
         memory=memory,
         skill=skill,
         runtime=RuntimeState(
+            services=services,
             settings=settings,
             current_settings=shared.settings,
-            database=shared.database,
-            clock=shared.clock,
-            new_id=shared.new_id,
-            bus=shared.bus,
             outbox=outbox,
-            phrases=shared.phrases,
-            ledger=shared.ledger,
-            voice_transcription=shared.voice_transcription,
             memory=shared.memory,
             features=features,
-            relief=shared.relief,
         ),
         lifecycle=LifecycleState(),
         goal=goal,
@@ -355,14 +336,14 @@ def assemble(
         write_summary=asks.write_summary,
         publish=lambda event: show_compaction(event, agent),
         spawn=agent.context.jobs.start,
-        now=shared.clock.now,
+        now=services.clock.now,
         dumps=agent.context.dumps,
         flush=flush,
         may_flush=flush.may_begin,
         before_compact=before_compaction,
     )
     if settings.debug.enabled:
-        folder = dump_folder(shared.home / settings.debug.output_dir, conversation, shared.clock.now())
+        folder = dump_folder(shared.home / settings.debug.output_dir, conversation, services.clock.now())
         agent.context.dumps.start(folder)
     try:
         instruction.definition = shared.definitions.load(instruction.name)

@@ -86,7 +86,7 @@ class Autonomy:
                 inbox_rows.finish(conn, work.inbox_ids, "done", work.epoch)
             return moved
 
-        moved = await states.runtime.database.write(begin)
+        moved = await states.runtime.services.database.write(begin)
         if moved is None:
             return None
         self._follow(moved)
@@ -113,7 +113,7 @@ class Autonomy:
             self._goal.write_move(conn, moved, at, answer=True)
             return moved
 
-        moved = await states.runtime.database.write(work_)
+        moved = await states.runtime.services.database.write(work_)
         if moved is not None:
             self._follow(moved)
 
@@ -125,7 +125,7 @@ class Autonomy:
         if moved is not None:
             self._follow(moved)
         elif wake_up is not None:  # its commit was written twice, or the goal was put down meanwhile
-            goal = await states.runtime.database.read(lambda conn: store.find(conn, wake_up.goal))
+            goal = await states.runtime.services.database.read(lambda conn: store.find(conn, wake_up.goal))
             if goal is not None and goal.auto is not None and goal.auto.round == wake_up.round:
                 checking = goal.is_autonomous and goal.auto.state == "verifying"
                 self._follow(Moved(goal=goal, next=Verify() if checking else Tick(0.0)))
@@ -134,10 +134,10 @@ class Autonomy:
 
     def _tell_completed(self, goal: SessionGoal, language: str, *, by_phrase: bool) -> None:
         """An event, and where it tells people something a status line that does not stay (Z-93)."""
-        runtime, conversation = self._states.runtime, self._states.session.conversation
-        runtime.bus.publish(GoalCompleted(conversation=conversation))
+        services, conversation = self._states.runtime.services, self._states.session.conversation
+        services.bus.publish(GoalCompleted(conversation=conversation))
         if not by_phrase or is_worth_telling(goal):
-            runtime.outbox.status(runtime.phrases("goal_reached", language, goal=short(goal.text)))
+            self._states.runtime.outbox.status(services.phrases("goal_reached", language, goal=short(goal.text)))
 
     # -- what follows
 
@@ -146,17 +146,19 @@ class Autonomy:
         conversation = goal.conversation
         if goal.auto is not None:
             event = GoalMoved(conversation=conversation, goal=goal.id, state=goal.auto.state, turns=goal.auto.turns)
-            states.runtime.bus.publish(event)
+            states.runtime.services.bus.publish(event)
         if goal.is_autonomous:
-            states.runtime.outbox.live(live_line(goal, states.runtime.phrases), self._goal.buttons("stop", goal))
+            states.runtime.outbox.live(
+                live_line(goal, states.runtime.services.phrases), self._goal.buttons("stop", goal)
+            )
         else:
             states.runtime.outbox.live("")
-            states.runtime.ledger.budgets.spending_caps.close(str(goal.id))
+            states.runtime.services.ledger.budgets.spending_caps.close(str(goal.id))
         if moved.ended:
             with states.runtime.outbox.committing():
                 pass  # what is said of its end was committed with it
             if goal.status == "completed":
-                states.runtime.bus.publish(GoalCompleted(conversation=conversation, goal=goal.id))
+                states.runtime.services.bus.publish(GoalCompleted(conversation=conversation, goal=goal.id))
         match moved.next:
             case Tick() if goal.is_autonomous:
                 self._goal.background.start(partial(self._ring, moved.next.after_s))
@@ -165,7 +167,7 @@ class Autonomy:
 
     async def _ring(self, after_s: float) -> None:
         """A sleeping conversation is woken at the moment; the row itself would be found a little later (Z-118)."""
-        await self._states.runtime.clock.sleep(after_s + RING_LATE_S)
+        await self._states.runtime.services.clock.sleep(after_s + RING_LATE_S)
         self._goal.ring(self._states.session.conversation)
 
     # -- in the background
@@ -180,7 +182,7 @@ class Autonomy:
             found = Failed(type(error).__name__)
         if not isinstance(found, Verdict):
             log.warning("goal %d was not checked: %s", goal.id, found)
-        settings, ledger = states.runtime.settings.agent.goal, states.runtime.ledger
+        settings, ledger = states.runtime.settings.agent.goal, states.runtime.services.ledger
         calls = [entry for entry in ledger.unwritten(None) if entry.attribution.goal == str(goal.id)]
 
         def write(conn: Connection) -> Moved | None:
@@ -198,11 +200,11 @@ class Autonomy:
         failpoint("goal.judged")
         while True:
             try:
-                moved = await states.runtime.database.write(write)
+                moved = await states.runtime.services.database.write(write)
                 break
             except StorageTrouble as error:
                 log.warning("what the check of goal %d found cannot be written yet: %s", goal.id, error)
-                await states.runtime.clock.sleep(UNSAVED_PAUSE_S)
+                await states.runtime.services.clock.sleep(UNSAVED_PAUSE_S)
         failpoint("goal.after")
         ledger.written(calls)
         if moved is not None:
@@ -216,8 +218,8 @@ class Autonomy:
             tokens=own.tokens if own.tokens is not None else settings.autonomous_max_tokens,
             priced=own.usd is not None,
         )
-        spending_caps = self._states.runtime.ledger.budgets.spending_caps
+        spending_caps = self._states.runtime.services.ledger.budgets.spending_caps
         spending_caps.open(str(goal.id), allowance, usd=goal.used.usd, tokens=goal.used.tokens)
 
     def _at(self) -> int:
-        return to_timestamp(self._states.runtime.clock.now())
+        return to_timestamp(self._states.runtime.services.clock.now())

@@ -70,13 +70,13 @@ class Flushing:
     async def _look_back(self, run: Run, upto: int | None) -> None:
         states = self._states
         own = states.message.compaction.own if upto is None else upto
-        added: list[Message] = [text_message("user", ASKED, created_at=states.runtime.clock.now())]
+        added: list[Message] = [text_message("user", ASKED, created_at=states.runtime.services.clock.now())]
         for _ in range(MOST_ROUNDS):
             reply = await self._asked(run, own, added)
             calls = reply.calls
             if not calls:
                 return
-            at = states.runtime.clock.now()
+            at = states.runtime.services.clock.now()
             results = tuple([await self._done(use, reply, run) for use in calls])
             await save_records(run, states)
             added.append(Message(role="assistant", parts=parts_with(reply, calls), created_at=at))
@@ -121,7 +121,9 @@ class Flushing:
         try:
             outcome = await self._outcome(use, reply, run)
         finally:  # a minute is over: it may have begun
-            named = replace(use, id=f"{PURPOSE}:{states.runtime.new_id()}")  # a model may give one id in every round
+            named = replace(
+                use, id=f"{PURPOSE}:{states.runtime.services.new_id()}"
+            )  # a model may give one id in every round
             record(named, outcome, run, states)
         return ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error)
 

@@ -84,7 +84,7 @@ class Operations:
         session = await self._session()
         if session is None:
             return 0
-        count = await self._states.runtime.database.read(lambda conn: store.visible_count(conn, session))
+        count = await self._states.runtime.services.database.read(lambda conn: store.visible_count(conn, session))
         if count:
             self._staged = StagedChanges(hide_from=0)
         return count
@@ -94,7 +94,7 @@ class Operations:
         session = await self._session()
         if session is None:
             return None
-        found = await self._states.runtime.database.read(lambda conn: store.last_said(conn, session))
+        found = await self._states.runtime.services.database.read(lambda conn: store.last_said(conn, session))
         if found is None or found[0].id is None:
             return None
         last, person = found
@@ -105,7 +105,9 @@ class Operations:
     async def sessions(self, most: int = 20) -> tuple[Session, ...]:
         """The conversation's sessions, the one used last first."""
         conversation = self._states.session.conversation
-        return await self._states.runtime.database.read(lambda conn: store.sessions_of(conn, conversation, most=most))
+        return await self._states.runtime.services.database.read(
+            lambda conn: store.sessions_of(conn, conversation, most=most)
+        )
 
     async def resume(self, prefix: str | None = None) -> Session | None:
         """Go back to the session whose id begins so, or to the one used before this (W-64); None: no such session.
@@ -114,7 +116,9 @@ class Operations:
         """
         conversation, current = self._states.session.conversation, await self._session()
         if prefix is None:
-            found = await self._states.runtime.database.read(lambda conn: store.latest_but(conn, conversation, current))
+            found = await self._states.runtime.services.database.read(
+                lambda conn: store.latest_but(conn, conversation, current)
+            )
         else:
             found = await self._beginning_with(prefix)
         if found is None:
@@ -151,13 +155,15 @@ class Operations:
         session = await self._session()
         if session is None:
             return None
-        run = await self._states.runtime.database.read(lambda conn: feedback_rows.last_answer(conn, session))
+        run = await self._states.runtime.services.database.read(lambda conn: feedback_rows.last_answer(conn, session))
         return (session, run) if run is not None else None
 
     async def _beginning_with(self, prefix: str) -> Session | None:
         """The one session of the conversation whose id begins so. Raises SessionAmbiguous."""
         conversation = self._states.session.conversation
-        matches = await self._states.runtime.database.read(lambda conn: store.by_prefix(conn, conversation, prefix))
+        matches = await self._states.runtime.services.database.read(
+            lambda conn: store.by_prefix(conn, conversation, prefix)
+        )
         if len(matches) > 1:
             raise SessionAmbiguous(f"several sessions begin with {prefix!r}; give more of the id")
         return matches[0] if matches else None
@@ -186,14 +192,16 @@ class Operations:
         session = await self._session()
         if session is None:
             return ""
-        return await self._states.runtime.database.read(lambda conn: "".join(export.exported(conn, session)))
+        return await self._states.runtime.services.database.read(lambda conn: "".join(export.exported(conn, session)))
 
     async def tasks(self) -> tuple[Task, ...]:
         """The agent's task list of the session; before its first message, the list handed on to it."""
         session, conversation = await self._session(), self._states.session.conversation
         if session is None:
-            return await self._states.runtime.database.read(lambda conn: task_rows.handed_on(conn, conversation))
-        return await self._states.runtime.database.read(lambda conn: task_rows.all_of(conn, session))
+            return await self._states.runtime.services.database.read(
+                lambda conn: task_rows.handed_on(conn, conversation)
+            )
+        return await self._states.runtime.services.database.read(lambda conn: task_rows.all_of(conn, session))
 
     def memory_changed(self) -> None:
         """Something was forgotten, or the memory switched: nothing that was read before counts any more."""
@@ -231,7 +239,7 @@ class Operations:
 
     def publish_budget(self) -> None:
         """Say what window the present provider has (Z-73)."""
-        self._states.runtime.bus.publish(budget_of(self._states))
+        self._states.runtime.services.bus.publish(budget_of(self._states))
 
     def switch_persona(self, name: str) -> Definition:
         """Answer as another AGENT.md from the next turn on. Raises AgentMissing or AgentInvalid and changes nothing."""
@@ -261,7 +269,7 @@ class Operations:
         state = self._states.session
         if not state.known:
             conversation = state.conversation
-            state.id = await self._states.runtime.database.read(lambda conn: store.current(conn, conversation))
+            state.id = await self._states.runtime.services.database.read(lambda conn: store.current(conn, conversation))
             state.known = True
         return state.id
 

@@ -95,7 +95,7 @@ class Planning:
             return plan
 
         with states.runtime.outbox.committing():
-            plan = await states.runtime.database.write(look)
+            plan = await states.runtime.services.database.write(look)
         for one in rests:
             await self._follow(one.id)
         return plan
@@ -127,7 +127,7 @@ class Planning:
                 self._put_to_rest(conn, plan, why, work)
 
         with self._states.runtime.outbox.committing():
-            await self._states.runtime.database.write(write)
+            await self._states.runtime.services.database.write(write)
         await self._follow(step.plan)
 
     def _put_to_rest(self, conn: Connection, plan: Plan, why: Reason, work: Work) -> Plan:
@@ -144,7 +144,7 @@ class Planning:
     async def _follow(self, id: int) -> None:
         """Let what people see, and those who wait, follow what is stored."""
         states = self._states
-        plan = await states.runtime.database.read(lambda conn: store.find(conn, id))
+        plan = await states.runtime.services.database.read(lambda conn: store.find(conn, id))
         if plan is None:
             return
         if plan.status in AT_WORK:
@@ -155,11 +155,11 @@ class Planning:
             states.runtime.outbox.live("")
         self._turns.plans.tell(id)
         done = sum(task.state == "completed" for task in plan.tasks)
-        states.runtime.bus.publish(
+        states.runtime.services.bus.publish(
             PlanMoved(
                 conversation=plan.conversation, plan=id, status=plan.status, completed=done, tasks=len(plan.tasks)
             )
         )
 
     def _at(self) -> int:
-        return to_timestamp(self._states.runtime.clock.now())
+        return to_timestamp(self._states.runtime.services.clock.now())

@@ -70,7 +70,7 @@ async def status_of(states: States, session: SessionId | None) -> Status:
         )
         return count, len(inbox_rows.waiting(conn, conversation)), stored
 
-    message_count, waiting, stored = await states.runtime.database.read(read)
+    message_count, waiting, stored = await states.runtime.services.database.read(read)
     provider = states.provider.slot.current()
     tokens, last = states.metrics.context_tokens, states.message.compaction.tally.last
     if stored is not None:
@@ -114,8 +114,8 @@ def _as_stored(stored: LoadedWindow, states: States) -> tuple[int, tuple[int, in
 async def usage_of(states: States, session: SessionId | None) -> Usage:
     """Tokens and cost of this session, of this UTC day and of all time, in this conversation."""
     conversation = states.session.conversation
-    await states.runtime.ledger.flush()
-    midnight = states.runtime.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    await states.runtime.services.ledger.flush()
+    midnight = states.runtime.services.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
 
     def read(conn: Connection) -> Usage:
         return Usage(
@@ -124,4 +124,4 @@ async def usage_of(states: States, session: SessionId | None) -> Usage:
             all=rows.totals(conn, conversation=conversation),
         )
 
-    return await states.runtime.database.read(read)
+    return await states.runtime.services.database.read(read)

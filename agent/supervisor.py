@@ -100,5 +100,7 @@ class Supervisor:
         session = self._states.session.id
         if session is None:
             return ()
-        read = await self._states.runtime.database.read(lambda conn: store.history(conn, session, most=MOST_MESSAGES))
+        read = await self._states.runtime.services.database.read(
+            lambda conn: store.history(conn, session, most=MOST_MESSAGES)
+        )
         return read.messages

@@ -64,7 +64,7 @@ class WindowOperations:
             states.context.run = None
             return None
         run = await begin(work, definition, states, StagedChanges())
-        await read_notes(notes, run.settings.context.memory_chars, states.runtime.clock.now())
+        await read_notes(notes, run.settings.context.memory_chars, states.runtime.services.clock.now())
         await self._memory.open(run)
         states.context.run = run
         return run
@@ -78,7 +78,7 @@ class WindowOperations:
         messages = states.message.compaction.window.messages
         if not messages:
             return None
-        stored = await states.runtime.database.read(lambda conn: window_store.summary_of(conn, session))
+        stored = await states.runtime.services.database.read(lambda conn: window_store.summary_of(conn, session))
         person = self.work.incoming.person if self.work is not None else None
         return await recap_of(messages, stored, SideCalls(states, person=person))
 
@@ -93,7 +93,7 @@ class WindowOperations:
             states.message.compaction.tally,
         )
         scale, fixed = states.metrics.estimator.scale, states.context.fixed
-        now_ms = to_timestamp(states.runtime.clock.now()) // 1000
+        now_ms = to_timestamp(states.runtime.services.clock.now()) // 1000
         return ContextView(
             used=int((fixed + window.tokens) * scale),
             window=provider.context_window or DEFAULT_WINDOW,

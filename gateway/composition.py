@@ -36,6 +36,7 @@ from agent.tools.mcp.resources import RESOURCE_TOOLS
 from agent.tools.mcp.servers import Servers
 from agent.tools.output_files import Outputs
 from agent.tools.toolbox import WORKING
+from agent.turn.states import AgentServices
 from agent.turn.tokenizer import Tokenizer
 from agent.voice_messages import VoiceTranscription
 from gateway.access.grants import AccessBook
@@ -285,23 +286,26 @@ async def build(
     handler = CommandHandler(commands, services, lambda conversation: agent_factory.operations(conversation))
     shared = Shared(
         home=settings.home,
-        database=database,
-        clock=clock,
-        new_id=random_uuid,
-        bus=bus,
-        phrases=phrase,
+        services=AgentServices(
+            database=database,
+            clock=clock,
+            new_id=random_uuid,
+            bus=bus,
+            phrases=phrase,
+            ledger=ledger,
+            voice_transcription=VoiceTranscription(
+                home=settings.home,
+                clock=clock,
+                ledger=ledger,
+                transcribers=Transcribers(lambda: providers, lambda: live.settings.transcription),
+                policy=lambda: live.settings.retry,
+            ),
+            relief=spending.relief,
+        ),
         definitions=definitions,
         executor=executor,
         built_ins=handler,
         settings=lambda: live.settings.turn,
-        ledger=ledger,
-        voice_transcription=VoiceTranscription(
-            home=settings.home,
-            clock=clock,
-            ledger=ledger,
-            transcribers=Transcribers(lambda: providers, lambda: live.settings.transcription),
-            policy=lambda: live.settings.retry,
-        ),
         memory=memory,
         learning=learning,
         skills=skills.catalogue,
@@ -309,7 +313,6 @@ async def build(
         approvals=approvals,
         hooks=Hooks(lambda: live.settings.hooks, settings.home),
         plans=plans,
-        relief=spending.relief,
         user_model=user_model,
         count=tokenizer,
         counted_by=tokenizer.counted_by,

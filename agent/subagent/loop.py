@@ -64,7 +64,7 @@ log = logging.getLogger("tieline.subagent")
 
 async def work(task: str, run: Run, states: States) -> Finding | None:
     """Run it to its end; None where its token was fired. Raises Fenced or StorageTrouble."""
-    run.messages.append(text_message("user", task, created_at=states.runtime.clock.now()))
+    run.messages.append(text_message("user", task, created_at=states.runtime.services.clock.now()))
     said = ""
     forgotten, conversation = states.runtime.memory.forgotten, states.session.conversation
     since = forgotten.words(conversation)
@@ -155,7 +155,7 @@ async def _ask(tools: ToolSchema, run: Run, states: States, hint: str) -> Reply:
     dump_reply(answered.reply, states)
     run.progress.model_calls += 1
     taken = {use.id for message in run.messages for use in message.tool_uses}
-    return with_unique_ids(answered.reply, taken, states.runtime.new_id)
+    return with_unique_ids(answered.reply, taken, states.runtime.services.new_id)
 
 
 async def _is_too_long(error: AgentError, tokens: int, run: Run, states: States, *, proven: bool) -> bool:
@@ -192,7 +192,7 @@ async def _follow(reply: Reply, run: Run, states: States) -> Finding | None:
 
 async def _run_calls(calls: tuple[ToolUse, ...], reply: Reply, run: Run, states: States) -> int:
     """Run the calls and add both messages; returns how many failed."""
-    now = states.runtime.clock.now
+    now = states.runtime.services.clock.now
     run.messages.append(Message(role="assistant", parts=parts_with(reply, calls), created_at=now()))
     results = unrunnable(calls, reply, run, states) | _forbidden(calls, run, states)
     results |= searched(calls, run, states)

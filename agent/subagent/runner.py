@@ -165,7 +165,7 @@ class SubagentRun:
             execution=parent.execution,
             environment=parent.environment,
             audience=parent.audience,
-            reminder=told_time(states.runtime.clock.now(), parent.work.incoming.zone),
+            reminder=told_time(states.runtime.services.clock.now(), parent.work.incoming.zone),
             speech=Speech(states.runtime.outbox),
             memory=replace(parent.memory),
             goal=parent.goal,
@@ -183,7 +183,7 @@ class SubagentRun:
             request=run.id,
             agent=profile.name,
             task=subagent_task.text,
-            since=states.runtime.clock.now(),
+            since=states.runtime.services.clock.now(),
             step=1,
             steps=steps,
         )
@@ -194,7 +194,7 @@ class SubagentRun:
         for told in states.runtime.features.subagent:
             told(run, profile.name, begins=True)
         found: Finding | None = None
-        why, began = STOPPED, states.runtime.clock.monotonic()
+        why, began = STOPPED, states.runtime.services.clock.monotonic()
 
         async def watch(scope: anyio.CancelScope) -> None:
             nonlocal why
@@ -219,7 +219,7 @@ class SubagentRun:
                 run=self.parent.id,
                 request=run.id,
                 steps=run.progress.steps,
-                elapsed_ms=round((states.runtime.clock.monotonic() - began) * 1000),
+                elapsed_ms=round((states.runtime.services.clock.monotonic() - began) * 1000),
                 is_error=found is None or found.is_error,
             )
             announce(states, ended)

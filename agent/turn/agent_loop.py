@@ -239,7 +239,7 @@ def step_done(run: Run, states: States, calls: Sequence[ToolUse] = (), failures:
     names = tuple(use.name for use in calls)
     run.steps.append(Step(index=run.progress.steps, tool_calls=names, failures=failures, cwd=cwd))
     run.progress.steps += 1
-    states.runtime.bus.publish(
+    states.runtime.services.bus.publish(
         StepCompleted(
             conversation=states.session.conversation,
             run=run.id,
@@ -251,9 +251,8 @@ def step_done(run: Run, states: States, calls: Sequence[ToolUse] = (), failures:
 
 async def execute(prepared: Prepared, run: Run, states: States) -> Executed:
     """Run the loop to its end."""
-    runtime = states.runtime
     tools = schema_of(run, states)
-    runtime.bus.publish(
+    states.runtime.services.bus.publish(
         ExecuteStarted(conversation=states.session.conversation, run=run.id, tool_count=len(tools.specs))
     )
     try:
@@ -292,7 +291,7 @@ async def _by_hand(call: ToolUse, run: Run, states: States) -> Executed:
 
     After a crash there is no such call any more: the model goes on from what is stored, like after any other.
     """
-    use = replace(call, id=states.runtime.new_id())
+    use = replace(call, id=states.runtime.services.new_id())
     failures = await run_calls((use,), Reply(parts=(use,)), run, states)
     step_done(run, states, (use,), failures)
     if run.token.fired:
@@ -322,7 +321,7 @@ async def _iteration(prepared: Prepared, run: Run, states: States, context: str)
     except AgentError as error:
         return _failed(error, run, states)
     dump_reply(given, states)
-    reply = with_unique_ids(given, _ids_of(run), states.runtime.new_id)
+    reply = with_unique_ids(given, _ids_of(run), states.runtime.services.new_id)
     run.progress.model_calls += 1
     decision = decide(reply)
     if isinstance(decision, Calls):
@@ -347,7 +346,7 @@ def _end(ending: Ending, reply: Reply, run: Run, states: States) -> Executed:
             text = ending.reason
     parts = parts_ending(reply, text)
     if any(isinstance(part, TextPart) and part.text.strip() for part in parts):
-        run.messages.append(Message(role="assistant", parts=parts, created_at=states.runtime.clock.now()))
+        run.messages.append(Message(role="assistant", parts=parts, created_at=states.runtime.services.clock.now()))
         run.speech.end_round(BETWEEN.join(dict.fromkeys(filter(None, (reply.text, text)))))
     said = run.speech.text
     match ending:
@@ -368,7 +367,7 @@ def keep_partial(run: Run, states: States) -> None:
     partial = run.speech.unfinished
     if partial.strip():
         run.messages.append(
-            Message(role="assistant", parts=(TextPart(text=partial),), created_at=states.runtime.clock.now())
+            Message(role="assistant", parts=(TextPart(text=partial),), created_at=states.runtime.services.clock.now())
         )
         run.speech.end_round(partial)
 
@@ -410,7 +409,7 @@ def over_budget(error: OverBudget, run: Run, states: States) -> Notice:
         "until": f"{error.applied.account.ends:%Y-%m-%d %H:%M} UTC",
         "name": error.applied.account.name,
     }
-    buttons = states.runtime.relief(error, run.work.incoming, states.session.conversation)
+    buttons = states.runtime.services.relief(error, run.work.incoming, states.session.conversation)
     key = f"over_budget_{error.applied.account.scope}" + ("" if error.left > 0 else "_out")
     return Notice(key, values, buttons)
 
@@ -420,7 +419,7 @@ async def _back_off(run: Run, states: States) -> None:
 
     With one provider that is its own error, since nobody else was asked.
     """
-    clock, wait_s = states.runtime.clock, run.settings.timeouts.no_providers_backoff
+    clock, wait_s = states.runtime.services.clock, run.settings.timeouts.no_providers_backoff
     states.provider.none_at = clock.monotonic()
     log.info("nobody answers, waiting %g s", wait_s, extra={"run": run.id})
     with run.interrupts.scope():

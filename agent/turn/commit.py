@@ -56,7 +56,7 @@ def growth_of(run: Run, states: States) -> Growth:
         counted=tuple(map(states.metrics.estimator.written, messages)),
         position=run.stored.next_position,
         usage=tuple(run.usage[run.stored.usage :]),
-        entries=states.runtime.ledger.unwritten(run.work.inbox_id),
+        entries=states.runtime.services.ledger.unwritten(run.work.inbox_id),
         records=tuple(run.calls.records[run.stored.records :]),
         place=_place_of(run, states),
     )
@@ -101,7 +101,7 @@ def write_growth(
 
 def note_stored(run: Run, states: States, growth: Growth, ids: list[int | None]) -> None:
     """The growth is on disk."""
-    states.runtime.ledger.written(growth.entries)
+    states.runtime.services.ledger.written(growth.entries)
     begin = len(run.stored.ids)
     for offset, id in enumerate(ids):
         message, stored = run.messages[begin + offset], store.with_id(run.messages[begin + offset], id)
@@ -121,7 +121,7 @@ async def save_progress(
     """Put what the run has come to on disk before it goes on, and `also` that. Raises Fenced or StorageTrouble."""
     growth = growth_of(run, states)
     conversation = states.session.conversation
-    at = to_timestamp(states.runtime.clock.now())
+    at = to_timestamp(states.runtime.services.clock.now())
 
     def work(conn: Connection) -> list[int | None]:
         check_epoch(conn, conversation, run.work.epoch)
@@ -132,7 +132,7 @@ async def save_progress(
         has_grown = growth.messages or growth.usage or growth.place
         return write_growth(conn, growth, run, conversation, at, states) if has_grown else []
 
-    ids = await states.runtime.database.write(work)
+    ids = await states.runtime.services.database.write(work)
     note_stored(run, states, growth, ids)
     run.stored.checkpoint = checkpoint
 
@@ -150,7 +150,7 @@ async def save_place(run: Run, states: States) -> None:
         check_epoch(conn, conversation, epoch)
         store.put_place(conn, run.session, place)
 
-    await states.runtime.database.write(write)
+    await states.runtime.services.database.write(write)
     states.lifecycle.unplaced = False
 
 
@@ -167,13 +167,13 @@ async def save_records(run: Run, states: States) -> None:
         check_epoch(conn, conversation, epoch)
         audit_rows.add(conn, records)
 
-    await states.runtime.database.write(write)
+    await states.runtime.services.database.write(write)
     run.stored.records += len(records)
 
 
 async def save_spent(run: Run, states: States) -> None:
     """Put on disk what a run's calls cost where no commit of a turn follows. Raises Fenced or StorageTrouble."""
-    entries = states.runtime.ledger.unwritten(run.work.inbox_id)
+    entries = states.runtime.services.ledger.unwritten(run.work.inbox_id)
     conversation, epoch = states.session.conversation, run.work.epoch
     if not entries:
         return
@@ -182,8 +182,8 @@ async def save_spent(run: Run, states: States) -> None:
         check_epoch(conn, conversation, epoch)
         rows.add(conn, entries)
 
-    await states.runtime.database.write(write)
-    states.runtime.ledger.written(entries)
+    await states.runtime.services.database.write(write)
+    states.runtime.services.ledger.written(entries)
 
 
 def write_staged(conn: Connection, staged: StagedChanges, states: States, at: int) -> None:
@@ -250,8 +250,8 @@ ENDS: dict[Verdict, RunState] = {
 
 async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     """Commit the run. A suspended one stays as it was stored, to be resumed. Raises Fenced or StorageTrouble."""
-    runtime = states.runtime
-    runtime.bus.publish(PersistStarted(conversation=states.session.conversation, run=run.id))
+    runtime, services = states.runtime, states.runtime.services
+    services.bus.publish(PersistStarted(conversation=states.session.conversation, run=run.id))
     if executed.verdict == "suspended":
         states.message.forget()
         return Persisted()
@@ -264,7 +264,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     )
     step = writing_of(states.message.compaction) if run.opened else None
     growth = growth_of(run, states)
-    at = to_timestamp(runtime.clock.now())
+    at = to_timestamp(services.clock.now())
     conversation = states.session.conversation
 
     def commit(conn: Connection) -> tuple[list[int | None], list[int] | None, list[Callable[[], None]]]:
@@ -323,7 +323,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
 
     failpoint("commit.before")
     with runtime.outbox.committing() as take_first:
-        ids, placed, follow = await runtime.database.write(commit)
+        ids, placed, follow = await services.database.write(commit)
         failpoint("commit.after")
     if step is not None and placed is not None:
         settle(states.message.compaction, step, placed)
@@ -368,7 +368,7 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[OutgoingMessa
     if run.opened:
         notices += notices_of(run, states)
     for notice in notices:
-        sentence = states.runtime.phrases(notice.phrase, audience.language, **notice.values)
+        sentence = states.runtime.services.phrases(notice.phrase, audience.language, **notice.values)
         if notice is executed.notice and notice.phrase in ERRORS:
             sentence = _with_reference(sentence, executed, run, states)
         says.append(
@@ -390,7 +390,7 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[OutgoingMessa
 
 def _voice_unheard(run: Run, states: States) -> OutgoingMessage:
     """The notice that voice messages are not heard here. A group hears of it below the message."""
-    text = states.runtime.phrases("voice_unheard", run.audience.language)
+    text = states.runtime.services.phrases("voice_unheard", run.audience.language)
     return OutgoingMessage(
         text=text, kind="notice", reply_to=run.audience.reply_to, answers=run.audience.message, verbatim=True
     )
@@ -406,7 +406,7 @@ def tone_of(notice: Notice, executed: Executed) -> Tone:
 def _with_reference(sentence: str, executed: Executed, run: Run, states: States) -> str:
     """With what the operator finds it by (`tieline find`). An admin in a chat of their own reads the reason at once."""
     ref, incoming = run.id[:REF_DIGITS], run.work.incoming
-    told = states.runtime.phrases("with_ref", run.audience.language, text=sentence, ref=ref)
+    told = states.runtime.services.phrases("with_ref", run.audience.language, text=sentence, ref=ref)
     is_operator = incoming.role in ("admin", "owner") and incoming.chat_type == "direct"
     if is_operator and executed.error and executed.notice is not None and executed.notice.phrase in REASONED:
         told += "\n" + beginning_of(executed.error, LONGEST_NOTE, states.tool.executor.redact)

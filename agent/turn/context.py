@@ -95,7 +95,7 @@ async def prepare(run: Run, states: States) -> Prepared:
     for before_call in states.runtime.features.before_call:
         if before_call(run, metrics.context_tokens):
             metrics.context_raw = raw_of(run, states, notes)
-    states.runtime.bus.publish(
+    states.runtime.services.bus.publish(
         ContextBuilt(
             conversation=states.session.conversation,
             run=run.id,
@@ -117,11 +117,16 @@ async def prepare(run: Run, states: States) -> Prepared:
 
 def _in_back_off(run: Run, states: States) -> bool:
     since = states.provider.none_at
-    return since is not None and states.runtime.clock.monotonic() - since < run.settings.timeouts.no_providers_backoff
+    return (
+        since is not None
+        and states.runtime.services.clock.monotonic() - since < run.settings.timeouts.no_providers_backoff
+    )
 
 
 async def _advance(run: Run, states: States) -> None:
-    notes = await read_notes(states.instruction.notes, run.settings.context.memory_chars, states.runtime.clock.now())
+    notes = await read_notes(
+        states.instruction.notes, run.settings.context.memory_chars, states.runtime.services.clock.now()
+    )
     if notes:
         announce(states, MemoryRead(conversation=states.session.conversation, run=run.id, size=len(notes)))
     await _look_around(run, states)
@@ -155,7 +160,7 @@ async def load_history(run: Run, states: States) -> None:
         last = audit_rows.last_run(conn, conversation, (ENTER, EXIT))
         return last is not None and last.tool == ENTER and last.at >= since
 
-    states.tool.plan(session, await states.runtime.database.read(planned))
+    states.tool.plan(session, await states.runtime.services.database.read(planned))
 
 
 # Words forgotten elsewhere during a run leave its next request (docs/memory.md).
@@ -170,7 +175,9 @@ async def renewed(prepared: Prepared, run: Run, states: States) -> Prepared:
     states.message.forgotten = count
     states.provider.cache.forget()
     states.instruction.notes.signature = None
-    notes = await read_notes(states.instruction.notes, run.settings.context.memory_chars, states.runtime.clock.now())
+    notes = await read_notes(
+        states.instruction.notes, run.settings.context.memory_chars, states.runtime.services.clock.now()
+    )
     if states.message.loaded:
         await read_anew(run, states)
     return replace(prepared, memory=notes)
@@ -225,7 +232,7 @@ async def heal(error: RequestInvalid, call: Callable[[], Awaitable[Answered]], r
     except RequestInvalid as again:
         error = again
     session = run.session
-    unproven = await states.runtime.database.read(lambda conn: runs.unproven_from(conn, session))
+    unproven = await states.runtime.services.database.read(lambda conn: runs.unproven_from(conn, session))
     for start in suspects([entry.stored for entry in state.window[: state.own]], unproven):
         run.speech.retract()
         count = state.own - start

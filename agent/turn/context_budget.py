@@ -55,7 +55,7 @@ async def load_window(session: SessionId, own: Collection[int | None], states: S
         estimator.take((entry.message, entry.counted) for entry in loaded.entries)
         return loaded
 
-    take_window(await states.runtime.database.read(load), own, states)
+    take_window(await states.runtime.services.database.read(load), own, states)
 
 
 def take_window(loaded: LoadedWindow, own_ids: Collection[int | None], states: States) -> None:
@@ -98,7 +98,7 @@ def _idle_minutes(states: States) -> float:
     """How long nobody had said anything when this turn began; 0 where that is not known."""
     own, window = states.message.compaction.own, states.message.compaction.window
     at = window[own - 1].stored.created_at if own else None
-    return (states.runtime.clock.now() - at).total_seconds() / 60 if at is not None else 0.0
+    return (states.runtime.services.clock.now() - at).total_seconds() / 60 if at is not None else 0.0
 
 
 def notices_of(run: Run, states: States) -> tuple[Notice, ...]:
@@ -153,7 +153,7 @@ async def _write_now(run: Run, states: States) -> None:
         failpoint("window.commit")
         return written
 
-    ids = await states.runtime.database.write(work)
+    ids = await states.runtime.services.database.write(work)
     failpoint("window.after")
     if ids is not None:  # else the window is read again before the next request
         writing.settle(states.message.compaction, step, ids)
@@ -169,14 +169,14 @@ def write_window(conn: Connection, step: Writing, states: States) -> list[int] |
     assert session is not None
     if not states.runtime.memory.forgotten.may_write(conversation, states.message.forgotten):
         return None
-    at = to_timestamp(states.runtime.clock.now())
+    at = to_timestamp(states.runtime.services.clock.now())
     return window_store.write(conn, session, conversation, step.changes, at=at)
 
 
 def show_compaction(event: Event, states: States) -> None:
     """Publish what compaction does; people see that it goes on and what it came to, and neither stays (Z-75)."""
     announce(states, event)
-    phrases, language, outbox = states.runtime.phrases, states.lifecycle.language, states.runtime.outbox
+    phrases, language, outbox = states.runtime.services.phrases, states.lifecycle.language, states.runtime.outbox
     match event:
         case CompactTriggered():
             outbox.status(phrases("compacting_now", language))

@@ -73,7 +73,7 @@ def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
         return None
     if _voices(work.incoming, states):
         return None  # what they say is heard before it is stored
-    new_id, at = states.runtime.new_id, states.runtime.clock.now()
+    new_id, at = states.runtime.services.new_id, states.runtime.services.clock.now()
     ids = _Ids(run=RunId(new_id()), session=session.id or SessionId(new_id()), fresh=session.id is None)
     opening = _open(conn, work, ids, user_message(work, at), to_timestamp(at), states)
     return _with_place(conn, opening, states)
@@ -81,7 +81,7 @@ def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
 
 async def hear(run: Run, states: States) -> None:
     """Put what was said in voice messages into the work's words, before they are stored. A stop ends the listening."""
-    incoming, voice_transcription = run.work.incoming, states.runtime.voice_transcription
+    incoming, voice_transcription = run.work.incoming, states.runtime.services.voice_transcription
     files = _voices(incoming, states)
     run.ending.voice_unheard = voice_transcription.hidden_from_history(
         incoming.files, states.provider.slot.current().takes
@@ -89,7 +89,7 @@ async def hear(run: Run, states: States) -> None:
     if not files or await _was_begun(run, states):
         return
     outbox = states.runtime.outbox
-    outbox.status(states.runtime.phrases("listening", incoming.language))
+    outbox.status(states.runtime.services.phrases("listening", incoming.language))
     words = [incoming.text] if incoming.text.strip() else []
     with run.interrupts.scope():
         words += [await voice_transcription.written(file, run.attribution()) for file in files]
@@ -101,11 +101,11 @@ async def _was_begun(run: Run, states: States) -> bool:
     """Whether the words are stored already: this run goes on after a crash."""
     if run.work.attempt <= 1:
         return False
-    return await states.runtime.database.read(lambda conn: runs.find_run(conn, run.work.inbox_id)) is not None
+    return await states.runtime.services.database.read(lambda conn: runs.find_run(conn, run.work.inbox_id)) is not None
 
 
 def _voices(incoming: Incoming, states: States) -> Sequence[FilePart]:
-    return states.runtime.voice_transcription.wanted(
+    return states.runtime.services.voice_transcription.wanted(
         incoming.files, incoming.text, states.provider.slot.current().takes
     )
 
@@ -116,7 +116,7 @@ async def ingest(run: Run, states: States) -> Taken:
     What `open_early` has stored is taken as it is. A run that was cut off is taken up where it was. Raises Fenced or
     StorageTrouble.
     """
-    at = states.runtime.clock.now()
+    at = states.runtime.services.clock.now()
     if isinstance(run.work.opened, Opening):
         opening = run.work.opened
     else:
@@ -124,7 +124,7 @@ async def ingest(run: Run, states: States) -> Taken:
         if refused is not None:
             return Taken(refused=refused, at=at)
         message = user_message(run.work, at)
-        opening = await states.runtime.database.write(
+        opening = await states.runtime.services.database.write(
             lambda conn: _open_whole(conn, run, states, message, to_timestamp(at))
         )
     if opening.terminated:

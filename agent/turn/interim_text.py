@@ -31,7 +31,11 @@ async def commit_before_question(
     if is_silence(text):
         await write(lambda conn: None)
         return
-    conversation, audience, at = states.session.conversation, run.audience, to_timestamp(states.runtime.clock.now())
+    conversation, audience, at = (
+        states.session.conversation,
+        run.audience,
+        to_timestamp(states.runtime.services.clock.now()),
+    )
     inbox_id, position = run.work.inbox_id, run.stored.next_position + len(run.messages) - len(run.stored.ids) - 1
     say = OutgoingMessage(text=text, kind="reply", reply_to=audience.reply_to, interaction=audience.interaction)
 

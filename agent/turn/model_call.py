@@ -119,7 +119,7 @@ class _Following:
     barred: bool = False  # the chosen provider, by its budget
 
     def __post_init__(self) -> None:
-        self.publishes = self.states.runtime.bus.hears(StreamDelta)
+        self.publishes = self.states.runtime.services.bus.hears(StreamDelta)
 
     @property
     def chosen(self) -> str:
@@ -169,7 +169,7 @@ class _Following:
         failpoint("model.stream")
         if self.publishes:
             event = StreamDelta(conversation=self.states.session.conversation, run=self.run.id, content=text)
-            self.states.runtime.bus.publish(event)
+            self.states.runtime.services.bus.publish(event)
 
     def void(self) -> None:
         if self.previewed:
@@ -425,7 +425,7 @@ def note_cache(answered: Answered, run: Run, states: States) -> None:
     read = Read(
         prefix=run.requests.prefix,
         cache_read=usage.cache_read,
-        at=states.runtime.clock.monotonic(),
+        at=states.runtime.services.clock.monotonic(),
         tier=answered.request.cache_tier,
     )
     found = watch.after(read, usage)
@@ -444,6 +444,6 @@ def note_cache(answered: Answered, run: Run, states: States) -> None:
             tokens_before=found.before,
             tokens_after=found.now,
         )
-        states.runtime.bus.publish(event)
+        states.runtime.services.bus.publish(event)
     if watch.is_poor(usage):
         log.warning("%s reads little from its cache here", answered.provider.name, extra={"run": run.id})

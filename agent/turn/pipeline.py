@@ -90,21 +90,21 @@ async def _servers_come(run: Run, states: States) -> None:
 
 async def begin(work: Work, definition: Definition, states: States, staged: StagedChanges) -> Run:
     """A run with its own token; which session it is in is asked of the store on the first turn after waking."""
-    runtime, session = states.runtime, states.session
+    runtime, services, session = states.runtime, states.runtime.services, states.session
     opened = work.opened if isinstance(work.opened, Opening) else None
     if not session.known:
         conversation = session.conversation
-        session.id = await runtime.database.read(lambda conn: store.current(conn, conversation))
+        session.id = await services.database.read(lambda conn: store.current(conn, conversation))
         session.known = True
     current = staged.session if staged.switch_session else session.id
     incoming = work.incoming
     reply_to = incoming.message_ref if incoming.chat_type != "direct" else None
     effective = _effective(runtime.settings, definition, work)
     return Run(
-        id=opened.run if opened else RunId(runtime.new_id()),
+        id=opened.run if opened else RunId(services.new_id()),
         work=work,
         conversation=session.conversation,
-        session=opened.session if opened else current or SessionId(runtime.new_id()),
+        session=opened.session if opened else current or SessionId(services.new_id()),
         fresh=current is None,
         settings=effective,
         definition=definition,
@@ -120,7 +120,7 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
             inbox_id=work.inbox_id,
             silent=incoming.may_be_silent or incoming.wake_up is not None,
         ),
-        reminder=reminder_for(runtime.clock.now(), work, hint=_hint(states)),
+        reminder=reminder_for(services.clock.now(), work, hint=_hint(states)),
         speech=Speech(runtime.outbox),
         staged=staged,
         goal=incoming.wake_up.goal if incoming.wake_up is not None else None,
@@ -138,12 +138,13 @@ class _Outcome:
 @asynccontextmanager
 async def _announced(run: Run, states: States) -> AsyncIterator[_Outcome]:
     """Publish loop:start and exactly one of loop:end and loop:error, and leave the channel tidy, always (B-92)."""
-    runtime, lifecycle, conversation = states.runtime, states.lifecycle, states.session.conversation
-    lifecycle.begin(run.id, run.token, at=runtime.clock.now(), said_at=run.work.incoming.received_at, goal=run.goal)
+    runtime, services, lifecycle = states.runtime, states.runtime.services, states.lifecycle
+    conversation = states.session.conversation
+    lifecycle.begin(run.id, run.token, at=services.clock.now(), said_at=run.work.incoming.received_at, goal=run.goal)
     lifecycle.language = run.audience.language
     runtime.outbox.begin(run.audience)
-    runtime.bus.publish(LoopStarted(conversation=conversation, run=run.id, session=run.session))
-    outcome, began, error = _Outcome(), runtime.clock.monotonic(), ""
+    services.bus.publish(LoopStarted(conversation=conversation, run=run.id, session=run.session))
+    outcome, began, error = _Outcome(), services.clock.monotonic(), ""
     try:
         yield outcome
         assert outcome.executed is not None
@@ -153,21 +154,21 @@ async def _announced(run: Run, states: States) -> AsyncIterator[_Outcome]:
         error = str(raised) if isinstance(raised, AgentError) else type(raised).__name__
         raise
     finally:
-        lifecycle.end(runtime.clock.now())
+        lifecycle.end(services.clock.now())
         if error:
-            runtime.bus.publish(LoopFailed(conversation=conversation, run=run.id, error=error))
+            services.bus.publish(LoopFailed(conversation=conversation, run=run.id, error=error))
         else:
             persisted, executed = outcome.persisted, outcome.executed
             event = LoopEnded(
                 conversation=conversation,
                 run=run.id,
                 success=executed is not None and executed.success,
-                duration_ms=round((runtime.clock.monotonic() - began) * 1000),
+                duration_ms=round((services.clock.monotonic() - began) * 1000),
                 transcript_updated=persisted.transcript_updated,
                 session_updated=persisted.session_updated,
                 memory_updated=persisted.memory_updated,
             )
-            runtime.bus.publish(event)
+            services.bus.publish(event)
         with anyio.move_on_after(LEAVING_S, shield=True):
             await runtime.outbox.end()
 

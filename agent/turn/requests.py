@@ -160,7 +160,9 @@ async def recall_uses(run: Run, states: States) -> None:
         return
     lent = sum(spec.category == "mcp" for spec in state.executor.toolbox.specs(visible_of(run, states)))
     if run.settings.mcp.top_k and lent > run.settings.mcp.top_k:
-        state.recent = await states.runtime.database.read(lambda conn: audit_rows.recent_tools(conn, conversation))
+        state.recent = await states.runtime.services.database.read(
+            lambda conn: audit_rows.recent_tools(conn, conversation)
+        )
 
 
 def fitting_of(run: Run, states: States) -> tuple[str, ...]:

@@ -306,26 +306,30 @@ class ProviderState:
     none_at: float | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class RuntimeState:
-    """The agent's surroundings. `settings` are taken from `current_settings` between turns only (Z-21).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentServices:
+    """Services of the process that every agent works with. `relief` gives buttons where a budget is used up."""
 
-    `relief` gives what may be pressed where a budget is used up.
-    """
-
-    settings: Settings
-    current_settings: Callable[[], Settings]
     database: Database
     clock: Clock
     new_id: NewId
     bus: EventBus
-    outbox: Outbox
     phrases: Phrases
     ledger: Ledger
     voice_transcription: VoiceTranscription
+    relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
+
+
+@dataclass(slots=True, kw_only=True)
+class RuntimeState:
+    """The agent's surroundings. `settings` are taken from `current_settings` between turns only (Z-21)."""
+
+    services: AgentServices
+    settings: Settings
+    current_settings: Callable[[], Settings]
+    outbox: Outbox
     memory: Memory
     features: Features
-    relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -361,7 +365,7 @@ class States(Protocol):
 
 def announce(states: States, event: Event) -> None:
     """Publish the event and let people see it, as far as the channel shows such things."""
-    states.runtime.bus.publish(event)
+    states.runtime.services.bus.publish(event)
     states.runtime.outbox.show(event)
 
 

@@ -96,7 +96,7 @@ ATTACHED = "from-tools"  # the folder of the workspace for files that tools gave
 
 def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
     """A call is known by its number among those of the work; one that is in no transcript by its own id."""
-    runtime, incoming = states.runtime, run.work.incoming
+    runtime, services, incoming = states.runtime, states.runtime.services, run.work.incoming
     numbered = enumerate(use.id for message in run.messages for use in message.tool_uses)
     number = next((str(number) for number, id in numbered if id == use.id), use.id)
     alone = run.parent is None
@@ -114,20 +114,20 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
             chat_type=incoming.chat_type,
             zone=incoming.zone,
         ),
-        recall=Recollection(runtime.database, run.session, states.metrics.estimator.text),
+        recall=Recollection(services.database, run.session, states.metrics.estimator.text),
         focus=states.message.compaction.focus if run.settings.memory.focus.enabled else None,
         memory=_memory(run, states),
         skill=states.tool.load_skill(run),
         execution=run.execution,
         progress=runtime.outbox.status,
         elicit=partial(_elicit, use=use, run=run, states=states) if alone and runtime.features.elicit else None,
-        phrase=partial(runtime.phrases, language=run.audience.language),
+        phrase=partial(services.phrases, language=run.audience.language),
         attach=partial(_attach, use.id, run, states),
         move=states.lifecycle.move if alone else run.move,
         planning=partial(states.tool.plan, run.session),
         tasks=SessionTasks(
-            database=runtime.database,
-            clock=runtime.clock,
+            database=services.database,
+            clock=services.clock,
             conversation=states.session.conversation,
             session=run.session,
         ),
@@ -144,7 +144,7 @@ async def _elicit(question: Question, use: ToolUse, run: Run, states: States) ->
             check_epoch(conn, conversation, epoch)
             also(conn)
 
-        await states.runtime.database.write(fenced)
+        await states.runtime.services.database.write(fenced)
 
     await commit_before_question(run, states, write)
     return await states.runtime.features.elicit[0](run, use, question)
@@ -192,7 +192,7 @@ def _memory(run: Run, states: States) -> MemoryToolset | None:
         inbox_id=run.work.inbox_id,
         run=run.id,
         notes=states.instruction.notes.path,
-        clock=states.runtime.clock,
+        clock=states.runtime.services.clock,
         tell=partial(_tell, run, states),
     )
 
@@ -375,7 +375,9 @@ async def looked_at(use: ToolUse, context: ToolContext, run: Run, states: States
             return _denied(use, why)
     conversation, name = states.session.conversation, use.name
     spec, covers = found.tool.spec, covers_of(found.appraisal)
-    ruled = await states.runtime.database.read(lambda conn: approval_rows.verdict(conn, conversation, name, covers))
+    ruled = await states.runtime.services.database.read(
+        lambda conn: approval_rows.verdict(conn, conversation, name, covers)
+    )
     if ruled == "deny":
         return _denied(use, BY_CHAT)
     gate = gate_for(spec, found.appraisal, rules_of(run), allowed_for_good=ruled == "allow")
@@ -428,7 +430,7 @@ def record(use: ToolUse, outcome: Outcome, run: Run, states: States, approval: A
         person=run.work.incoming.person,
         result=beginning_of(outcome.content, LONGEST_RECORDED, redact),
         elapsed_ms=outcome.elapsed_ms,
-        at=to_timestamp(states.runtime.clock.now()),
+        at=to_timestamp(states.runtime.services.clock.now()),
     )
     run.calls.records.append(written)
     return written
@@ -448,7 +450,7 @@ async def run_calls(calls: tuple[ToolUse, ...], reply: Reply, run: Run, states: 
     Raises Fenced or StorageTrouble.
     """
     run.messages.append(
-        Message(role="assistant", parts=parts_with(reply, calls), created_at=states.runtime.clock.now())
+        Message(role="assistant", parts=parts_with(reply, calls), created_at=states.runtime.services.clock.now())
     )
     known = unrunnable(calls, reply, run, states) | searched(calls, run, states)
     return await _answer(calls, known, run, states)
@@ -461,7 +463,7 @@ async def finish_calls(run: Run, states: States) -> None:
     executor = states.tool.executor
     known = dict(run.stored.checkpoint.results)
     inbox_id = run.work.inbox_id
-    executed = await states.runtime.database.read(lambda conn: approval_rows.executed_calls(conn, inbox_id))
+    executed = await states.runtime.services.database.read(lambda conn: approval_rows.executed_calls(conn, inbox_id))
     with anyio.move_on_after(SERVERS_COME_WITHIN_S), run.interrupts.scope():
         for use in calls:
             await executor.toolbox.arrived(use.name)
@@ -538,7 +540,7 @@ async def _answer(calls: Sequence[ToolUse], known: Mapping[str, ToolResult], run
         raise LeftForLater  # what was cut off is not finished, and the next owner tells the model so
     parts = tuple(results[use.id] for use in calls)
     files = tuple(file for part in parts for file in part.files)
-    run.messages.append(Message(role="user", parts=(*parts, *files), created_at=states.runtime.clock.now()))
+    run.messages.append(Message(role="user", parts=(*parts, *files), created_at=states.runtime.services.clock.now()))
     failures = sum(part.is_error for part in parts)
     run.progress.tool_rounds += 1
     run.progress.tool_failures += failures

@@ -119,7 +119,7 @@ class AgentFactory:
         within = [key for key in keys if place in (*self._settings.around(key), account_of(key))]
         if not within:
             return
-        now = await self._shared.database.read(lambda conn: [self._held(conn, key) for key in within])
+        now = await self._shared.services.database.read(lambda conn: [self._held(conn, key) for key in within])
         for key, held in zip(within, now, strict=True):
             awake = self._awake.get(ConversationId(str(key)))
             if awake is not None and (held.choice is None or held.choice.scope != "channel"):
@@ -160,7 +160,7 @@ class AgentFactory:
         awake = self._awake.get(ConversationId(str(key)))
         if awake is None:
             return None
-        agent, now_ms = awake.agent, to_timestamp(self._shared.clock.now()) // 1000
+        agent, now_ms = awake.agent, to_timestamp(self._shared.services.clock.now()) // 1000
         used, window = agent.metrics.context_tokens, agent.provider.slot.current().context_window or DEFAULT_WINDOW
         tally = agent.message.compaction.tally
         colour = colour_of(used, window)
@@ -223,7 +223,7 @@ class AgentFactory:
 
         try:
             with anyio.fail_after(LOAD_WITHIN_S):
-                held, snapshot = await self._shared.database.read(read)
+                held, snapshot = await self._shared.services.database.read(read)
         except (TimeoutError, StorageError, SQLAlchemyError) as error:
             reason = str(error).partition("\n")[0] or "too slow"
             _log.warning("the preferences of %s cannot be read, defaults are used: %s", key, reason)

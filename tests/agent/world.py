@@ -51,6 +51,7 @@ from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
 from agent.tools.output_files import Outputs
 from agent.tools.settings import HookSettings
+from agent.turn.states import AgentServices
 from agent.turn.tokens import CountText, count_by_bytes
 from agent.voice_messages import VoiceTranscription
 from tests.fakes.clock import FakeClock
@@ -212,17 +213,19 @@ class World:
         executor = shared_executor(self.tools, self.clock, Outputs(self.home))
         shared = Shared(
             home=self.home,
-            database=self.database,
-            clock=self.clock,
-            new_id=self.new_id,
-            bus=self.bus,
-            phrases=english,
+            services=AgentServices(
+                database=self.database,
+                clock=self.clock,
+                new_id=self.new_id,
+                bus=self.bus,
+                phrases=english,
+                ledger=self.ledger,
+                voice_transcription=self.voice_transcription,
+            ),
             definitions=Definitions([self.home / "agents"], known_tools=known_tools(executor.toolbox.names)),
             executor=executor,
             built_ins=self.built_ins,
             settings=lambda: self.settings,
-            ledger=self.ledger,
-            voice_transcription=self.voice_transcription,
             memory=self.memory,
             learning=self.learning,
             models=self.models,
