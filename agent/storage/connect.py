@@ -21,7 +21,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from agent.core.failpoints import failpoint
 from agent.storage.backup import copy_file
 from agent.storage.database import OwnedDatabase
-from agent.storage.errors import DatabaseUnusable, SchemaTooNew
+from agent.storage.errors import DatabaseUnusable, SchemaTooNew, SchemaTooOld
 from agent.storage.sqlite import OwnerLock, SqliteDatabase, damage_in, emptied, sqlite_engine
 
 # Schema: the tables that must exist, and the state of a database. Imports no migration tool.
@@ -36,11 +36,17 @@ _REVISION = text("select version_num from alembic_version")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """`head` is the newest revision in the directory `migrations`; `metadata` is what that revision makes."""
+    """`head` is the newest revision in the directory `migrations`; `metadata` is what that revision makes.
+
+    `squashed` are revisions that the migrations no longer begin at; `last_to_know_all` names the commit whose program
+    still does.
+    """
 
     head: str
     migrations: Path
     metadata: MetaData
+    squashed: frozenset[str] = frozenset()
+    last_to_know_all: str = ""
 
 
 class State(Enum):
@@ -203,8 +209,13 @@ def _start_or_refuse(conn: Connection, schema: Schema, state: State, place: str)
 
 
 def migrating_from(stored: str | None, schema: Schema) -> ModuleType:
-    """The migration module, once it is sure that it knows the stored revision. Raises SchemaTooNew."""
+    """The migration module, once it is sure that it knows the stored revision. Raises SchemaTooNew or SchemaTooOld."""
     migrating = import_module("agent.storage.migrate")
+    if stored in schema.squashed:
+        raise SchemaTooOld(
+            f"the database is of an older Tieline (revision {stored}), which this version does not upgrade by itself; "
+            f"start it once with the program of commit {schema.last_to_know_all}, which does, and then with this one"
+        )
     if stored not in migrating.known_revisions(schema.migrations):
         raise SchemaTooNew(
             f"the database was written by a newer Tieline (revision {stored}, this one knows {schema.head}); "

@@ -4,7 +4,8 @@ StorageError
 ├── DatabaseUnusable       at start: somebody must change something; the message names the fix
 │   ├── DatabaseHeld(pid)  another process owns it
 │   ├── DatabaseDamaged    SQLite cannot read its file, or a page of it: found also after the start
-│   └── SchemaTooNew       a newer Tieline has written it
+│   ├── SchemaTooNew       a newer Tieline has written it
+│   └── SchemaTooOld       only an older Tieline can upgrade it
 ├── StorageTrouble         also Transient: a write or read failed, also when repeated (B-48); nothing of it stays
 └── BackupRefused          no backup was made; the message says what to do instead
 """
@@ -34,6 +35,10 @@ class DatabaseDamaged(DatabaseUnusable):
 
 class SchemaTooNew(DatabaseUnusable):
     """The stored revision is unknown to this version."""
+
+
+class SchemaTooOld(DatabaseUnusable):
+    """The stored revision is one that this version no longer upgrades from."""
 
 
 class StorageTrouble(StorageError, Transient):

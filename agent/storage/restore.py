@@ -11,10 +11,9 @@ from sqlalchemy import Connection, Insert, bindparam, func, insert, inspect, sel
 
 from agent.storage import approval_rows
 from agent.storage.backup import copy_file
-from agent.storage.connect import Schema, State, revision, target_of
-from agent.storage.errors import BackupRefused, DatabaseUnusable
+from agent.storage.connect import Schema, State, migrating_from, revision, target_of
+from agent.storage.errors import BackupRefused, DatabaseUnusable, SchemaTooNew, SchemaTooOld
 from agent.storage.inspection import look, read
-from agent.storage.migrate import known_revisions
 from agent.storage.sqlite import OwnerLock, sqlite_engine
 from agent.storage.tables import approval, goal, inbox, outbox, plan, turn
 
@@ -131,8 +130,14 @@ def _check(copy: Path, home: Path, schema: Schema) -> None:
         raise BackupRefused(f"{copy} is no backup of Tieline: {error}") from error
     if state not in (State.CURRENT, State.OTHER):
         raise BackupRefused(f"{copy} is no backup of Tieline: it holds none of its tables")
-    if stored not in known_revisions(schema.migrations):
-        raise BackupRefused(f"{copy} was written by a newer Tieline (revision {stored}); install that version first")
+    try:
+        migrating_from(stored, schema)
+    except SchemaTooNew:
+        raise BackupRefused(
+            f"{copy} was written by a newer Tieline (revision {stored}); install that version first"
+        ) from None
+    except SchemaTooOld as error:
+        raise BackupRefused(f"{copy} cannot be used: {error}") from None
 
 
 def _given(former: Path, home: Path) -> Mapping[str, int]:

@@ -7,7 +7,7 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from agent.storage.connect import State, target_of
-from agent.storage.errors import DatabaseDamaged, DatabaseUnusable, SchemaTooNew
+from agent.storage.errors import DatabaseDamaged, DatabaseUnusable, SchemaTooNew, SchemaTooOld
 from agent.storage.inspection import check_pages, look, look_at_revision, read
 from gateway.channels.adapter import Diagnosis
 from gateway.config.settings import Settings
@@ -59,6 +59,8 @@ def _ailments(settings: Settings) -> Sequence[Ailment]:
 
 def _way_back(error: DatabaseUnusable, settings: Settings) -> str:
     """Advice to a person who reads only this line."""
+    if isinstance(error, SchemaTooOld):
+        return f"start it once with the program of commit {SCHEMA.last_to_know_all}"
     if not isinstance(error, DatabaseDamaged | SchemaTooNew):
         return "see [database] in the configuration"
     target = target_of(settings.database.url, settings.home)

@@ -16,6 +16,7 @@ from agent.storage.database import OwnedDatabase
 from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.tables import conversation, inbox, model_fact, outbox, session, turn
 from agent.storage.timestamps import to_timestamp
+from gateway.storage.migrations import LAST_TO_KNOW_ALL, SQUASHED
 from gateway.storage.tables import metadata, schedule
 
 
@@ -172,7 +173,13 @@ _CURES: Sequence[Cure] = (_lost_sessions, _abandoned_runs, _done_twice, _unreada
 
 # Schema of this version, and the opening of its database. Slow to import: loaded by name after the bind.
 
-SCHEMA = Schema(head="0029_feedback", migrations=Path(__file__).parent / "migrations", metadata=metadata)
+SCHEMA = Schema(
+    head="0029_feedback",
+    migrations=Path(__file__).parent / "migrations",
+    metadata=metadata,
+    squashed=SQUASHED,
+    last_to_know_all=LAST_TO_KNOW_ALL,
+)
 
 
 async def open_database(url: str, home: Path) -> OwnedDatabase:

@@ -129,6 +129,12 @@ async def test_what_is_no_copy_is_refused_and_changes_nothing(doubles: Doubles, 
         refused = await tieline.cli("restore", str(copy))
         assert refused.returncode == 1
         assert "newer Tieline" in refused.stderr
+        with closing(sqlite3.connect(copy)) as older:
+            older.execute("update alembic_version set version_num = '0018_models'")
+            older.commit()
+        refused = await tieline.cli("restore", str(copy))
+        assert refused.returncode == 1
+        assert "start it once with the program of commit f855fe18" in refused.stderr
         assert rows(tieline, "select count(*) from session") == before
 
 

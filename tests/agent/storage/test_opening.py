@@ -106,12 +106,20 @@ def other_tables(home: Path) -> None:
         other.execute("create table recipes (name text)")
 
 
-def a_newer_one(home: Path) -> None:
+def of_revision(home: Path, revision: str) -> None:
     (home / "sub").mkdir()
-    with closing(sqlite3.connect(home / "sub" / "tieline.db")) as newer:
-        newer.execute("create table alembic_version (version_num text)")
-        newer.execute("insert into alembic_version values ('9999')")
-        newer.commit()
+    with closing(sqlite3.connect(home / "sub" / "tieline.db")) as other:
+        other.execute("create table alembic_version (version_num text)")
+        other.execute("insert into alembic_version values (?)", [revision])
+        other.commit()
+
+
+def a_newer_one(home: Path) -> None:
+    of_revision(home, "9999")
+
+
+def a_squashed_one(home: Path) -> None:
+    of_revision(home, "0018_models")
 
 
 @pytest.mark.parametrize(
@@ -127,6 +135,11 @@ def a_newer_one(home: Path) -> None:
             a_newer_one,
             f"written by a newer Tieline .revision 9999, this one knows {SCHEMA.head}",
             id="a newer one",
+        ),
+        pytest.param(
+            a_squashed_one,
+            "of an older Tieline .revision 0018_models.*; start it once with the program of commit f855fe18",
+            id="an older one between two revisions",
         ),
     ],
 )

@@ -18,7 +18,7 @@ from tests.fakes.running import running
 from tests.gateway.cli.conftest import Tieline
 
 HERE = version("tieline")
-OLDER = "0026_session_figures"
+OLDER = "0015_forgetting"
 FINE: Mapping[str, Any] = {
     "headline": "All is well", "ready": True, "reasons": [], "attention": [], "provider": "demo", "accounts": {},
     "figures": [],
@@ -63,6 +63,20 @@ def test_the_doctor_refuses_a_database_of_a_newer_version_as_a_start_does(tielin
     assert "will be migrated" not in ran.stdout
     mended = tieline("doctor", "--offline", "--fix").stdout
     assert "✗ not mended: the database was written by a newer Tieline" in mended
+
+
+@pytest.mark.usefixtures("made")
+def test_the_doctor_says_how_a_database_between_two_revisions_is_brought_up_to_date(
+    tieline: Tieline, home: Path
+) -> None:
+    stamp(home, "0018_models")
+    ran = tieline("doctor", "--offline")
+    assert ran.exit_code == 1
+    assert "✗ database: the database is of an older Tieline (revision 0018_models)" in ran.stdout
+    assert "start it once with the program of commit f855fe18" in ran.stdout
+    assert "copies are in" not in ran.stdout, "a copy of that revision would be of no more use"
+    mended = tieline("doctor", "--offline", "--fix").stdout
+    assert "✗ not mended: the database is of an older Tieline" in mended
 
 
 @pytest.mark.usefixtures("made")

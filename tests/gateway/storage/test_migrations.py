@@ -13,7 +13,7 @@ from agent.storage import migrate
 from agent.storage.connect import State, create, revision, state_of
 from agent.storage.sqlite import sqlite_engine
 from agent.storage.tables import MEMORY_FULL_TEXT, POSTGRES_FULL_TEXT
-from gateway.storage.migrations.versions import r0016_recall
+from gateway.storage.migrations.versions import r0029_since_initial
 from gateway.storage.repair import SCHEMA
 from tests.fakes.databases import PostgresServer
 
@@ -118,35 +118,51 @@ def test_every_migration_can_be_taken_back(engine: Engine) -> None:
 
 def test_the_index_of_the_memory_is_made_the_same_way_twice() -> None:
     """Comparing tables tells nothing of triggers and indexes over expressions."""
-    assert r0016_recall.SQLITE == MEMORY_FULL_TEXT
-    assert r0016_recall.POSTGRES == POSTGRES_FULL_TEXT
+    assert r0029_since_initial.SQLITE_FULL_TEXT == MEMORY_FULL_TEXT
+    assert r0029_since_initial.POSTGRES_FULL_TEXT == (POSTGRES_FULL_TEXT,)
 
 
 def test_the_head_that_is_checked_cheaply_is_the_newest_migration() -> None:
     assert migrate.known_revisions(SCHEMA.migrations)[0] == SCHEMA.head
 
 
-@pytest.mark.parametrize(("kept", "below"), [((), 4), ((2, 3), 2), ((1,), None)], ids=["none", "some", "every one"])
-def test_what_was_said_before_there_was_a_memory_waits_to_be_kept(
+@pytest.mark.parametrize(("kept", "below"), [((), None), ((1, 3), 4)], ids=["nothing", "two things"])
+def test_what_was_kept_before_the_index_of_stems_waits_for_its_words(
     engine: Engine, kept: tuple[int, ...], below: int | None
 ) -> None:
     with engine.begin() as conn:
-        migrate.upgrade(conn, SCHEMA.migrations)
-        migrate.downgrade(conn, SCHEMA.migrations, "0008_trust")
-        conn.execute(text("INSERT INTO session (id, conv, created_at, updated_at) VALUES ('s', 'c', 1, 1)"))
-        said = "INSERT INTO message (id, session_id, conv, role, parts, created_at)"
-        conn.execute(text(f"{said} VALUES (:id, 's', 'c', 'user', '[]', 1)"), [{"id": id} for id in (1, 2, 3)])
-        rows = "INSERT INTO memory (audience, scope, kind, conv, text, source, message_id, dedup, created_at)"
+        migrate.upgrade(conn, SCHEMA.migrations, "0015_forgetting")
+        rows = "INSERT INTO memory (id, audience, scope, kind, conv, text, source, dedup, created_at)"
         for id in kept:
-            conn.execute(text(f"{rows} VALUES ('a', 'x', 'said', 'c', 't', 'chat', :id, :id, 1)"), {"id": id})
+            conn.execute(
+                text(f"{rows} VALUES (:id, 'a', 'x', 'said', 'c', 't', 'chat', :dedup, 1)"),
+                {"id": id, "dedup": str(id)},
+            )
         migrate.upgrade(conn, SCHEMA.migrations)
-        assert conn.execute(text("SELECT below FROM memory_backlog")).scalar_one_or_none() == below
+        assert conn.execute(text("SELECT below FROM memory_unindexed")).scalar_one_or_none() == below
+        assert conn.execute(text("SELECT COUNT(*) FROM memory WHERE words IS NULL AND slot IS NULL")).scalar() == len(
+            kept
+        )
+
+
+def test_rules_about_calls_from_before_rules_about_tools_allow(engine: Engine) -> None:
+    with engine.begin() as conn:
+        migrate.upgrade(conn, SCHEMA.migrations, "0015_forgetting")
+        columns = "conv, tool, covers, shown, created_by, created_at"
+        conn.execute(text(f"INSERT INTO approval_rule ({columns}) VALUES ('c', 'write', 'd', 's', 'p', 1)"))
+        migrate.upgrade(conn, SCHEMA.migrations)
+        assert conn.execute(text("SELECT effect FROM approval_rule")).scalar_one() == "allow"
 
 
 def test_what_any_answer_counted_for_a_skill_counts_no_longer(engine: Engine) -> None:
     with engine.begin() as conn:
-        migrate.upgrade(conn, SCHEMA.migrations, "0016_recall")
+        migrate.upgrade(conn, SCHEMA.migrations, "0015_forgetting")
         conn.execute(text("INSERT INTO skill_arm VALUES ('global', 'translate', 503, 7, 3, 1)"))
         migrate.upgrade(conn, SCHEMA.migrations)
         row = conn.execute(text("SELECT successes, failures, simulated FROM skill_arm")).one()
     assert tuple(row) == (3, 0, 3), "but for what it was given to begin with"
+
+
+def test_a_revision_that_was_squashed_is_none_that_the_migrations_know() -> None:
+    assert not SCHEMA.squashed & set(migrate.known_revisions(SCHEMA.migrations))
+    assert len(SCHEMA.squashed) == 24
