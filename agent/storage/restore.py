@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, Insert, bindparam, func, insert, inspect, select, update
+from sqlalchemy import Connection, bindparam, func, inspect, select, update
 
 from agent.storage import approval_rows
 from agent.storage.backup import copy_file
@@ -33,20 +33,6 @@ _END_RUNS = (
     .where(turn.c.state == "running", turn.c.inbox_id.in_(select(inbox.c.id).where(inbox.c.status == "dead")))
     .values(state="failed", ended_at=bindparam("at"))
 )
-
-
-# SQLite gives the next number after the greatest row: one of no conversation keeps those up to its own from coming
-# back. Retention leaves it, as it has changed at no time that is over.
-_FOREVER = 2**62
-_KEEPERS: Mapping[str, Callable[[int, int], Insert]] = {
-    goal.name: lambda id, at: insert(goal).values(
-        id=id, conv="", text="", status="cleared", created_at=at, updated_at=_FOREVER
-    ),
-    plan.name: lambda id, at: insert(plan).values(
-        id=id, conv="", origin=f"restore:{id}", goal="", status="cancelled", tasks="[]", created_at=at,
-        updated_at=_FOREVER,
-    ),
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +85,7 @@ def restore(
             fresh.unlink()
         copy_file(copy, fresh)
         given = _given(path, home)
-        _leave_out(fresh, given, at)
+        _leave_out(fresh, given)
         messages, answers, more = (0, 0, 0) if keep_open else _put_aside(fresh, others, at)
         kept = _keep(path, path.parent / "backups" / kept_as) if path.exists() else None
         fresh.replace(path)
@@ -155,16 +141,20 @@ def _counted(conn: Connection) -> Mapping[str, int]:
     made = conn.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
     tables: dict[str, str] = {row.name: row.sql for row in made}
     counted = {name: 0 for name, sql in tables.items() if "AUTOINCREMENT" in sql.upper()}
-    if counted:
-        counted |= {row.name: row.seq for row in conn.exec_driver_sql("SELECT name, seq FROM sqlite_sequence")}
-    for table in (goal, plan):
+    for table in (goal, plan):  # a database of an older version does not count these
         if table.name in tables:
             counted[table.name] = conn.execute(select(func.max(table.c.id))).scalar_one() or 0
+    if "sqlite_sequence" in tables:
+        for name, last in conn.exec_driver_sql("SELECT name, seq FROM sqlite_sequence"):
+            counted[name] = max(counted.get(name, 0), last)
     return counted
 
 
-def _leave_out(fresh: Path, given: Mapping[str, int], at: int) -> None:
-    """Let new numbers begin after those that were given; where nobody can tell them, `MARGIN` later."""
+def _leave_out(fresh: Path, given: Mapping[str, int]) -> None:
+    """Let new numbers begin after those that were given; where nobody can tell them, `MARGIN` later.
+
+    SQLite goes by its notes for tables that it counts; for goals and plans of an older version the migration does.
+    """
     engine = sqlite_engine(fresh)
     try:
         with engine.begin() as conn:
@@ -172,11 +162,8 @@ def _leave_out(fresh: Path, given: Mapping[str, int], at: int) -> None:
                 wanted = given.get(name, last + MARGIN)
                 if wanted <= last:
                     continue
-                if name in _KEEPERS:
-                    conn.execute(_KEEPERS[name](wanted, at))
-                else:
-                    conn.exec_driver_sql("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
-                    conn.exec_driver_sql("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, wanted))
+                conn.exec_driver_sql("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
+                conn.exec_driver_sql("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, wanted))
     finally:
         engine.dispose()
 

@@ -423,6 +423,7 @@ goal = Table(
     Column("auto", Text),  # JSON of it
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),  # grows with every change
+    sqlite_autoincrement=True,  # a number is never used again: old buttons still name it
 )
 partial_index("ix_goal_active", goal.c.conv, where="status = 'active'", unique=True)
 Index("ix_goal_conv", goal.c.conv, goal.c.id)
@@ -466,6 +467,7 @@ plan = Table(
     Column("screen", Text),  # open: the message with its buttons must be kept true | settled; None: there is none
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    sqlite_autoincrement=True,  # a number is never used again: old buttons still name it
 )
 PLAN_IS_OPEN = "status in ('drafting', 'proposed', 'running', 'waiting', 'interrupted')"
 partial_index("ix_plan_open", plan.c.conv, where=PLAN_IS_OPEN, unique=True)

@@ -11,7 +11,9 @@ from sqlalchemy import Connection, create_engine, insert, update
 
 from agent.storage.backup import back_up
 from agent.storage.database import Database
+from agent.storage.migrate import downgrade
 from agent.storage.restore import Restored, restore
+from agent.storage.sqlite import sqlite_engine
 from agent.storage.tables import goal, outbox, plan
 from agent.storage.timestamps import to_timestamp
 from gateway.phrases.catalogue import read_catalogue
@@ -103,9 +105,26 @@ def test_a_copy_of_a_version_without_schedules_has_none(clock: FakeClock) -> Non
         assert put_aside(conn, clock.now(), read_catalogue()) == 0
 
 
-async def numbers_after(lite: Room, home: Path, former: Callable[[Path], None] = lambda path: None) -> tuple[int, ...]:
+def untouched(path: Path) -> None:
+    """Nothing is done to it."""
+
+
+def of_the_version_before(path: Path) -> None:
+    """Without the counting of goals and plans."""
+    engine = sqlite_engine(path, foreign_keys=False)
+    with engine.begin() as conn:
+        downgrade(conn, SCHEMA.migrations, "0029_feedback")
+    engine.dispose()
+
+
+async def numbers_after(
+    lite: Room,
+    home: Path,
+    former: Callable[[Path], None] = untouched,
+    copied: Callable[[Path], None] = untouched,
+) -> tuple[int, ...]:
     """Numbers of a schedule, a goal and a plan that are set after a restore; each was set once before and once since
-    the copy. `former` does something to the database that is replaced."""
+    the copy. `former` does something to the database that is replaced, `copied` to the copy."""
     home.mkdir()  # noqa: ASYNC240 - a moment
     url = "sqlite:///tieline.db"
     first = await open_database(url, home)
@@ -114,6 +133,7 @@ async def numbers_after(lite: Room, home: Path, former: Callable[[Path], None] =
     assert await numbered(Room(first, lite.clock), "since") == (2, 2, 2)
     await first.aclose()
     former(home / "tieline.db")
+    copied(home / "copy.db")
     for name in ("x.db", "y.db"):  # the second time of a copy that knows no more than the first
         restore(
             url, home, home / "copy.db", schema=SCHEMA, kept_as=name, at=to_timestamp(lite.clock.now()),
@@ -139,6 +159,13 @@ async def numbered(room: Room, name: str) -> tuple[int, ...]:
 async def test_numbers_do_not_come_back(lite: Room, tmp_path: Path) -> None:
     """Buttons of messages that stay on the platforms name them."""
     assert await numbers_after(lite, tmp_path / "home") == (3, 3, 3)
+
+
+@pytest.mark.parametrize("former", [untouched, of_the_version_before])
+async def test_numbers_do_not_come_back_with_a_copy_of_the_version_before(
+    lite: Room, tmp_path: Path, former: Callable[[Path], None]
+) -> None:
+    assert await numbers_after(lite, tmp_path / "home", former, of_the_version_before) == (3, 3, 3)
 
 
 @pytest.mark.parametrize("former", [Path.unlink, lambda path: path.write_bytes(b"SQLite format 3\0" + b"x" * 5000)])

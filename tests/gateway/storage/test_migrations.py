@@ -31,6 +31,14 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
         engine.dispose()
 
 
+def counted(engine: Engine) -> set[str]:
+    """The tables whose numbers are never given again. On PostgreSQL no sequence goes back."""
+    if engine.dialect.name != "sqlite":
+        return set()
+    with engine.connect() as conn:
+        return set(conn.execute(text("SELECT name FROM sqlite_master WHERE sql LIKE '%AUTOINCREMENT%'")).scalars())
+
+
 def where(index: Any) -> list[str]:
     """The condition of a partial index."""
     options = index.get("dialect_options", {})
@@ -73,12 +81,13 @@ def test_the_migrations_make_what_the_code_believes_in(engine: Engine) -> None:
 def test_a_new_database_is_the_same_as_a_migrated_one(engine: Engine) -> None:
     with engine.begin() as conn:
         create(conn, SCHEMA)
-    made = shape(engine)
+    made, numbered = shape(engine), counted(engine)
+    assert numbered == ({"schedule", "goal", "plan"} if engine.dialect.name == "sqlite" else set())
     with engine.begin() as conn:
         SCHEMA.metadata.drop_all(conn)
         conn.execute(text("drop table alembic_version"))
         migrate.upgrade(conn, SCHEMA.migrations)
-    assert shape(engine) == made
+    assert (shape(engine), counted(engine)) == (made, numbered)
 
 
 @pytest.mark.requirement("Z-69")
@@ -161,6 +170,37 @@ def test_what_any_answer_counted_for_a_skill_counts_no_longer(engine: Engine) ->
         migrate.upgrade(conn, SCHEMA.migrations)
         row = conn.execute(text("SELECT successes, failures, simulated FROM skill_arm")).one()
     assert tuple(row) == (3, 0, 3), "but for what it was given to begin with"
+
+
+GOAL = "INSERT INTO goal (conv, text, status, created_at, updated_at) VALUES (:conv, 'a goal', 'completed', 1, :at)"
+KEEPER = "INSERT INTO goal (id, conv, text, status, created_at, updated_at) VALUES (500, '', '', 'cleared', 1, :at)"
+
+
+def test_the_number_of_a_deleted_goal_is_not_given_again(engine: Engine) -> None:
+    with engine.begin() as conn:
+        migrate.upgrade(conn, SCHEMA.migrations, "0029_feedback")
+        conn.execute(text(GOAL), [{"conv": "a", "at": 1}, {"conv": "b", "at": 2}])
+        migrate.upgrade(conn, SCHEMA.migrations)
+        assert conn.execute(text("SELECT id, conv, text, turns FROM goal ORDER BY id")).all() == [
+            (1, "a", "a goal", 0),
+            (2, "b", "a goal", 0),
+        ]
+        conn.execute(text("DELETE FROM goal WHERE id = 2"))
+        conn.execute(text(GOAL), {"conv": "c", "at": 3})
+        assert conn.execute(text("SELECT id FROM goal WHERE conv = 'c'")).scalar_one() == 3
+
+
+def test_what_a_restore_of_before_wrote_to_keep_numbers_is_gone_and_they_stay_left_out(tmp_path: Path) -> None:
+    engine = sqlite_engine(tmp_path / "x.db")
+    with engine.begin() as conn:
+        migrate.upgrade(conn, SCHEMA.migrations, "0029_feedback")
+        conn.execute(text(GOAL), {"conv": "a", "at": 1})
+        conn.execute(text(KEEPER), {"at": 2**62})
+        migrate.upgrade(conn, SCHEMA.migrations)
+        assert conn.execute(text("SELECT id FROM goal")).scalars().all() == [1]
+        conn.execute(text(GOAL), {"conv": "b", "at": 2})
+        assert conn.execute(text("SELECT id FROM goal WHERE conv = 'b'")).scalar_one() == 501
+    engine.dispose()
 
 
 def test_a_revision_that_was_squashed_is_none_that_the_migrations_know() -> None:
