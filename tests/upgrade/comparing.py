@@ -18,16 +18,21 @@ DROPPED: frozenset[str] = frozenset(  # "table" or "table.column" that is gone o
 # Columns that a start and the turns after it rewrite in rows that stay.
 LIVE = {
     "conversation": {"epoch", "worker", "run_id", "acquired_at", "expires_at", "session_id"},
-    "session": {"state", "message_count", "prompt_tokens", "output_tokens", "updated_at", "summary", "summary_upto"},
+    "session": {
+        "state", "message_count", "prompt_tokens", "output_tokens", "updated_at", "summary", "summary_upto",
+        "fixed_tokens", "scale", "compacted",
+    },
     "message": {"agent_visible", "compacted_at", "place", "deferred", "counted"},
     "skill_arm": {"successes", "failures", "updated_at"},
     "session_goal": {"state", "text", "updated_at"},
     "user_model": {"counts", "updated_at"},
     "memory_place": {"graphed_upto"},
+    "memory_use": {"uses", "at"},
+    "guideline": {"body", "at"},  # each turn lets it fade
     "skill_trust": {"at"},
     "memory_erasure": {"cleaned_at"},
     "memory_vector": {"embedding"},  # on PostgreSQL with pgvector, made from `vector` at the start
-}
+}  # fmt: skip
 
 # Tables of which rows end: the column that says how a row stands, its words for a row at rest, and the columns that
 # stay in a row that is not. A row at rest stays whole.
@@ -41,7 +46,8 @@ ENDS = {
     "plan": ("status", {"completed", "failed", "cancelled"}, {"conv", "origin", "person", "goal"}),
 }
 
-PASSING = frozenset({"ephemeral"})  # whose rows go when what they name is gone
+# Whose rows go when what they name is gone, or when their time is over.
+PASSING = frozenset({"ephemeral", "adapter_store"})
 
 # What a start goes on with in the background: the index of recall over what was kept before there was one.
 INDEX = frozenset({"memory_session", "memory_unindexed"})

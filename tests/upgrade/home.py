@@ -63,6 +63,14 @@ api_key = "sk-double"
 context_window = 16000
 prices = {{input = 0.0, output = 0.0}}
 
+[[llm.providers]]
+name = "found"
+type = "openai"
+model = "model-found"
+base_url = "env:DOUBLE_OPENAI"
+api_key = "sk-double"
+prices = {{input = 0.0, output = 0.0}}
+
 [[channels]]
 type = "telegram"
 token = "{TELEGRAM_TOKEN}"
@@ -91,6 +99,10 @@ type = "console"
 autonomous_enabled = true
 autonomous_turn_delay_ms = 50
 verify_interval = 2
+track_in_system_prompt = true
+
+[logging]
+event_log = true
 
 [memory]
 prune_protect_tokens = 500
@@ -107,6 +119,10 @@ provider = "a"
 [memory.graph]
 enabled = true
 every = 2
+
+[memory.eviction]
+max_entries = 100000
+sweep_interval_secs = 1.0
 
 [memory.recall]
 strategy = "hybrid"

@@ -28,7 +28,9 @@ from tests.upgrade.play import Play
 from tests.upgrade.rows import engine_of
 
 BACKUP = "backup.db"
-LEFT_OUT = (BACKUP, "run.log", "crash", "crash.new", "gateway.toml", "tieline.sock", "tieline.db.lock", "calls")
+LEFT_OUT = (
+    BACKUP, "run.log", "crash", "crash.new", "gateway.toml", "tieline.sock", "tieline.db.lock", "calls", "traces",
+)  # fmt: skip
 
 
 async def play(home: Path, database: str | None) -> None:

@@ -146,7 +146,7 @@ class Play:
         await self.doubles.llm.post("script", RULES)
         parts: tuple[Callable[[], Awaitable[None]], ...] = (
             self.greetings, self.choices, self.people, self.tools, self.memory, self.schedules, self.goals, self.plans,
-            self.skills, self.window, self.money, self.queues, self.server,
+            self.skills, self.window, self.money, self.queues, self.server, self.opinions,
         )  # fmt: skip
         for part in parts:
             print(f"  {part.__name__}", flush=True)
@@ -369,6 +369,17 @@ class Play:
         await self.doubles.telegram.post("settings", {"rich_messages": "absent"})
         await self.says(77, "with a heading, please", "Under a heading")
         await self.there("select 1 from adapter_store")
+
+    async def opinions(self) -> None:
+        """A word on an answer, a rule about a whole tool, and a model whose window nobody has configured."""
+        await self.says(77, "/feedback up well put", "Noted, with that answer")
+        await self.says(77, "/approvals deny edit", "edit")
+        await self.there("select 1 from approval_rule where effect = 'deny'")
+        await self.says(408, "/provider found", "This chat now uses")
+        await self.says(408, "which model is this", "which model is this")
+        for table in ("feedback", "model_fact", "memory_use"):
+            await self.there(f"select 1 from {table}")
+        await self.settled()
 
     async def backup(self, file: Path) -> None:
         """What `tieline backup` makes of it."""

@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import sqlite3
+import tomllib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing
 from typing import Any
@@ -16,6 +17,7 @@ from sqlalchemy import Engine
 
 from agent.core.failpoints import ENVIRONMENT
 from agent.storage import migrate
+from gateway.config.read import FORMER_KEYS
 from gateway.storage.repair import SCHEMA
 from tests.faults.places import PLACES, Place
 from tests.program.doubles import PATIENCE_S, Doubles, all_doubles, until
@@ -75,9 +77,9 @@ async def request_with(doubles: Doubles, words: str) -> Mapping[str, Any]:
 
 
 @asynccontextmanager
-async def platforms() -> AsyncIterator[Doubles]:
+async def platforms(commit: str) -> AsyncIterator[Doubles]:
     async with all_doubles() as doubles:
-        await go_on(doubles)
+        await go_on(doubles, commit)
         slow = when("[autonomous]", {"text": "not again"})
         await doubles.llm.post("script", [slow, RULES[1], *(rule for rule in RULES if "note it" in str(rule))])
         yield doubles
@@ -94,7 +96,7 @@ async def test_the_state_before_goes_on(
         still_open(engine)
         rewound(engine)
         before, old = read_all(engine), revision(engine)
-        async with platforms() as doubles:
+        async with platforms(fixture.commit) as doubles:
             program = Program(
                 home, fixture.config, {**environment(doubles, url), ENVIRONMENT: str(home / "crash")}, about={"upgrade"}
             )
@@ -108,6 +110,7 @@ async def test_the_state_before_goes_on(
                 assert revision(engine) == SCHEMA.head
                 await what_waited_is_done(doubles, program, engine)
                 await what_was_said_is_known(doubles, program)
+                former_keys_are_read(fixture, program)
                 await finds(engine, AT_REST, nothing=True)
                 after = read_all(engine)
                 fired = {
@@ -127,6 +130,16 @@ async def test_the_state_before_goes_on(
                 assert not list(differences(settled, read_all(engine)))
                 assert counts(read_all(engine)) == counts(settled), "a second start adds nothing"
                 await program.stop()
+
+
+def former_keys_are_read(fixture: Fixture, program: Program) -> None:
+    """Each with a warning, and what it asks for happens."""
+    written = tomllib.loads(fixture.config)
+    log = program.log.read_text()
+    for (section, former), name in FORMER_KEYS.items():
+        if former in written.get(section, {}):
+            assert f"{section}.{former}: is called {section}.{name} now" in log
+    assert (program.home / "traces").is_dir() is bool(written.get("logging", {}).get("traces"))
 
 
 def dead_in(tables: Mapping[str, Table]) -> set[str]:
@@ -226,7 +239,7 @@ async def test_a_backup_of_the_version_before_can_be_restored(
         ((open_messages,),) = opened.execute(
             "select count(*) from inbox where status = 'new' and kind in ('message', 'reminder')"
         )
-    async with platforms() as doubles:
+    async with platforms(commit) as doubles:
         program = Program(home, fixture.config, environment(doubles), about={"upgrade"})
         restored = await program.cli("restore", str(copy))
         assert restored.returncode == 0, restored.stderr
