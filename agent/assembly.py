@@ -13,6 +13,7 @@ from agent.compaction.engine import Engine
 from agent.compaction.state import CompactionState
 from agent.core.clock import Clock
 from agent.core.errors import AgentInvalid, AgentMissing
+from agent.core.function_tools import tools_of
 from agent.core.ids import ConversationId
 from agent.core.outbox import Outbox
 from agent.core.tools import Tool
@@ -27,7 +28,7 @@ from agent.features.style import StyleFeature
 from agent.goals.service import Buttoned, Reachable, RoleOf, always_reachable, no_buttons, role_then
 from agent.memory.memory import Memory
 from agent.memory.notes import path_of
-from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
+from agent.memory.tools import MEMORY_FUNCTIONS
 from agent.memory_flush import Flushing
 from agent.operations import follow_definition
 from agent.plans.messages import Buttoned as PlanButtons
@@ -42,23 +43,23 @@ from agent.skills.catalogue import Catalogue
 from agent.skills.learning import Learning
 from agent.skills.settings import LearningSettings
 from agent.skills.signals import PREFIX
-from agent.skills.tools import LoadSkill
+from agent.skills.tools import load_skill
 from agent.style.user_model import UserModel
 from agent.subagent.profiles import Profiles
 from agent.subagent.runner import SubagentRegistry, SubagentRunner
-from agent.subagent.tool import Agent as AgentTool
+from agent.subagent.tool import agent_tool
 from agent.tools.approvals import Approvals
-from agent.tools.calculate import Calculate, CurrentTime
+from agent.tools.calculate import TimeTools, calculate
 from agent.tools.executor import Executor
 from agent.tools.files.paths import workspace_of
 from agent.tools.hooks import Hooks
 from agent.tools.mcp.resources import RESOURCE_TOOLS
-from agent.tools.output_files import Outputs, ReadOutput
+from agent.tools.output_files import Outputs
 from agent.tools.rule_names import without_effect
-from agent.tools.schedules import CancelTask, ListSchedules, ScheduleDeferred, SchedulePeriodic, Schedules
-from agent.tools.session_tools import CompleteFocus, EnterPlanMode, ExitPlanMode, RecallTranscript, StartFocus
+from agent.tools.schedules import Schedules, ScheduleTools
+from agent.tools.session_tools import SESSION_FUNCTIONS
 from agent.tools.settings import ApprovalSettings
-from agent.tools.tasks import TASK_TOOLS, task_tools
+from agent.tools.tasks import TASK_FUNCTIONS
 from agent.tools.toolbox import WORKING, Toolbox
 from agent.turn.context import read_notes, says_terminated
 from agent.turn.context_budget import show_compaction
@@ -123,48 +124,21 @@ class Shared:
     more_features: Callable[[ConversationId], Sequence[Feature]] = lambda conversation: ()
 
 
+# Tools that need nothing of the gateway, and those whose objects do.
+_FUNCTIONS = (calculate, *SESSION_FUNCTIONS, *MEMORY_FUNCTIONS, load_skill, agent_tool, *TASK_FUNCTIONS)
+_OBJECTS = (TimeTools, Outputs, ScheduleTools)
+
+
 def built_in_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[Tool, ...]:
     """The tools every agent may have."""
-    return (
-        CurrentTime(clock),
-        Calculate(),
-        ReadOutput(outputs),
-        RecallTranscript(),
-        Remember(),
-        Recall(),
-        SessionSearch(),
-        Forget(),
-        WriteNotes(),
-        LoadSkill(),
-        StartFocus(),
-        CompleteFocus(),
-        EnterPlanMode(),
-        ExitPlanMode(),
-        AgentTool(),
-        *task_tools(),
-        SchedulePeriodic(schedules),
-        ScheduleDeferred(schedules),
-        ListSchedules(schedules),
-        CancelTask(schedules),
-    )
+    objects = (TimeTools(clock), outputs, ScheduleTools(schedules))
+    return (*_FUNCTIONS, *(one for owner in objects for one in tools_of(owner)))
 
 
 def built_in_tool_names() -> frozenset[str]:
-    """Names of `built_in_tools`, for callers without the services that build them."""
-    tools = (
-        CurrentTime,
-        Calculate,
-        ReadOutput,
-        RecallTranscript,
-        LoadSkill,
-        StartFocus,
-        CompleteFocus,
-        EnterPlanMode,
-        ExitPlanMode,
-        AgentTool,
-    )
-    later = (SchedulePeriodic, ScheduleDeferred, ListSchedules, CancelTask)
-    return frozenset(tool.spec.name for tool in (*tools, *later)) | MEMORY_TOOLS | TASK_TOOLS | WORKING
+    """Names of `built_in_tools` and `working_tools`, for callers without the services that build them."""
+    tools = (*_FUNCTIONS, *(one for kind in _OBJECTS for one in tools_of(kind)))
+    return frozenset(one.spec.name for one in tools) | WORKING
 
 
 def rules_without_effect(approvals: ApprovalSettings, servers: Collection[str]) -> list[str]:

@@ -445,6 +445,7 @@ async def build(
         alerts=alerts,
         phrase=phrase,
         tokenizer=tokenizer,
+        toolbox=executor.toolbox,
         background=background,
         servers=servers,
         loops=Loops(clock, troubles, alerts.tell),

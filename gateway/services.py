@@ -24,6 +24,7 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.tools.approvals import REAP_EVERY_S, Approvals
 from agent.tools.mcp.servers import Servers
+from agent.tools.toolbox import Toolbox
 from agent.turn.tokenizer import Tokenizer
 from gateway.commands.plans import plan_buttons
 from gateway.conversations.registry import Registry as Conversations
@@ -78,6 +79,7 @@ class Services:
     alerts: Alerts
     phrase: Catalogue
     tokenizer: Tokenizer
+    toolbox: Toolbox
     background: BetweenTurns
     servers: Servers
     loops: Loops
@@ -125,9 +127,11 @@ class Services:
         await self.accounts.serve(self.gateway, tasks)
 
     async def warm_up(self) -> None:
-        """Libraries that turns need, in the background: the providers' when expected, the tokenizer's 40 MB by need."""
+        """What turns need, in the background: schemas of tools, libraries of providers that are expected, and the
+        tokenizer's 40 MB once something counts."""
         await self.accounts.wait_open()
         await self._expect_chosen()
+        await anyio.to_thread.run_sync(self.toolbox.make_schemas)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.loops.keep, "providers", self.providers.run)
             tasks.start_soon(self.loops.keep, "known models", self.known_models.run)

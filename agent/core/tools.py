@@ -1,7 +1,7 @@
 """The contract of a tool: its description for the model, the look at a call before it runs, and the call.
 
-Who writes a tool gives a `ToolSpec` and a `run`; scope, hooks, gate, approval, time limit, audit, framing and redaction
-are the dispatcher's (`agent.turn.tool_calls`).
+A tool is a `ToolSpec` and a `run`; `agent.core.function_tools` makes both of a typed function. Scope, hooks, gate,
+approval, time limit, audit, framing and redaction are the dispatcher's (`agent.turn.tool_calls`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -121,7 +121,8 @@ class Appraisal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """The specification of a tool. `schema` is the JSON schema of its arguments (`agent.tools.arguments` makes one).
+    """The specification of a tool. `schema` is the JSON schema of its arguments, `check` lists mistakes in those of a
+    call; without it the schema decides. `agent.core.function_tools` makes both of a typed function.
 
     `appraise` looks at one call, whose arguments fit the schema; it may look at files and changes nothing. It raises
     OutOfScope for what lies outside of the conversation's reach: refused whatever is approved or set. Without it the
@@ -131,10 +132,10 @@ class ToolSpec:
     name: str
     description: str
     schema: Mapping[str, Any]
+    check: Callable[[Mapping[str, Any]], list[str]] | None = field(default=None, compare=False)
     category: Category = "edit"  # what only looks says "info": plan mode leaves nothing else
     risk: Risk = "unrated"
     concurrency_safe: bool = True
-    side_by_side: Callable[[Mapping[str, Any]], bool] | None = None  # the same, for calls with these arguments
     keys: Callable[[Mapping[str, Any]], frozenset[str]] | None = None  # calls with a key in common run one by one
     retryable: bool = False  # may be run again after a transient failure or a crash
     core: bool = False  # used in most turns: always shown to the model, others once `tool_search` asks

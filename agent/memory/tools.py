@@ -1,20 +1,22 @@
 """The tools with which a model keeps, finds and forgets; each works within the audience of its run alone."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, TypedDict
 
 import anyio.to_thread
+from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
 from agent.core.errors import Refused, ToolError
 from agent.core.events import Event, MemoryCompacted, MemorySearched, MemoryWritten
+from agent.core.function_tools import tool
 from agent.core.ids import ConversationId, RunId
-from agent.core.tools import Remembering, ToolContext, ToolSpec
+from agent.core.tools import Remembering, ToolContext
 from agent.memory import notes
 from agent.memory.memory import Memory
 from agent.memory.notes import LONGEST as LONGEST_NOTES
@@ -23,7 +25,7 @@ from agent.memory.records import LONGEST_FACT, Kept, Recollected, Scope
 from agent.providers.usage import CostAttribution
 from agent.storage.errors import StorageError
 
-_QUERY = {"type": "string", "minLength": 1, "maxLength": 500}
+_Query = Annotated[str, Field(min_length=1, max_length=500)]
 
 
 def _memory(context: ToolContext) -> Remembering:
@@ -32,125 +34,52 @@ def _memory(context: ToolContext) -> Remembering:
     return context.memory
 
 
-class Remember:
-    """`remember(fact, confidence?, replaces?)`: keeps one durable fact."""
-
-    spec = ToolSpec(
-        name="remember",
-        description=(
-            "Keeps one durable fact for later sessions, such as a preference, a decision or a date: a whole sentence "
-            "that names whom it is about. Nothing secret."
-        ),
-        schema={
-            "type": "object",
-            "properties": {
-                "fact": {"type": "string", "minLength": 3, "maxLength": LONGEST_FACT},
-                "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-                "replaces": {"type": "integer", "description": "The number of a fact that is no longer true.",
-                             "minimum": 1},
-            },
-            "required": ["fact"],
-            "additionalProperties": False,
-        },
-        risk="safe",
-        core=True,
-        retryable=True,
-    )  # fmt: skip
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        return await _memory(context).remember(
-            arguments["fact"],
-            confidence=float(arguments.get("confidence", 0.9)),
-            replaces=arguments.get("replaces"),
-            call=context.idempotency_key,
-        )
+@tool(risk="safe", core=True, retryable=True)
+async def remember(
+    context: ToolContext,
+    *,
+    fact: Annotated[str, Field(min_length=3, max_length=LONGEST_FACT)],
+    confidence: Annotated[float, Field(ge=0, le=1)] = 0.9,
+    replaces: Annotated[int | None, Field(description="The number of a fact that is no longer true.", ge=1)] = None,
+) -> str:
+    """Keeps one durable fact for later sessions, such as a preference, a decision or a date: a whole sentence that
+    names whom it is about. Nothing secret."""
+    return await _memory(context).remember(fact, confidence=confidence, replaces=replaces, call=context.idempotency_key)
 
 
-class Recall:
-    """`recall(query)`: facts and messages of every session."""
-
-    spec = ToolSpec(
-        name="recall",
-        description="Finds facts and earlier messages of any session of these people, by meaning or words.",
-        schema={"type": "object", "properties": {"query": _QUERY}, "required": ["query"],
-                "additionalProperties": False},
-        category="info",
-        risk="safe",
-        untrusted=True,
-        retryable=True,
-    )  # fmt: skip
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        return await _memory(context).recall(arguments["query"])
+@tool(category="info", risk="safe", untrusted=True, retryable=True)
+async def recall(context: ToolContext, *, query: _Query) -> str:
+    """Finds facts and earlier messages of any session of these people, by meaning or words."""
+    return await _memory(context).recall(query)
 
 
-class SessionSearch:
-    """`session_search(query)`: what was said in earlier sessions (W-68)."""
-
-    spec = ToolSpec(
-        name="session_search",
-        description="Finds what was said in earlier sessions, by the words that stood there.",
-        schema={"type": "object", "properties": {"query": _QUERY}, "required": ["query"],
-                "additionalProperties": False},
-        category="info",
-        risk="safe",
-        untrusted=True,
-        retryable=True,
-    )  # fmt: skip
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        return await _memory(context).search_sessions(arguments["query"])
+@tool(category="info", risk="safe", untrusted=True, retryable=True)
+async def session_search(context: ToolContext, *, query: _Query) -> str:
+    """Finds what was said in earlier sessions, by the words that stood there."""
+    return await _memory(context).search_sessions(query)  # W-68
 
 
-class Forget:
-    """`forget(fact)`: forgets one fact by its number."""
-
-    spec = ToolSpec(
-        name="forget",
-        description="Forgets one fact, by its number as recall or remember gave it.",
-        schema={
-            "type": "object",
-            "properties": {"fact": {"type": "integer", "minimum": 1}},
-            "required": ["fact"],
-            "additionalProperties": False,
-        },
-        risk="safe",
-        retryable=True,
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        return await _memory(context).forget(int(arguments["fact"]))
+@tool(risk="safe", retryable=True)
+async def forget(context: ToolContext, *, fact: Annotated[int, Field(ge=1)]) -> str:
+    """Forgets one fact, by its number as recall or remember gave it."""
+    return await _memory(context).forget(fact)
 
 
-class WriteNotes:
-    """`write_notes(text, replace?)`: MEMORY.md of this conversation."""
-
-    spec = ToolSpec(
-        name="write_notes",
-        description=(
-            "Adds Markdown to the notes of this conversation (MEMORY.md), which you see in every turn; with replace "
-            "the text takes their place."
-        ),
-        schema={
-            "type": "object",
-            "properties": {
-                "text": {"type": "string", "minLength": 1, "maxLength": LONGEST_NOTES},
-                "replace": {"type": "boolean"},
-            },
-            "required": ["text"],
-            "additionalProperties": False,
-        },
-        risk="safe",
-        concurrency_safe=False,
-        retryable=True,
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        return await _memory(context).write_notes(arguments["text"], replace=bool(arguments.get("replace", False)))
+@tool(risk="safe", concurrency_safe=False, retryable=True)
+async def write_notes(
+    context: ToolContext,
+    *,
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_NOTES)],
+    replace: bool = False,
+) -> str:
+    """Adds Markdown to the notes of this conversation (MEMORY.md), which you see in every turn; with replace the text
+    takes their place."""
+    return await _memory(context).write_notes(text, replace=replace)
 
 
-MEMORY_TOOLS = frozenset(tool.spec.name for tool in (Remember, Recall, SessionSearch, Forget, WriteNotes))
-FLUSH_TOOLS = frozenset({Remember.spec.name, WriteNotes.spec.name})
+MEMORY_FUNCTIONS = (remember, recall, session_search, forget, write_notes)
+MEMORY_TOOLS = frozenset(one.spec.name for one in MEMORY_FUNCTIONS)
+FLUSH_TOOLS = frozenset({remember.spec.name, write_notes.spec.name})
 
 
 # The memory of one run's tools: bound to the run's scope, so that no call can name another audience.

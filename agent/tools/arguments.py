@@ -1,23 +1,22 @@
-"""Checks of a model's arguments against a tool's JSON schema; each mistake is told so that the model can mend it.
+"""Checks of arguments against the JSON schema of an MCP server; each mistake is told so that it can be mended.
 
-Knows what tool schemas are made of: type, enum, const, properties, required, additionalProperties, items, lengths,
-bounds, pattern, anyOf/oneOf/allOf and local $ref. Other keywords are hints and are not enforced.
-
-A `pattern` comes from a stranger, an MCP server. One that is not decided in time, that is too large or of another
-dialect is no mistake: the server checks the value itself, and a call is not refused for the form of its schema.
+The library `jsonschema` checks type, enum, const, properties, required, additionalProperties, items, lengths, bounds,
+anyOf/oneOf/allOf; `pattern` and local `$ref` are checked here, within limits. Other keywords are hints and are not
+enforced: they could take any time. A schema is a stranger's: what cannot be decided by it is no mistake, since the
+server checks the value itself, and a call is not refused for the form of its schema.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
-from difflib import get_close_matches
+from functools import cache
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
-from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agent.core.errors import ToolError
+from agent.core.argument_mistakes import MOST_MISTAKES, missing, mistake, unknown
 
 # Regular expressions of strangers: a model's for `grep`, an MCP server's in the schema of a tool. Pure.
 
@@ -81,33 +80,68 @@ def weight(pattern: str) -> int:
     return sum(levels) + last
 
 
-MOST_MISTAKES = 8
 PATTERNS_S = 0.05  # for all patterns of a call
+MOST_REFERENCES = 1_000  # followed in the check of one call
+LONG = 10_000  # characters of arguments; to check more may take some milliseconds, and goes to a thread
 _DEEPEST = 32
+
+_KINDS = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
+_NUMBERS = frozenset(
+    {"minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+)
 
 
 async def checked(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
-    """`mistakes_in`, in a thread where the schema holds patterns: those of strangers may take all of their time."""
-    if _names(schema, "pattern"):
+    """`mistakes_in`, in a thread where it may take long."""
+    if _names(schema, frozenset({"pattern", "$ref"})) or len(repr(arguments)) > LONG:
         return await anyio.to_thread.run_sync(mistakes_in, arguments, schema)
     return mistakes_in(arguments, schema)
 
 
-def _names(schema: Any, keyword: str) -> bool:
-    """Whether a keyword stands anywhere in the schema."""
+def _names(schema: Any, keywords: frozenset[str]) -> bool:
+    """Whether one of the keywords stands anywhere in the schema."""
     if isinstance(schema, Mapping):
-        return keyword in schema or any(_names(value, keyword) for value in schema.values())
-    return isinstance(schema, list | tuple) and any(_names(value, keyword) for value in schema)
+        return not keywords.isdisjoint(schema) or any(_names(value, keywords) for value in schema.values())
+    return isinstance(schema, list | tuple) and any(_names(value, keywords) for value in schema)
 
 
 def mistakes_in(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
     """Mistakes in `arguments`, at most `MOST_MISTAKES` lines; empty when they fit."""
-    found: list[str] = []
-    for mistake in _check(dict(arguments), schema, "", _Call(schema, PATTERNS_S), 0):
-        found.append(mistake)
-        if len(found) == MOST_MISTAKES:
-            break
-    return found
+    enforced = _enforced(schema, 0)
+    if not isinstance(enforced, dict):
+        return []
+    token = _CALL.set(_Call(enforced))
+    found: dict[str, None] = {}  # in order; each once
+    try:
+        for error in _validator()(enforced).iter_errors(dict(arguments)):
+            found |= dict.fromkeys(_sentences(error))
+            if len(found) >= MOST_MISTAKES:
+                break
+    except RecursionError:  # arguments that are nested so deep; what was found before is still wrong
+        pass
+    finally:
+        _CALL.reset(token)
+    return list(found)[:MOST_MISTAKES]
+
+
+def _sentences(error: Any) -> Iterator[str]:
+    path = tuple(error.absolute_path)
+    properties = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+    match error.validator:
+        case "required":
+            yield from (missing(path, name) for name in error.validator_value if name not in error.instance)
+        case "additionalProperties":
+            yield from (unknown(path, name, properties) for name in error.instance if name not in properties)
+        case "type":
+            kinds = error.validator_value
+            limit = kinds if isinstance(kinds, str) else " or ".join(kinds)
+            yield mistake(path, "type", limit, error.instance)
+        case "enum":
+            yield mistake(path, "enum", ", ".join(map(repr, error.validator_value)), error.instance)
+        case "const":
+            yield mistake(path, "const", repr(error.validator_value), error.instance)
+        case keyword:
+            yield mistake(path, str(keyword), error.validator_value, error.instance)
 
 
 @dataclass(slots=True)
@@ -115,7 +149,9 @@ class _Call:
     """State that the checks of one call share."""
 
     root: Mapping[str, Any]
-    patterns_s: float  # left for them
+    patterns_s: float = PATTERNS_S  # left for them
+    references: int = MOST_REFERENCES  # left
+    depth: int = 0  # of references that are followed now
 
     def fits(self, pattern: str, value: str) -> bool:
         """Whether the pattern is somewhere in the value; true where that is not decided."""
@@ -130,182 +166,67 @@ class _Call:
             self.patterns_s -= perf_counter() - began
 
 
-def _check(value: Any, schema: Any, at: str, call: _Call, depth: int) -> Iterator[str]:
-    if depth > _DEEPEST or schema is True or not isinstance(schema, Mapping):
-        return
-    if isinstance(reference := schema.get("$ref"), str):
-        yield from _check(value, _resolved(reference, call.root), at, call, depth + 1)
-        return
-    where = at or "the arguments"
-    kinds = schema.get("type")
-    allowed = (kinds,) if isinstance(kinds, str) else tuple(kinds or ())
-    if allowed and not any(_is(value, kind) for kind in allowed):
-        yield f"{where}: expected {' or '.join(allowed)}, got {_kind_of(value)}"
-        return
-    if "enum" in schema and value not in schema["enum"]:
-        yield f"{where}: must be one of {', '.join(map(repr, schema['enum']))}, not {value!r}"
-    if "const" in schema and value != schema["const"]:
-        yield f"{where}: must be {schema['const']!r}"
-    yield from _check_combinations(value, schema, at, call, depth)
-    match value:
-        case str():
-            yield from _check_text(value, schema, where, call)
-        case bool():
-            pass
-        case int() | float():
-            yield from _check_number(value, schema, where)
-        case list():
-            yield from _check_list(value, schema, at, call, depth)
-        case dict():
-            yield from _check_object(value, schema, at, call, depth)
+_CALL: ContextVar[_Call] = ContextVar("arguments_check")
 
 
-def _check_combinations(value: Any, schema: Mapping[str, Any], at: str, call: _Call, depth: int) -> Iterator[str]:
-    for option in schema.get("allOf", ()):
-        yield from _check(value, option, at, call, depth + 1)
-    for keyword in ("anyOf", "oneOf"):
-        options = schema.get(keyword)
-        if options and all(any(_check(value, option, at, call, depth + 1)) for option in options):
-            yield f"{at or 'the arguments'}: fits none of the allowed forms"
+@cache
+def _validator() -> Any:
+    """The library's checks with ours for `pattern` and `$ref`: its own run patterns without a limit, and fetch."""
+    from jsonschema import Draft202012Validator, ValidationError  # only here: it takes three megabytes
+    from jsonschema.validators import extend
+
+    def pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[Any]:
+        if isinstance(value, str) and not _CALL.get().fits(pattern, value):
+            yield ValidationError(pattern)
+
+    def reference(validator: Any, reference: str, value: Any, schema: Any) -> Iterator[Any]:
+        call = _CALL.get()
+        if call.depth >= _DEEPEST or call.references <= 0:
+            return
+        call.references, call.depth = call.references - 1, call.depth + 1
+        try:
+            yield from validator.descend(value, _resolved(reference, call.root))
+        finally:
+            call.depth -= 1
+
+    any_of = Draft202012Validator.VALIDATORS["anyOf"]  # that several forms fit is no mistake of the model
+    return extend(Draft202012Validator, {"pattern": pattern, "$ref": reference, "oneOf": any_of})
 
 
-def _check_text(value: str, schema: Mapping[str, Any], where: str, call: _Call) -> Iterator[str]:
-    if len(value) < schema.get("minLength", 0):
-        yield f"{where}: at least {schema['minLength']} characters"
-    if (most := schema.get("maxLength")) is not None and len(value) > most:
-        yield f"{where}: at most {most} characters"
-    if (pattern := schema.get("pattern")) is not None and not call.fits(pattern, value):
-        yield f"{where}: must match {pattern}"
-
-
-def _check_number(value: float, schema: Mapping[str, Any], where: str) -> Iterator[str]:
-    if (least := schema.get("minimum")) is not None and value < least:
-        yield f"{where}: at least {least}"
-    if (most := schema.get("maximum")) is not None and value > most:
-        yield f"{where}: at most {most}"
-    if isinstance(above := schema.get("exclusiveMinimum"), int | float) and value <= above:
-        yield f"{where}: more than {above}"
-    if isinstance(below := schema.get("exclusiveMaximum"), int | float) and value >= below:
-        yield f"{where}: less than {below}"
-
-
-def _check_list(value: list[Any], schema: Mapping[str, Any], at: str, call: _Call, depth: int) -> Iterator[str]:
-    where = at or "the arguments"
-    if len(value) < schema.get("minItems", 0):
-        yield f"{where}: at least {schema['minItems']} items"
-    if (most := schema.get("maxItems")) is not None and len(value) > most:
-        yield f"{where}: at most {most} items"
-    for index, item in enumerate(value):
-        yield from _check(item, schema.get("items", True), f"{at}[{index}]", call, depth + 1)
-
-
-def _check_object(value: dict[str, Any], schema: Mapping[str, Any], at: str, call: _Call, depth: int) -> Iterator[str]:
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    for name in schema.get("required", ()):
-        if name not in value:
-            yield f"{_join(at, name)}: missing"
-    for name, item in value.items():
-        if name in properties:
-            yield from _check(item, properties[name], _join(at, name), call, depth + 1)
-        elif schema.get("additionalProperties", True) is False:
-            yield f"{_join(at, name)}: unknown{_nearest(name, list(properties))}"
-        else:
-            yield from _check(item, schema.get("additionalProperties", True), _join(at, name), call, depth + 1)
-
-
-def _nearest(name: str, known: Sequence[str]) -> str:
-    near = get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known) or 'none'}"
+def _enforced(schema: Any, depth: int) -> Any:
+    """The part of a schema that is checked: known keywords of the right form. True stands for anything."""
+    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+        return schema is not False
+    found: dict[str, Any] = {}
+    for key, value in schema.items():
+        match value:
+            case str() | list() if key == "type" and _KINDS.issuperset([value] if isinstance(value, str) else value):
+                found[key] = value
+            case str() if key in ("pattern", "$ref"):
+                found[key] = value
+            case list() if key == "enum" or (key == "required" and all(isinstance(name, str) for name in value)):
+                found[key] = value
+            case _ if key == "const":
+                found[key] = value
+            case int() | float() if key in _NUMBERS and not isinstance(value, bool):
+                found[key] = value
+            case Mapping() if key in ("properties", "$defs", "definitions"):
+                found[key] = {name: _enforced(inner, depth + 1) for name, inner in value.items()}
+            case bool() | Mapping() if key == "items" or (
+                key == "additionalProperties" and "patternProperties" not in schema  # whose names are not looked at
+            ):
+                found[key] = _enforced(value, depth + 1)
+            case [_, *_] if key in ("anyOf", "oneOf", "allOf"):
+                found[key] = [_enforced(inner, depth + 1) for inner in value]
+    if "$ref" in found:  # what stands beside it counts in some dialects only
+        return {key: value for key, value in found.items() if key in ("$ref", "$defs", "definitions")}
+    return found
 
 
 def _resolved(reference: str, root: Mapping[str, Any]) -> Any:
+    """The part of the schema that a reference names; True, which anything fits, where there is none."""
     found: Any = root
     for step in reference.removeprefix("#").strip("/").split("/"):
         if step:
             found = found.get(step.replace("~1", "/").replace("~0", "~"), True) if isinstance(found, Mapping) else True
-    return found
-
-
-def _is(value: Any, kind: str) -> bool:
-    match kind:
-        case "integer":
-            return (isinstance(value, int) and not isinstance(value, bool)) or (
-                isinstance(value, float) and value.is_integer()
-            )
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case _:
-            return _kind_of(value) == kind
-
-
-def _kind_of(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case str():
-            return "string"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case list():
-            return "array"
-        case _:
-            return "object"
-
-
-def _join(at: str, name: str) -> str:
-    return f"{at}.{name}" if at else name
-
-
-# Arguments as pydantic models: the JSON schema for the provider, and the parsing of a call.
-
-A = TypeVar("A", bound="Arguments")
-
-_NOISE = ("title", "default")  # a default is for the tool; models take it for an example to be given
-
-
-class Arguments(BaseModel):
-    """Base of a tool's arguments: unknown ones are refused. Describe each field, the model reads it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def schema_from(model: type[Arguments]) -> Mapping[str, Any]:
-    """The JSON schema of these arguments: without titles, its definitions written in place, optional ones not null."""
-    raw = model.model_json_schema()
-    schema: Mapping[str, Any] = _plain(raw, raw.get("$defs", {}))
-    return {key: value for key, value in schema.items() if key not in ("$defs", "description")}
-
-
-def parsed(model: type[A], arguments: Mapping[str, Any]) -> A:
-    """The arguments of a call, which its schema has taken. Raises ToolError for what only the model can tell."""
-    try:
-        return model.model_validate(dict(arguments))
-    except ValidationError as error:
-        found = (f"{'.'.join(map(str, one['loc'])) or 'the arguments'}: {one['msg']}" for one in error.errors())
-        raise ToolError("; ".join(found)) from error
-
-
-def _plain(value: Any, definitions: Mapping[str, Any]) -> Any:
-    if isinstance(value, list):
-        return [_plain(item, definitions) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if isinstance(reference := value.get("$ref"), str):
-        rest = {key: inner for key, inner in value.items() if key != "$ref"}
-        return _plain({**definitions[reference.rpartition("/")[2]], **rest}, definitions)
-    options = value.get("anyOf")
-    if isinstance(options, list) and {"type": "null"} in options:
-        kept = [option for option in options if option != {"type": "null"}]
-        rest = {key: inner for key, inner in value.items() if key != "anyOf"}
-        return _plain({**rest, **(kept[0] if len(kept) == 1 else {"anyOf": kept})}, definitions)
-    return {
-        key: {name: _plain(inner, definitions) for name, inner in item.items()}
-        if key == "properties"
-        else _plain(item, definitions)
-        for key, item in value.items()
-        if key not in _NOISE
-    }
+    return found if isinstance(found, Mapping) else True

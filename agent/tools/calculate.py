@@ -6,12 +6,15 @@ import operator
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import Any, cast
+from typing import Annotated, Any, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from pydantic import Field
 
 from agent.core.clock import Clock
 from agent.core.errors import ToolError
-from agent.core.tools import ToolContext, ToolSpec
+from agent.core.function_tools import tool
+from agent.core.tools import ToolContext
 from agent.core.untrusted_text import worked_on
 
 LONGEST = 500  # characters
@@ -56,34 +59,16 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-class Calculate:
-    """`calculate(expression)`: + - * / // % **, parentheses, and the functions above."""
-
-    spec = ToolSpec(
-        name="calculate",
-        description="Calculates an arithmetic expression exactly, written as in Python, with its functions of "
-        "arithmetic, such as sqrt, log10, sin, gcd, factorial, and pi and e.",
-        schema={
-            "type": "object",
-            "properties": {
-                "expression": {
-                    "type": "string",
-                    "description": 'For example "(12.5 + 3) * 2**10 / 7".',
-                    "minLength": 1,
-                    "maxLength": LONGEST,
-                }
-            },
-            "required": ["expression"],
-            "additionalProperties": False,
-        },
-        retryable=True,
-        core=True,
-        category="info",
-        risk="safe",
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        return await worked_on(arguments["expression"], calculated, long=SHORT)
+@tool(category="info", risk="safe", retryable=True, core=True)
+async def calculate(
+    *,
+    expression: Annotated[
+        str, Field(description='For example "(12.5 + 3) * 2**10 / 7".', min_length=1, max_length=LONGEST)
+    ],
+) -> str:
+    """Calculates an arithmetic expression exactly, written as in Python, with its functions of arithmetic, such as
+    sqrt, log10, sin, gcd, factorial, and pi and e."""
+    return await worked_on(expression, calculated, long=SHORT)
 
 
 def calculated(expression: str) -> str:
@@ -223,34 +208,27 @@ def _written(value: Number) -> str:
 # Tool `current_time`: date and time in any time zone.
 
 
-class CurrentTime:
-    """`current_time(zone?)`: now, in an IANA zone; without one where the asker lives, as far as is known."""
-
-    spec = ToolSpec(
-        name="current_time",
-        description="Tells the current date and time, with weekday and offset from UTC.",
-        schema={
-            "type": "object",
-            "properties": {
-                "zone": {
-                    "type": "string",
-                    "description": 'IANA name such as "Europe/Berlin". Left out: that of the person, else UTC.',
-                    "maxLength": 64,
-                }
-            },
-            "additionalProperties": False,
-        },
-        retryable=True,
-        core=True,
-        category="info",
-        risk="safe",
-    )
+class TimeTools:
+    """The tool that needs the gateway's clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        name = arguments.get("zone") or context.asker.zone or "UTC"
+    @tool(category="info", risk="safe", retryable=True, core=True)
+    async def current_time(
+        self,
+        context: ToolContext,
+        *,
+        zone: Annotated[
+            str | None,
+            Field(
+                description='IANA name such as "Europe/Berlin". Left out: that of the person, else UTC.',
+                max_length=64,
+            ),
+        ] = None,
+    ) -> str:
+        """Tells the current date and time, with weekday and offset from UTC."""
+        name = zone or context.asker.zone or "UTC"
         now = self._clock.now().astimezone(_zone(name))
         shown = name if now.tzname() == name else f"{name}, {now.tzname()}"
         return f"{now:%A}, {now.isoformat(timespec='seconds')} ({shown})"

@@ -19,10 +19,10 @@ from agent.core.errors import OutOfScope, ToolError
 from agent.core.ids import ConversationId
 from agent.core.messages import ToolUse
 from agent.core.outbox import Answer, Question
-from agent.core.tools import Appraisal, Category, Tool, ToolContext
+from agent.core.tools import Appraisal, Category, Tool, ToolContext, ToolSpec
 from agent.core.untrusted_text import whole, worked_on
 from agent.storage.audit_rows import Verdict
-from agent.tools.arguments import checked, mistakes_in
+from agent.tools.arguments import checked
 from agent.tools.output_files import Outputs
 from agent.tools.toolbox import Toolbox
 
@@ -82,12 +82,7 @@ class Executor:
     def is_safe(self, call: ToolUse) -> bool:
         """Whether this call may run beside others; one of an unknown tool fails at once and may."""
         tool = self.toolbox.get(call.name)
-        if tool is None:
-            return True
-        spec = tool.spec
-        if spec.side_by_side is None or mistakes_in(call.input, spec.schema):
-            return spec.concurrency_safe
-        return spec.side_by_side(call.input)
+        return tool is None or tool.spec.concurrency_safe
 
     def is_retryable(self, name: str) -> bool:
         """Whether a call that may or may not have run can be run again; nobody knows of one whose tool is gone."""
@@ -106,7 +101,7 @@ class Executor:
             hint = self.toolbox.nearest(call.name, allowed)
             known = "is not among the tools of this agent" if self.toolbox.get(call.name) else "is no tool"
             return _refused(f"{call.name} {known}; {hint}")
-        mistakes = [malformed] if malformed else await checked(call.input, tool.spec.schema)
+        mistakes = [malformed] if malformed else await _mistakes(call, tool.spec)
         if mistakes:
             return _refused(f"{call.name} was not run: " + "; ".join(mistakes))
         if tool.spec.appraise is None:
@@ -191,6 +186,10 @@ class Executor:
         """A result or an error for the model: whole letters, no secrets, not too long."""
         clean = await worked_on(content, lambda text: self.redact(whole(text)))
         return await self.outputs.shortened(conversation, clean)
+
+
+async def _mistakes(call: ToolUse, spec: ToolSpec) -> list[str]:
+    return spec.check(call.input) if spec.check is not None else await checked(call.input, spec.schema)
 
 
 def _refused(why: str) -> Outcome:

@@ -5,21 +5,25 @@ Files lie below the data directory, one folder a conversation; the gateway's upk
 
 import hashlib
 import logging
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 from urllib.parse import quote
 
 import anyio
+from pydantic import Field
 
 from agent.core.errors import ToolError
+from agent.core.function_tools import tool
 from agent.core.ids import ConversationId
-from agent.core.tools import ToolContext, ToolSpec
+from agent.core.tools import ToolContext
 
 FOLDER = "outputs"
 LONGEST_SHOWN = 30_000  # characters
 SHOWN_HEAD = 20_000  # of them at the beginning; the rest is the end, where results of programs say how it went
 LONGEST_KEPT = 20_000_000
+MOST_CHARS = 20_000  # of a stretch that is read
+MOST_HITS = 40
+AROUND = 200  # characters shown on either side of a hit
 NOTICE = (
     "\n[{left_out} characters are left out here; read_output reads them: "
     'output "{name}", characters {begin} to {end}]\n'
@@ -45,7 +49,7 @@ def move_outputs(home: Path, old: ConversationId, new: ConversationId) -> None:
 
 
 class Outputs:
-    """The files with the whole of what was cut."""
+    """The files with the whole of what was cut, and the tool that reads on in them."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -81,6 +85,27 @@ class Outputs:
         except (OSError, ValueError) as error:
             raise ToolError(f"there is no output {name!r} any more; run the tool again") from error
 
+    @tool(category="info", risk="safe", retryable=True, untrusted=True)  # what stands there may be a stranger's
+    async def read_output(
+        self,
+        context: ToolContext,
+        *,
+        output: Annotated[str, Field(description="The name in the notice.", max_length=64)],
+        from_char: Annotated[int | None, Field(description="First character, from 0.", ge=0)] = None,
+        find: Annotated[str | None, Field(description="A text to look for, as written.", min_length=1)] = None,
+    ) -> str:
+        """Reads more of a tool result of which only beginning and end were shown. Give `find` to see the places where
+        a text stands, else a stretch from `from_char` on is given."""
+        content = await self.read(context.conversation, output)
+        if find is not None:
+            return _found(content, find)
+        begin = from_char or 0
+        if begin >= len(content):
+            raise ToolError(f"the output has {len(content)} characters; from_char is {begin}")
+        end = min(begin + MOST_CHARS, len(content))
+        more = f"go on with from_char={end}" if end < len(content) else "this is its end"
+        return f"[characters {begin} to {end} of {len(content)}; {more}]\n{content[begin:end]}"
+
     def _path(self, conversation: ConversationId, name: str) -> Path:
         return outputs_of(self._home, conversation) / f"{quote(name, safe='')}.txt"
 
@@ -90,53 +115,6 @@ class Outputs:
         partial.touch(mode=0o600)
         partial.write_text(content, encoding="utf-8", errors="replace", newline="")
         partial.replace(path)
-
-
-# Tool that reads on in a result that was too long to show.
-
-MOST_CHARS = 20_000
-MOST_HITS = 40
-AROUND = 200  # characters shown on either side of a hit
-
-
-class ReadOutput:
-    """`read_output(output, from_char?, find?)`: a stretch of a kept result, or the places where a text stands in it."""
-
-    spec = ToolSpec(
-        name="read_output",
-        description=(
-            "Reads more of a tool result of which only beginning and end were shown. Give `find` to see the places "
-            "where a text stands, else a stretch from `from_char` on is given."
-        ),
-        schema={
-            "type": "object",
-            "properties": {
-                "output": {"type": "string", "description": "The name in the notice.", "maxLength": 64},
-                "from_char": {"type": "integer", "description": "First character, from 0.", "minimum": 0},
-                "find": {"type": "string", "description": "A text to look for, as written.", "minLength": 1},
-            },
-            "required": ["output"],
-            "additionalProperties": False,
-        },
-        retryable=True,
-        untrusted=True,  # what stands there may be a stranger's
-        category="info",
-        risk="safe",
-    )
-
-    def __init__(self, outputs: Outputs) -> None:
-        self._outputs = outputs
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        content = await self._outputs.read(context.conversation, arguments["output"])
-        if "find" in arguments:
-            return _found(content, arguments["find"])
-        begin = int(arguments.get("from_char", 0))
-        if begin >= len(content):
-            raise ToolError(f"the output has {len(content)} characters; from_char is {begin}")
-        end = min(begin + MOST_CHARS, len(content))
-        more = f"go on with from_char={end}" if end < len(content) else "this is its end"
-        return f"[characters {begin} to {end} of {len(content)}; {more}]\n{content[begin:end]}"
 
 
 def _found(content: str, wanted: str) -> str:

@@ -3,15 +3,15 @@
 import mimetypes
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import anyio
 from pydantic import Field
 
 from agent.core.errors import OutOfScope, ToolError
+from agent.core.function_tools import tool
 from agent.core.ids import ConversationId
-from agent.core.tools import Appraisal, ToolContext, ToolSpec
-from agent.tools.arguments import Arguments, parsed, schema_from
+from agent.core.tools import Appraisal, ToolContext
 from agent.tools.files.paths import PATH, appraised, meant, shown, tree_of
 
 LARGEST = 20 * 1024 * 1024  # bytes of a file
@@ -31,67 +31,52 @@ class Sending(Protocol):
         """Whether people have talked with the bot there, and it could answer them now."""
 
 
-class _File(Arguments):
-    path: str = Field(min_length=1, description=f"A file of the workspace. {PATH}")
-    caption: str = Field(default="", max_length=1_000, description="A sentence that goes with it.")
-
-
-class _Message(Arguments):
-    text: str = Field(min_length=1, max_length=LONGEST, description="In Markdown.")
-    to: str = Field(
-        default="",
-        max_length=200,
-        description='Another chat of this bot, such as "telegram:-1005" (admins only, and a person is asked). '
-        "Left out: this conversation.",
-    )
-
-
-class SendFile:
-    """`send_file(path, caption?)`: to the people of this conversation."""
+class SendTools:
+    """Tools that send; `sending` says each thing once, whatever is repeated."""
 
     def __init__(self, sending: Sending) -> None:
         self._sending = sending
-        self.spec = ToolSpec(
-            name="send_file",
-            description="Sends a file of the workspace to the people of this conversation.",
-            schema=schema_from(_File),
-            category="exec",
-            risk="safe",
-            concurrency_safe=False,
-            retryable=True,  # it is said once, whatever is repeated
-            appraise=appraised,
-        )
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        asked = parsed(_File, arguments)
-        names = meant(asked.path, context)
+    @tool(category="exec", risk="safe", concurrency_safe=False, retryable=True, appraise=appraised)
+    async def send_file(
+        self,
+        context: ToolContext,
+        *,
+        path: Annotated[str, Field(min_length=1, description=f"A file of the workspace. {PATH}")],
+        caption: Annotated[str, Field(max_length=1_000, description="A sentence that goes with it.")] = "",
+    ) -> str:
+        """Sends a file of the workspace to the people of this conversation."""
+        names = meant(path, context)
         data = await anyio.to_thread.run_sync(tree_of(context).read, names, LARGEST)
         name = PurePosixPath(names[-1]).name
         mime_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        await self._sending.file(
-            context.conversation, data, name, mime_type, asked.caption, context.idempotency_key
-        )  # fmt: skip
+        await self._sending.file(context.conversation, data, name, mime_type, caption, context.idempotency_key)
         return f"{shown(names)} is on its way ({len(data)} bytes)."
 
+    @tool(category="exec", risk="write", concurrency_safe=False, retryable=True)
+    async def send_message(
+        self,
+        context: ToolContext,
+        *,
+        text: Annotated[str, Field(min_length=1, max_length=LONGEST, description="In Markdown.")],
+        to: Annotated[
+            str,
+            Field(
+                max_length=200,
+                description='Another chat of this bot, such as "telegram:-1005" (admins only, and a person is asked). '
+                "Left out: this conversation.",
+            ),
+        ] = "",
+    ) -> str:
+        """Sends a message before your answer: an interim result here, or something to another chat. What you answer
+        is sent anyway; do not repeat it with this."""
+        target = ConversationId(to) if to else context.conversation
+        await self._sending.message(target, text, f"{context.conversation}:{context.idempotency_key}")
+        return f"On its way to {target}." if to else "On its way."
 
-class SendMessage:
-    """`send_message(text, to?)`: here at once; elsewhere for admins, once a person has allowed it."""
-
-    def __init__(self, sending: Sending) -> None:
-        self._sending = sending
-        self.spec = ToolSpec(
-            name="send_message",
-            description="Sends a message before your answer: an interim result here, or something to another chat. "
-            "What you answer is sent anyway; do not repeat it with this.",
-            schema=schema_from(_Message),
-            category="exec",
-            risk="write",
-            concurrency_safe=False,
-            retryable=True,
-            appraise=self._appraise,
-        )
-
-    async def _appraise(self, arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
+    @send_message.appraised_by
+    async def _appraise_message(self, arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
+        """Here it goes at once; elsewhere for admins, once a person has allowed it."""
         text, to = str(arguments["text"]), str(arguments.get("to") or "").strip()
         if to in ("", context.conversation):
             return Appraisal(arguments={"text": text, "to": ""}, gate="allow")
@@ -106,9 +91,3 @@ class SendMessage:
             shown=f"Send to {to}:\n{text}",
             covers=None,
         )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        asked = parsed(_Message, arguments)
-        to = ConversationId(asked.to) if asked.to else context.conversation
-        await self._sending.message(to, asked.text, f"{context.conversation}:{context.idempotency_key}")
-        return f"On its way to {to}." if asked.to else "On its way."

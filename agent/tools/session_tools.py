@@ -1,10 +1,13 @@
 """Tools on the session: plan mode, focus, and the search of what left the window."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from agent.core.errors import ToolError
-from agent.core.tools import Appraisal, Bracketing, ToolContext, ToolSpec
+from agent.core.function_tools import tool
+from agent.core.tools import Appraisal, Bracketing, ToolContext
 
 ENTER, EXIT = "EnterPlanMode", "ExitPlanMode"
 LONGEST_PLAN = 16_000  # characters
@@ -17,21 +20,12 @@ down as a plan of steps. Change nothing: only tools that look are there. When it
 it; a person reviews it, and only when they approve it the other tools come back."""
 
 
-class EnterPlanMode:
-    """`EnterPlanMode()`: only tools that look, until a plan is approved."""
-
-    spec = ToolSpec(
-        name=ENTER,
-        description="Begin plan mode before a task with several steps or with consequences: you look and plan, a "
-        "person reviews the plan, then you carry it out.",
-        schema={"type": "object", "properties": {}, "additionalProperties": False},
-        concurrency_safe=False,
-        risk="safe",
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        context.planning(True)
-        return "Plan mode is on: only tools that look are there now."
+@tool(name=ENTER, risk="safe", concurrency_safe=False)
+async def enter_plan_mode(context: ToolContext) -> str:
+    """Begin plan mode before a task with several steps or with consequences: you look and plan, a person reviews the
+    plan, then you carry it out."""
+    context.planning(True)
+    return "Plan mode is on: only tools that look are there now."
 
 
 async def _reviewed(arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
@@ -39,37 +33,25 @@ async def _reviewed(arguments: Mapping[str, Any], context: ToolContext) -> Appra
     return Appraisal(arguments=arguments, gate="ask", reason=REVIEW, shown=str(arguments["plan"]), covers=None)
 
 
-class ExitPlanMode:
-    """`ExitPlanMode(plan)`: show the plan; approved, the other tools come back."""
-
-    spec = ToolSpec(
-        name=EXIT,
-        description="Show the finished plan to a person for review. Approved, plan mode ends and you carry it out; "
-        "otherwise you stay in plan mode.",
-        schema={
-            "type": "object",
-            "properties": {
-                "plan": {
-                    "type": "string",
-                    "description": "The steps, in order, with what each changes.",
-                    "minLength": 1,
-                    "maxLength": LONGEST_PLAN,
-                }
-            },
-            "required": ["plan"],
-            "additionalProperties": False,
-        },
-        core=True,
-        concurrency_safe=False,
-        risk="write",
-        appraise=_reviewed,
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        if not str(arguments["plan"]).strip():
-            raise ToolError("the plan is empty; write down its steps")
-        context.planning(False)
-        return "The plan is approved and plan mode is over: carry it out step by step."
+@tool(name=EXIT, risk="write", core=True, concurrency_safe=False, appraise=_reviewed)
+async def exit_plan_mode(
+    context: ToolContext,
+    *,
+    plan: Annotated[
+        str,
+        Field(
+            description="The steps, in order, with what each changes.",
+            min_length=1,
+            max_length=LONGEST_PLAN,
+        ),
+    ],
+) -> str:
+    """Show the finished plan to a person for review. Approved, plan mode ends and you carry it out; otherwise you stay
+    in plan mode."""
+    if not plan.strip():
+        raise ToolError("the plan is empty; write down its steps")
+    context.planning(False)
+    return "The plan is approved and plan mode is over: carry it out step by step."
 
 
 # Focus tools: the model brackets a piece of work and keeps its findings alone.
@@ -77,68 +59,37 @@ class ExitPlanMode:
 LONGEST_SCOPE, LONGEST_SUMMARY = 200, 4_000
 
 
-class StartFocus:
-    """`start_focus(scope)`: what follows is for one purpose."""
+@tool(category="info", risk="safe", core=True, concurrency_safe=False)
+async def start_focus(
+    context: ToolContext,
+    *,
+    scope: Annotated[
+        str, Field(description="What is to be found out or done.", min_length=1, max_length=LONGEST_SCOPE)
+    ],
+) -> str:
+    """Opens a focus: a longer piece of work with one purpose. When it is closed with complete_focus, only what you
+    found stays in your context; the steps in between leave it."""
+    return _focus(context).start(scope)
 
-    spec = ToolSpec(
-        core=True,
-        name="start_focus",
-        description=(
-            "Opens a focus: a longer piece of work with one purpose. When it is closed with complete_focus, only what "
-            "you found stays in your context; the steps in between leave it."
+
+@tool(category="info", risk="safe", core=True, concurrency_safe=False)
+async def complete_focus(
+    context: ToolContext,
+    *,
+    summary: Annotated[
+        str,
+        Field(
+            description="Findings, with names, numbers and identifiers as written.",
+            min_length=1,
+            max_length=LONGEST_SUMMARY,
         ),
-        schema={
-            "type": "object",
-            "properties": {
-                "scope": {
-                    "type": "string",
-                    "description": "What is to be found out or done.",
-                    "minLength": 1,
-                    "maxLength": LONGEST_SCOPE,
-                }
-            },
-            "required": ["scope"],
-            "additionalProperties": False,
-        },
-        concurrency_safe=False,
-        category="info",
-        risk="safe",
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        return _focus(context).start(arguments["scope"])
+    ],
+) -> str:
+    """Closes the focus. Put everything into the summary that is needed later: it is all that stays."""
+    return _focus(context).complete(summary)
 
 
-class CompleteFocus:
-    """`complete_focus(summary)`: only the summary stays."""
-
-    spec = ToolSpec(
-        core=True,
-        name="complete_focus",
-        description="Closes the focus. Put everything into the summary that is needed later: it is all that stays.",
-        schema={
-            "type": "object",
-            "properties": {
-                "summary": {
-                    "type": "string",
-                    "description": "Findings, with names, numbers and identifiers as written.",
-                    "minLength": 1,
-                    "maxLength": LONGEST_SUMMARY,
-                }
-            },
-            "required": ["summary"],
-            "additionalProperties": False,
-        },
-        concurrency_safe=False,
-        category="info",
-        risk="safe",
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        return _focus(context).complete(arguments["summary"])
-
-
-FOCUS_TOOLS = frozenset({StartFocus.spec.name, CompleteFocus.spec.name})
+FOCUS_TOOLS = frozenset({start_focus.spec.name, complete_focus.spec.name})
 
 
 def _focus(context: ToolContext) -> Bracketing:
@@ -150,36 +101,24 @@ def _focus(context: ToolContext) -> Bracketing:
 # Tool that finds what left the window: searched by words, read back by the message's number.
 
 
-class RecallTranscript:
-    """`recall_transcript(query?, message?, from_char?)`: passages that fit the words, or one message in full."""
+@tool(category="info", risk="safe", retryable=True, untrusted=True)  # what stands there may be a stranger's
+async def recall_transcript(
+    context: ToolContext,
+    *,
+    query: Annotated[str | None, Field(description="Words to look for.", min_length=1, max_length=500)] = None,
+    message: Annotated[int | None, Field(description="The number of a message.", ge=1)] = None,
+    from_char: Annotated[int | None, Field(description="Where to read on in it, from 0.", ge=0)] = None,
+) -> str:
+    """Finds what was said or found out earlier in this conversation and is no longer shown: summarised messages,
+    cleared tool results. Give `query` with names, numbers or other words that stood there; or `message`, the number of
+    a passage that was found, to read all of it."""
+    if context.recall is None:
+        raise ToolError("nothing has left the window of this conversation")
+    if message is not None:
+        return await context.recall.read(message, from_char or 0)
+    if query is None:
+        raise ToolError("give query or message")
+    return await context.recall.search(query)
 
-    spec = ToolSpec(
-        name="recall_transcript",
-        description=(
-            "Finds what was said or found out earlier in this conversation and is no longer shown: summarised "
-            "messages, cleared tool results. Give `query` with names, numbers or other words that stood there; or "
-            "`message`, the number of a passage that was found, to read all of it."
-        ),
-        schema={
-            "type": "object",
-            "properties": {
-                "query": {"type": "string", "description": "Words to look for.", "minLength": 1, "maxLength": 500},
-                "message": {"type": "integer", "description": "The number of a message.", "minimum": 1},
-                "from_char": {"type": "integer", "description": "Where to read on in it, from 0.", "minimum": 0},
-            },
-            "additionalProperties": False,
-        },
-        retryable=True,
-        untrusted=True,  # what stands there may be a stranger's
-        category="info",
-        risk="safe",
-    )
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        if context.recall is None:
-            raise ToolError("nothing has left the window of this conversation")
-        if "message" in arguments:
-            return await context.recall.read(int(arguments["message"]), int(arguments.get("from_char", 0)))
-        if "query" not in arguments:
-            raise ToolError("give query or message")
-        return await context.recall.search(arguments["query"])
+SESSION_FUNCTIONS = (recall_transcript, start_focus, complete_focus, enter_plan_mode, exit_plan_mode)

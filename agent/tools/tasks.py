@@ -4,15 +4,15 @@ It belongs to the session: nobody else sees it, it outlives restarts, and /new b
 written unless one of the tools is called.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 from pydantic import Field
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.errors import ToolError
+from agent.core.function_tools import tool
 from agent.core.ids import ConversationId, SessionId
 from agent.core.tools import (
     LONGEST_DESCRIPTION,
@@ -22,12 +22,10 @@ from agent.core.tools import (
     Tasks,
     TaskStatus,
     ToolContext,
-    ToolSpec,
 )
 from agent.storage import task_rows
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
-from agent.tools.arguments import Arguments, parsed, schema_from
 
 NO_SESSION = "there is no session whose tasks could be kept"
 
@@ -66,102 +64,49 @@ class SessionTasks:
         return await self.database.read(lambda conn: task_rows.all_of(conn, self.session))
 
 
-class _New(Arguments):
-    description: str = Field(description="What is to be done.", min_length=1, max_length=LONGEST_DESCRIPTION)
-    status: TaskStatus = "pending"
+@tool(risk="safe", concurrency_safe=False, retryable=True)
+async def task_create(
+    context: ToolContext,
+    *,
+    description: Annotated[str, Field(description="What is to be done.", min_length=1, max_length=LONGEST_DESCRIPTION)],
+    status: TaskStatus = "pending",
+) -> str:
+    """Puts a task on the list of this session, for work of several steps. Returns its number."""
+    made = await _tasks(context).create(description, status, call=context.idempotency_key)
+    return f"Task {made.id} is on the list, {made.status}."
 
 
-class _Change(Arguments):
-    task_id: int
-    status: TaskStatus | None = None
-    output: str | None = Field(default=None, description="What it came to.", max_length=LONGEST_OUTPUT)
+@tool(risk="safe", concurrency_safe=False, retryable=True)
+async def task_update(
+    context: ToolContext,
+    *,
+    task_id: int,
+    status: TaskStatus | None = None,
+    output: Annotated[str | None, Field(description="What it came to.", max_length=LONGEST_OUTPUT)] = None,
+) -> str:
+    """Sets the status of a task, or what it came to."""
+    if status is None and output is None:
+        raise ToolError("give the new status, the output, or both")
+    changed = await _tasks(context).update(task_id, status=status, output=output)
+    return f"Task {changed.id} is {changed.status}."
 
 
-class _One(Arguments):
-    task_id: int
+@tool(category="info", risk="safe", retryable=True)
+async def task_list(context: ToolContext) -> str:
+    """Lists the tasks of this session with number and status."""
+    found = await _tasks(context).all()
+    return "\n".join(f"{one.id} [{one.status}] {one.description}" for one in found) or "There are no tasks."
 
 
-class _Nothing(Arguments):
-    pass
+@tool(category="info", risk="safe", retryable=True)
+async def task_get(context: ToolContext, *, task_id: int) -> str:
+    """Shows one task with its output."""
+    one = await _tasks(context).find(task_id)
+    return "\n".join(filter(None, (f"{one.id} [{one.status}] {one.description}", one.output)))
 
 
-class TaskCreate:
-    """`task_create(description, status?)`."""
-
-    spec = ToolSpec(
-        name="task_create",
-        description="Puts a task on the list of this session, for work of several steps. Returns its number.",
-        schema=schema_from(_New),
-        concurrency_safe=False,
-        retryable=True,
-        risk="safe",
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        wanted = parsed(_New, arguments)
-        made = await _tasks(context).create(wanted.description, wanted.status, call=context.idempotency_key)
-        return f"Task {made.id} is on the list, {made.status}."
-
-
-class TaskUpdate:
-    """`task_update(task_id, status?, output?)`."""
-
-    spec = ToolSpec(
-        name="task_update",
-        description="Sets the status of a task, or what it came to.",
-        schema=schema_from(_Change),
-        concurrency_safe=False,
-        retryable=True,
-        risk="safe",
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        wanted = parsed(_Change, arguments)
-        if wanted.status is None and wanted.output is None:
-            raise ToolError("give the new status, the output, or both")
-        changed = await _tasks(context).update(wanted.task_id, status=wanted.status, output=wanted.output)
-        return f"Task {changed.id} is {changed.status}."
-
-
-class TaskList:
-    """`task_list()`."""
-
-    spec = ToolSpec(
-        name="task_list",
-        description="Lists the tasks of this session with number and status.",
-        schema=schema_from(_Nothing),
-        retryable=True,
-        category="info",
-        risk="safe",
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        found = await _tasks(context).all()
-        return "\n".join(f"{one.id} [{one.status}] {one.description}" for one in found) or "There are no tasks."
-
-
-class TaskGet:
-    """`task_get(task_id)`."""
-
-    spec = ToolSpec(
-        name="task_get",
-        description="Shows one task with its output.",
-        schema=schema_from(_One),
-        retryable=True,
-        category="info",
-        risk="safe",
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        one = await _tasks(context).find(parsed(_One, arguments).task_id)
-        return "\n".join(filter(None, (f"{one.id} [{one.status}] {one.description}", one.output)))
-
-
-def task_tools() -> tuple[TaskCreate, TaskUpdate, TaskList, TaskGet]:
-    return TaskCreate(), TaskUpdate(), TaskList(), TaskGet()
-
-
-TASK_TOOLS = frozenset(tool.spec.name for tool in task_tools())
+TASK_FUNCTIONS = (task_create, task_update, task_list, task_get)
+TASK_TOOLS = frozenset(one.spec.name for one in TASK_FUNCTIONS)
 
 
 def _tasks(context: ToolContext) -> Tasks:

@@ -7,15 +7,16 @@ from difflib import get_close_matches
 import anyio
 
 from agent.core.clock import Clock
+from agent.core.function_tools import tools_of
 from agent.core.tools import Tool, ToolSpec
 from agent.providers.provider import ToolSchema
-from agent.tools.files.edit import Edit, Read, Write
-from agent.tools.files.search import Glob, Grep, List, SetWorkingDirectory
-from agent.tools.sending import SendFile, Sending, SendMessage
+from agent.tools.files.edit import EditTools, read
+from agent.tools.files.search import glob, grep, list_folder, set_working_directory
+from agent.tools.sending import Sending, SendTools
 from agent.tools.settings import FileSettings, ShellSettings, WebSettings
 from agent.tools.shell.shell import Room, Shell
 from agent.tools.web.fetching import Fetcher
-from agent.tools.web.tools import WebFetch, WebScrape, WebSearch
+from agent.tools.web.tools import WebTools
 
 KEPT_SCHEMAS = 256  # sets of visible tools; most conversations share one
 
@@ -45,6 +46,11 @@ class Toolbox:
         """Note the facts that every request asks for, before it asks."""
         self.names = frozenset(self._tools)
         self.categories = frozenset(tool.spec.category for tool in self._tools.values())
+
+    def make_schemas(self) -> None:
+        """Make the schemas that are made when something first asks, so that no turn waits for them. Blocks."""
+        for one in tuple(self._tools.values()):
+            len(one.spec.schema)
 
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
@@ -125,10 +131,11 @@ class Toolbox:
 # The working tools (files, programs, web, other chats), built from what they need of the gateway.
 
 # All tools that there may be; `shell` and `web_search` only where the operator's machine and settings have them.
+FILE_FUNCTIONS = (read, list_folder, glob, grep, set_working_directory)
 WORKING = frozenset(
-    {"read", "write", "edit", "list", "glob", "grep", "set_working_directory", "shell", "web_fetch", "web_scrape",
-     "web_search", "send_file", "send_message"}
-)  # fmt: skip
+    one.spec.name
+    for one in (*FILE_FUNCTIONS, *tools_of(EditTools), *tools_of(WebTools), *tools_of(SendTools), *tools_of(Shell))
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,22 +153,16 @@ class Reach:
 
 def working_tools(reach: Reach) -> tuple[Tool, ...]:
     """All that can be had here."""
-    fetcher = Fetcher(reach.proxy)
+    web = WebTools(reach.web, Fetcher(reach.proxy), reach.proxy)
     tools: list[Tool] = [
-        Read(),
-        Write(reach.files),
-        Edit(reach.files),
-        List(),
-        Glob(),
-        Grep(),
-        SetWorkingDirectory(),
-        WebFetch(fetcher, reach.web),
-        WebScrape(fetcher, reach.web),
-        SendFile(reach.sending),
-        SendMessage(reach.sending),
+        *FILE_FUNCTIONS,
+        *tools_of(EditTools(reach.files)),
+        web.web_fetch,
+        web.web_scrape,
+        *tools_of(SendTools(reach.sending)),
     ]
     if reach.room is not None:
-        tools.append(Shell(reach.room, reach.clock, reach.commands, reach.files))
+        tools.append(Shell(reach.room, reach.clock, reach.commands, reach.files).shell_tool)
     if reach.web().search:
-        tools.append(WebSearch(reach.web, reach.proxy))
+        tools.append(web.web_search)
     return tuple(tools)

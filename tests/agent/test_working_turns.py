@@ -9,9 +9,9 @@ from agent.core.tools import ToolSpec
 from agent.providers.provider import Request
 from agent.run.settings import Settings
 from agent.storage.database import Database
-from agent.tools.files.edit import Read
+from agent.tools.files.edit import read
 from agent.tools.files.paths import move_workspace, workspace_of
-from agent.tools.files.search import SetWorkingDirectory
+from agent.tools.files.search import set_working_directory
 from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import FileSettings, ShellSettings
 from agent.tools.shell.shell import Room, Shell
@@ -20,7 +20,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.provider import ScriptedProvider, calls, calls_all, says
 from tests.fakes.tools import FakeTool, named
 
-SHELL = Shell(Room("open"), FakeClock(), lambda: ShellSettings(mode="open"), FileSettings)
+SHELL = Shell(Room("open"), FakeClock(), lambda: ShellSettings(mode="open"), FileSettings).shell_tool
 
 
 def results(request: Request) -> list[str]:
@@ -39,7 +39,7 @@ async def test_another_working_directory_counts_from_the_next_turn_on(
         sqlite_database,
         tmp_path,
         provider,
-        tools=(SetWorkingDirectory(), SHELL),
+        tools=(set_working_directory, SHELL),
         agent_md=offering("set_working_directory", "shell"),
     )
     workspace = workspace_of(tmp_path, KEY)
@@ -58,7 +58,7 @@ async def test_a_file_that_a_person_sends_lies_in_the_workspace(sqlite_database:
     (tmp_path / "files" / "m1" / "0-list.csv").write_text("cups,4\n")
     file = FilePart(path="files/m1/0-list.csv", mime_type="text/csv", name="list.csv", size=7)
     provider = ScriptedProvider(scripts=[calls("read", {"path": "received/1/0-list.csv"}), says("Four cups.")])
-    world = World(sqlite_database, tmp_path, provider, tools=(Read(),))
+    world = World(sqlite_database, tmp_path, provider, tools=(read,))
     assert await world.say("how many?", files=(file,)) == ["Four cups."]
     assert "<files>/workspace/received/1/0-list.csv</files>" in provider.requests[0].messages[0].content
     assert "cups,4" in results(provider.requests[1])[0]

@@ -38,6 +38,12 @@ def call_in(
     return ToolContext(**{**known, **more})
 
 
+def mistakes(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
+    """What its own check finds, without a call."""
+    assert tool.spec.check is not None
+    return tool.spec.check(arguments)
+
+
 async def called(tool: Tool, context: ToolContext, **arguments: Any) -> str:
     """What the call gives, appraised first as the dispatcher does it."""
     if tool.spec.appraise is not None:

@@ -15,7 +15,7 @@ from agent.core.clock import SystemClock
 from agent.skills.folders import Root, load
 from agent.skills.skill import FILE, Skill
 from agent.skills.trust import findings_in
-from agent.tools.files.edit import Read
+from agent.tools.files.edit import read
 from agent.tools.settings import FileSettings, ShellSettings
 from agent.tools.shell.shell import Room, Shell
 from tests.fakes.calls import call_in, called
@@ -86,15 +86,13 @@ async def test_every_file_beside_one_can_be_read(tmp_path: Path, skills: dict[st
         ]
         for file in texts[:5]:
             path = str(file.relative_to(skill.folder))
-            assert await called(Read(), context, path=path) == await called(
-                Read(), context, path=f"/skills/{name}/{path}"
-            )
+            assert await called(read, context, path=path) == await called(read, context, path=f"/skills/{name}/{path}")
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 async def test_their_scripts_are_there_in_the_sandbox(tmp_path: Path, skills: dict[str, Skill]) -> None:
     made = ShellSettings()
-    shell = Shell(Room("sandbox", shutil.which("bwrap") or ""), SystemClock(), lambda: made, FileSettings)
+    shell = Shell(Room("sandbox", shutil.which("bwrap") or ""), SystemClock(), lambda: made, FileSettings).shell_tool
     readable = {name: skill.folder for name, skill in skills.items() if skill.files}
     scripts = [
         f"/skills/{name}/{script.relative_to(folder)}"

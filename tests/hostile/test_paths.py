@@ -150,7 +150,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/tools/shell/shell.py trouble_with": ("tempfile.TemporaryDirectory", SHIPPED),
     "agent/tools/shell/sandbox.py family_of": (".glob .read_text", SHIPPED),
     "agent/tools/shell/sandbox.py tasks_of_user": (".glob os.listdir", SHIPPED),
-    "agent/tools/shell/shell.py Shell.run": (".mkdir", WORKSPACE),
+    "agent/tools/shell/shell.py Shell.shell": (".mkdir", WORKSPACE),
     "agent/tools/web/article.py extracted": (".extract", NONE),
     "agent/tools/files/paths.py links_outside": ("os.fwalk", TREE),
     "agent/tools/files/paths.py move_workspace": (".rename", WORKSPACE),

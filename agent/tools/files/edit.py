@@ -1,15 +1,15 @@
 """Tools that read, write and edit a text file. An edit gives the present text exactly, so that nothing else changes."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 from pydantic import Field
 
 from agent.core.errors import ToolError
+from agent.core.function_tools import tool
 from agent.core.safe_files import Names, Tree
-from agent.core.tools import Appraisal, ToolContext, ToolSpec
-from agent.tools.arguments import Arguments, parsed, schema_from
+from agent.core.tools import Appraisal, ToolContext
 from agent.tools.files.paths import PATH, READABLE, ROOT, appraised_to_read, meant, readable, shown, tree_of
 from agent.tools.settings import FileSettings
 
@@ -20,32 +20,18 @@ LONGEST_LINE = 2_000  # characters
 _SNIFFED = 8_192  # bytes looked at for what no text holds
 
 
-class _Read(Arguments):
-    path: str = Field(description=READABLE, min_length=1)
-    from_line: int = Field(default=1, ge=1, description="First line, from 1.")
-    lines: int = Field(default=MOST_LINES, ge=1, le=MOST_LINES, description=f"How many; {MOST_LINES} at most.")
-
-
-class Read:
-    """`read(path, from_line?, lines?)`: the lines with their numbers."""
-
-    spec = ToolSpec(
-        name="read",
-        description="Reads a text file of the workspace. Each line comes with its number and a tab; neither is part "
-        "of the file.",
-        schema=schema_from(_Read),
-        category="info",
-        risk="safe",
-        retryable=True,
-        untrusted=True,
-        appraise=appraised_to_read,
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        asked = parsed(_Read, arguments)
-        place = await anyio.to_thread.run_sync(readable, asked.path, context)
-        data = await anyio.to_thread.run_sync(place.tree.read, place.names)
-        return numbered(text_in(data, place.path), asked.from_line, asked.lines, place.path)
+@tool(category="info", risk="safe", retryable=True, untrusted=True, appraise=appraised_to_read)
+async def read(
+    context: ToolContext,
+    *,
+    path: Annotated[str, Field(description=READABLE, min_length=1)],
+    from_line: Annotated[int, Field(ge=1, description="First line, from 1.")] = 1,
+    lines: Annotated[int, Field(ge=1, le=MOST_LINES, description=f"How many; {MOST_LINES} at most.")] = MOST_LINES,
+) -> str:
+    """Reads a text file of the workspace. Each line comes with its number and a tab; neither is part of the file."""
+    place = await anyio.to_thread.run_sync(readable, path, context)
+    data = await anyio.to_thread.run_sync(place.tree.read, place.names)
+    return numbered(text_in(data, place.path), from_line, lines, place.path)
 
 
 def text_in(data: bytes, path: str) -> str:
@@ -84,29 +70,32 @@ COVERS = f"files below {ROOT}"  # what "always allow" allows: nothing leaves the
 MEBIBYTE = 1024 * 1024
 
 
-class _Write(Arguments):
-    path: str = Field(description=PATH, min_length=1)
-    content: str = Field(description="The whole content.", max_length=LARGEST)
+_Path = Annotated[str, Field(description=PATH, min_length=1)]
 
 
-class Write:
-    """`write(path, content)`: a file is there whole, or as it was."""
+class EditTools:
+    """Tools that write: each file is there whole, or as it was. `settings` are for calls outside of a turn."""
 
     def __init__(self, settings: Callable[[], FileSettings]) -> None:
         self._settings = settings
-        self.spec = ToolSpec(
-            name="write",
-            description="Puts a text file into the workspace; one of that name is replaced, folders are made. For a "
-            "change in a file use edit.",
-            schema=schema_from(_Write),
-            category="edit",
-            risk="write",
-            concurrency_safe=False,
-            retryable=True,
-            appraise=self._appraise,
-        )
 
-    async def _appraise(self, arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
+    @tool(category="edit", risk="write", concurrency_safe=False, retryable=True)
+    async def write(
+        self,
+        context: ToolContext,
+        *,
+        path: _Path,
+        content: Annotated[str, Field(description="The whole content.", max_length=LARGEST)],
+    ) -> str:
+        """Puts a text file into the workspace; one of that name is replaced, folders are made. For a change in a file
+        use edit."""
+        names, data = meant(path, context), encoded(content)
+        limits = context.execution.section(FileSettings, self._settings)
+        await anyio.to_thread.run_sync(put, tree_of(context), names, data, limits)
+        return f"Written: {shown(names)}, {len(data)} bytes."
+
+    @write.appraised_by
+    async def _appraise_write(self, arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
         names, content = meant(arguments["path"], context), arguments["content"]
         there = await anyio.to_thread.run_sync(tree_of(context).look, names)
         how = f"Replace {shown(names)} ({there.size} bytes)" if there is not None else f"Write {shown(names)}"
@@ -116,12 +105,46 @@ class Write:
             covers=COVERS,
         )
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        asked = parsed(_Write, arguments)
-        names, data = meant(asked.path, context), encoded(asked.content)
+    @tool(category="edit", risk="write", concurrency_safe=False)
+    async def edit(
+        self,
+        context: ToolContext,
+        *,
+        path: _Path,
+        old: Annotated[
+            str,
+            Field(min_length=1, max_length=LARGEST, description="The text to replace, exactly as it stands there."),
+        ],
+        new: Annotated[str, Field(max_length=LARGEST, description="What takes its place.")],
+        everywhere: Annotated[
+            bool, Field(description="Replace each place; else it must stand there once only.")
+        ] = False,
+    ) -> str:
+        """Changes a text file of the workspace: replaces a text that stands there exactly once. Read the file first,
+        and give enough of its lines for one place only."""
+        names, tree = meant(path, context), tree_of(context)
         limits = context.execution.section(FileSettings, self._settings)
-        await anyio.to_thread.run_sync(put, tree_of(context), names, data, limits)
-        return f"Written: {shown(names)}, {len(data)} bytes."
+
+        def change() -> int:
+            try:
+                text = tree.read(names).decode()
+            except UnicodeDecodeError as error:
+                raise ToolError(f"{shown(names)} is no text in UTF-8 (byte {error.start})") from error
+            changed, count = replaced(text, old, new, everywhere=everywhere)
+            put(tree, names, encoded(changed), limits)
+            return count
+
+        count = await anyio.to_thread.run_sync(change)
+        return f"Changed: {shown(names)}, {count} {'place' if count == 1 else 'places'}."
+
+    @edit.appraised_by
+    async def _appraise_edit(self, arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
+        names = meant(arguments["path"], context)
+        return Appraisal(
+            arguments={**arguments, "path": shown(names)},
+            shown=f"Change {shown(names)}\n- {both_ends(arguments['old'])}\n+ {both_ends(arguments['new'])}",
+            covers=COVERS,
+        )
 
 
 def put(tree: Tree, names: Names, data: bytes, settings: FileSettings) -> None:
@@ -153,55 +176,6 @@ def both_ends(text: str) -> str:
         return text
     half = SHOWN // 2
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters …]\n{text[-half:]}"
-
-
-class _Edit(Arguments):
-    path: str = Field(description=PATH, min_length=1)
-    old: str = Field(min_length=1, max_length=LARGEST, description="The text to replace, exactly as it stands there.")
-    new: str = Field(max_length=LARGEST, description="What takes its place.")
-    everywhere: bool = Field(default=False, description="Replace each place; else it must stand there once only.")
-
-
-class Edit:
-    """`edit(path, old, new, everywhere?)`: the file is changed whole, or not at all."""
-
-    def __init__(self, settings: Callable[[], FileSettings]) -> None:
-        self._settings = settings
-        self.spec = ToolSpec(
-            name="edit",
-            description="Changes a text file of the workspace: replaces a text that stands there exactly once. Read "
-            "the file first, and give enough of its lines for one place only.",
-            schema=schema_from(_Edit),
-            category="edit",
-            risk="write",
-            concurrency_safe=False,
-            appraise=self._appraise,
-        )
-
-    async def _appraise(self, arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
-        names = meant(arguments["path"], context)
-        return Appraisal(
-            arguments={**arguments, "path": shown(names)},
-            shown=f"Change {shown(names)}\n- {both_ends(arguments['old'])}\n+ {both_ends(arguments['new'])}",
-            covers=COVERS,
-        )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        asked = parsed(_Edit, arguments)
-        names, tree = meant(asked.path, context), tree_of(context)
-        limits = context.execution.section(FileSettings, self._settings)
-
-        def change() -> int:
-            try:
-                text = tree.read(names).decode()
-            except UnicodeDecodeError as error:
-                raise ToolError(f"{shown(names)} is no text in UTF-8 (byte {error.start})") from error
-            changed, count = replaced(text, asked.old, asked.new, everywhere=asked.everywhere)
-            put(tree, names, encoded(changed), limits)
-            return count
-
-        count = await anyio.to_thread.run_sync(change)
-        return f"Changed: {shown(names)}, {count} {'place' if count == 1 else 'places'}."
 
 
 def replaced(text: str, old: str, new: str, *, everywhere: bool) -> tuple[str, int]:

@@ -5,20 +5,21 @@ meanwhile, so that one that never ends holds up nobody.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import translate
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import anyio
 from pydantic import Field
 
 from agent.core.errors import ToolError
+from agent.core.function_tools import tool
 from agent.core.safe_files import MOST_ENTRIES, Entry, Names
-from agent.core.tools import ToolContext, ToolSpec
-from agent.tools.arguments import LONGEST, Arguments, Unfit, compiled, parsed, schema_from
+from agent.core.tools import ToolContext
+from agent.tools.arguments import LONGEST, Unfit, compiled
 from agent.tools.files.paths import (
     PATH,
     READABLE,
@@ -39,70 +40,44 @@ MOST_PARTS = 32  # of a pattern
 
 Pattern = tuple["re.Pattern[str] | None", ...]  # for each name its own; None stands for any folders, and none
 
-_HERE = Field(default=".", description=f"The folder. {READABLE}", min_length=1)
+_Here = Annotated[str, Field(description=f"The folder. {READABLE}", min_length=1)]
 
 
-class _List(Arguments):
-    path: str = _HERE
+@tool(name="list", category="info", risk="safe", retryable=True, untrusted=True, appraise=appraised_to_read)
+async def list_folder(context: ToolContext, *, path: _Here = ".") -> str:
+    """Lists a folder of the workspace: what each entry is, its size in bytes, when it was changed."""
+    place = await anyio.to_thread.run_sync(readable, path, context)
+    entries = await anyio.to_thread.run_sync(place.tree.folder, place.names)
+    lines = [_line(entry) for entry in entries[:MOST_LISTED]]
+    if len(entries) > MOST_LISTED:
+        lines.append(f"[{len(entries) - MOST_LISTED} more; use glob with a pattern]")
+    return "\n".join((f"{place.path}: {len(entries) or 'no'} entries", *lines))
 
 
-class _Glob(Arguments):
-    pattern: str = Field(
-        description="Such as **/*.py: * and ? within a name, [ab] one of these, ** any folders.",
-        min_length=1,
-        max_length=500,
-    )
-    path: str = _HERE
-
-
-class List:
-    """`list(path?)`: names, sizes, dates."""
-
-    spec = ToolSpec(
-        name="list",
-        description="Lists a folder of the workspace: what each entry is, its size in bytes, when it was changed.",
-        schema=schema_from(_List),
-        category="info",
-        risk="safe",
-        retryable=True,
-        untrusted=True,
-        appraise=appraised_to_read,
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        place = await anyio.to_thread.run_sync(readable, parsed(_List, arguments).path, context)
-        entries = await anyio.to_thread.run_sync(place.tree.folder, place.names)
-        lines = [_line(entry) for entry in entries[:MOST_LISTED]]
-        if len(entries) > MOST_LISTED:
-            lines.append(f"[{len(entries) - MOST_LISTED} more; use glob with a pattern]")
-        return "\n".join((f"{place.path}: {len(entries) or 'no'} entries", *lines))
-
-
-class Glob:
-    """`glob(pattern, path?)`: the paths, sorted."""
-
-    spec = ToolSpec(
-        name="glob",
-        description="Finds files of the workspace whose paths, from a folder on, fit a pattern.",
-        schema=schema_from(_Glob),
-        category="info",
-        risk="safe",
-        retryable=True,
-        untrusted=True,
-        appraise=appraised_to_read,
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        asked = parsed(_Glob, arguments)
-        pattern = parts_of(asked.pattern)
-        place = await anyio.to_thread.run_sync(readable, asked.path, context)
-        found, whole = await anyio.to_thread.run_sync(_found, place, pattern)
-        lines = [printable(place.shown(entry)) for entry in found[:MOST_LISTED]]
-        if len(found) > MOST_LISTED:
-            lines.append(f"[{len(found) - MOST_LISTED} more; use a narrower pattern]")
-        if not whole:
-            lines.append(f"[only the first {MOST_ENTRIES} entries were looked at; give a folder further down]")
-        return "\n".join(lines) or f"Nothing below {place.path} fits {asked.pattern}."
+@tool(category="info", risk="safe", retryable=True, untrusted=True, appraise=appraised_to_read)
+async def glob(
+    context: ToolContext,
+    *,
+    pattern: Annotated[
+        str,
+        Field(
+            description="Such as **/*.py: * and ? within a name, [ab] one of these, ** any folders.",
+            min_length=1,
+            max_length=500,
+        ),
+    ],
+    path: _Here = ".",
+) -> str:
+    """Finds files of the workspace whose paths, from a folder on, fit a pattern."""
+    parts = parts_of(pattern)
+    place = await anyio.to_thread.run_sync(readable, path, context)
+    found, whole = await anyio.to_thread.run_sync(_found, place, parts)
+    lines = [printable(place.shown(entry)) for entry in found[:MOST_LISTED]]
+    if len(found) > MOST_LISTED:
+        lines.append(f"[{len(found) - MOST_LISTED} more; use a narrower pattern]")
+    if not whole:
+        lines.append(f"[only the first {MOST_ENTRIES} entries were looked at; give a folder further down]")
+    return "\n".join(lines) or f"Nothing below {place.path} fits {pattern}."
 
 
 def parts_of(pattern: str) -> Pattern:
@@ -181,14 +156,6 @@ PER_FILE_S, ALL_S = 2.0, 15.0
 _SNIFFED = 8_192
 
 
-class _Grep(Arguments):
-    pattern: str = Field(min_length=1, max_length=LONGEST, description="For one line.")
-    path: str = Field(default=".", min_length=1, description=f"A folder or file. {READABLE}")
-    files: str = Field(default="**", max_length=500, min_length=1, description="Only these, such as **/*.py.")
-    ignore_case: bool = False
-    around: int = Field(default=0, ge=0, le=10, description="Lines shown before and after each.")
-
-
 @dataclass(slots=True)
 class _Search:
     """One search as it goes on."""
@@ -202,34 +169,29 @@ class _Search:
     over: str = ""  # why it ended before all was seen
 
 
-class Grep:
-    """`grep(pattern, path?, files?, ignore_case?, around?)`: `path:line: text`."""
-
-    spec = ToolSpec(
-        name="grep",
-        description="Finds lines in text files of the workspace by a regular expression.",
-        schema=schema_from(_Grep),
-        category="info",
-        risk="safe",
-        retryable=True,
-        untrusted=True,
-        appraise=appraised_to_read,
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        asked = parsed(_Grep, arguments)
-        files = parts_of(asked.files)
-        place = await anyio.to_thread.run_sync(readable, asked.path, context)
-        try:
-            pattern = await anyio.to_thread.run_sync(partial(compiled, asked.pattern, ignore_case=asked.ignore_case))
-        except Unfit as error:
-            raise ToolError(f"{asked.pattern!r} is no regular expression for this tool: {error}") from error
-        search = _Search(pattern, asked.around)
-        with anyio.move_on_after(ALL_S) as scope:
-            await anyio.to_thread.run_sync(_look, search, place, files, abandon_on_cancel=True)
-        if scope.cancelled_caught:
-            search.over = f"stopped after {ALL_S:g} s; give a simpler pattern, or fewer files"
-        return _told(search, place.path)
+@tool(category="info", risk="safe", retryable=True, untrusted=True, appraise=appraised_to_read)
+async def grep(
+    context: ToolContext,
+    *,
+    pattern: Annotated[str, Field(min_length=1, max_length=LONGEST, description="For one line.")],
+    path: Annotated[str, Field(min_length=1, description=f"A folder or file. {READABLE}")] = ".",
+    files: Annotated[str, Field(max_length=500, min_length=1, description="Only these, such as **/*.py.")] = "**",
+    ignore_case: bool = False,
+    around: Annotated[int, Field(ge=0, le=10, description="Lines shown before and after each.")] = 0,
+) -> str:
+    """Finds lines in text files of the workspace by a regular expression."""
+    parts = parts_of(files)
+    place = await anyio.to_thread.run_sync(readable, path, context)
+    try:
+        expression = await anyio.to_thread.run_sync(partial(compiled, pattern, ignore_case=ignore_case))
+    except Unfit as error:
+        raise ToolError(f"{pattern!r} is no regular expression for this tool: {error}") from error
+    search = _Search(expression, around)
+    with anyio.move_on_after(ALL_S) as scope:
+        await anyio.to_thread.run_sync(_look, search, place, parts, abandon_on_cancel=True)
+    if scope.cancelled_caught:
+        search.over = f"stopped after {ALL_S:g} s; give a simpler pattern, or fewer files"
+    return _told(search, place.path)
 
 
 def _look(search: _Search, place: Readable, files: Pattern) -> None:
@@ -299,27 +261,14 @@ def _told(search: _Search, path: str) -> str:
 # Tool that sets the working directory of later turns (Z-112). The present turn keeps its own (Z-113).
 
 
-class _Move(Arguments):
-    path: str = Field(description=PATH, min_length=1)
-
-
-class SetWorkingDirectory:
-    """`set_working_directory(path)`: from the next message on."""
-
-    spec = ToolSpec(
-        name="set_working_directory",
-        description="Sets the folder of the workspace that relative paths and shell commands start from. It counts "
-        "from the next message on, not yet in this turn.",
-        schema=schema_from(_Move),
-        risk="safe",
-        concurrency_safe=False,
-        retryable=True,
-        appraise=appraised,
-    )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        names = meant(parsed(_Move, arguments).path, context)
-        if not await anyio.to_thread.run_sync(tree_of(context).is_folder, names):
-            raise ToolError(f"there is no folder {shown(names)}")
-        context.move(real(names, context))
-        return f"The working directory is {shown(names)} from the next message on."
+@tool(risk="safe", concurrency_safe=False, retryable=True, appraise=appraised)
+async def set_working_directory(
+    context: ToolContext, *, path: Annotated[str, Field(description=PATH, min_length=1)]
+) -> str:
+    """Sets the folder of the workspace that relative paths and shell commands start from. It counts from the next
+    message on, not yet in this turn."""
+    names = meant(path, context)
+    if not await anyio.to_thread.run_sync(tree_of(context).is_folder, names):
+        raise ToolError(f"there is no folder {shown(names)}")
+    context.move(real(names, context))
+    return f"The working directory is {shown(names)} from the next message on."

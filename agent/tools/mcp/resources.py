@@ -1,71 +1,54 @@
 """The tools with which the model looks at resources of MCP servers; lent while a connected server has any."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from agent.core.errors import ToolError
-from agent.core.tools import Appraisal, Tool, ToolContext, ToolSpec
+from agent.core.function_tools import tool, tools_of
+from agent.core.tools import Appraisal, Tool, ToolContext
 from agent.tools.mcp.catalogue import LONGEST_ADDRESS, listed
 from agent.tools.mcp.server import Server
 
-LIST, READ = "list_mcp_resources", "read_mcp_resource"
-RESOURCE_TOOLS = frozenset({LIST, READ})
 LENDER = "resources of MCP servers"  # no server can be called that
 
-_SERVER = {"type": "string", "description": "The server's name."}
+_Server = Annotated[str, Field(description="The server's name.")]
 
 
 def resource_tools(servers: Callable[[], Sequence[Server]]) -> tuple[Tool, ...]:
-    return (ListResources(servers), ReadResource(servers))
+    return tools_of(ResourceTools(servers))
 
 
-class ListResources:
-    """From what the servers have said of themselves: no server is asked."""
-
-    spec = ToolSpec(
-        name=LIST,
-        description="List what the connected MCP servers have to read (resources), by address; a template's {names} "
-        "are to be filled in.",
-        schema={"type": "object", "properties": {"server": _SERVER}, "additionalProperties": False},
-        category="info",
-        risk="safe",
-        untrusted=True,
-    )
+class ResourceTools:
+    """Lists from what the `servers` have said of themselves; reads by asking one of them."""
 
     def __init__(self, servers: Callable[[], Sequence[Server]]) -> None:
         self._servers = servers
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        wanted = arguments.get("server")
-        asked = [_named(self._servers(), str(wanted))] if wanted else self._servers()
+    @tool(category="info", risk="safe", untrusted=True)
+    async def list_mcp_resources(self, *, server: _Server | None = None) -> str:
+        """List what the connected MCP servers have to read (resources), by address; a template's {names} are to be
+        filled in."""
+        asked = [_named(self._servers(), server)] if server else self._servers()
         lists = (listed(one.settings.name, one.catalogue.resources) for one in asked if one.is_connected)
         return "\n".join(text for text in lists if text) or "There are no resources."
 
+    @tool(category="info", risk="safe", untrusted=True)
+    async def read_mcp_resource(
+        self,
+        context: ToolContext,
+        *,
+        server: _Server,
+        uri: Annotated[str, Field(description="The resource's address.", max_length=LONGEST_ADDRESS)],
+    ) -> str:
+        """Read a resource of an MCP server, by an address that list_mcp_resources gives."""
+        return await _named(self._servers(), server).read(uri, context)
 
-class ReadResource:
-    """Asks first where each call of the server's tools does: an address tells the server something, too."""
-
-    def __init__(self, servers: Callable[[], Sequence[Server]]) -> None:
-        self._servers = servers
-        self.spec = ToolSpec(
-            name=READ,
-            description=f"Read a resource of an MCP server, by an address that {LIST} gives.",
-            schema={
-                "type": "object",
-                "properties": {
-                    "server": _SERVER,
-                    "uri": {"type": "string", "description": "The resource's address.", "maxLength": LONGEST_ADDRESS},
-                },
-                "required": ["server", "uri"],
-                "additionalProperties": False,
-            },
-            category="info",
-            risk="safe",
-            untrusted=True,
-            appraise=self._appraise,
-        )
-
+    @read_mcp_resource.appraised_by
     async def _appraise(self, arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
+        """A person is asked where they are for each call of the server's tools: an address tells the server something,
+        too."""
         server = _named(self._servers(), str(arguments["server"]))
         name = server.settings.name
         return Appraisal(
@@ -75,8 +58,8 @@ class ReadResource:
             covers=f"reading of the MCP server {name}",
         )
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        return await _named(self._servers(), str(arguments["server"])).read(str(arguments["uri"]), context)
+
+RESOURCE_TOOLS = frozenset(one.spec.name for one in tools_of(ResourceTools))
 
 
 def _named(servers: Sequence[Server], name: str) -> Server:

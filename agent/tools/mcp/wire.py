@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import anyio
 import httpx2
+import jsonschema  # noqa: F401 - loaded here, in a thread: checks of arguments need it in the event loop
 import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.sse import sse_client

@@ -12,16 +12,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import anyio
 from pydantic import Field
 
 from agent.core.clock import Clock
 from agent.core.errors import ToolError
-from agent.core.tools import SKILLS, Appraisal, ToolContext, ToolSpec
+from agent.core.function_tools import tool
+from agent.core.tools import SKILLS, Appraisal, Tool, ToolContext
 from agent.core.untrusted_text import worked_on
-from agent.tools.arguments import Arguments, parsed, schema_from
 from agent.tools.files.paths import ROOT, Readable, readable, tree_of
 from agent.tools.settings import FileSettings, ShellSettings
 from agent.tools.shell.policy import Judgement, judged, only_removes
@@ -41,6 +41,7 @@ from agent.tools.shell.sandbox import (
 LONGEST = 8_000  # characters of a command
 LONG = 1_000  # characters of one; to judge more may take hundreds of milliseconds, and goes to a thread
 _SKILL = re.compile(rf"(?<![\w./~-]){SKILLS}/([^\s/'\"`;|&<>()$]{{1,80}})")
+_SANDBOX = "a sandbox that sees the workspace and the system's programs"
 WAIT_S = 60.0  # for other commands to end, where too many run
 KIBIBYTE, MEBIBYTE = 1024, 1024 * 1024
 
@@ -53,18 +54,8 @@ class Room:
     bwrap: str = ""
 
 
-class _Shell(Arguments):
-    command: str = Field(min_length=1, max_length=LONGEST, description="What /bin/bash (or sh) is given.")
-    cwd: str = Field(default=".", min_length=1, description="A folder of the workspace, or one below /skills.")
-    timeout_s: float | None = Field(
-        default=None,
-        gt=0,
-        description="Seconds it may take. Else, and at most, the operator's limit: 590 as shipped.",
-    )
-
-
 class Shell:
-    """`shell(command, cwd?, timeout_s?)`: what it wrote, and how it ended."""
+    """The shell, and the tool that runs a command in it."""
 
     def __init__(
         self,
@@ -82,22 +73,48 @@ class Shell:
         self._wait_s = wait_s
         self._running = anyio.CapacityLimiter(settings().at_once)
         self._program = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
-        where = (
-            "a sandbox that sees the workspace and the system's programs" if room.kind == "sandbox" else "the system"
-        )
-        self.spec = ToolSpec(
-            name="shell",
-            description=f"Runs a shell command in {where}. Single commands that only look (ls, cat, git "
-            "status …) run at once and change nothing; for others a person is asked. It gets no input; what it leaves "
-            "running is ended.",
-            schema=schema_from(_Shell),
-            category="exec",
-            risk="write",
-            concurrency_safe=False,
-            untrusted=True,
-            appraise=self._appraise,
-        )
 
+    @property
+    def shell_tool(self) -> Tool:
+        """The tool, described as what it is on this machine."""
+        return self.shell.described(where=_SANDBOX if self._room.kind == "sandbox" else "the system")
+
+    @tool(category="exec", risk="write", concurrency_safe=False, untrusted=True)
+    async def shell(
+        self,
+        context: ToolContext,
+        *,
+        command: Annotated[
+            str, Field(min_length=1, max_length=LONGEST, description="What /bin/bash (or sh) is given.")
+        ],
+        cwd: Annotated[str, Field(min_length=1, description="A folder of the workspace, or one below /skills.")] = ".",
+        timeout_s: Annotated[
+            float | None,
+            Field(gt=0, description="Seconds it may take. Else, and at most, the operator's limit: 590 as shipped."),
+        ] = None,
+    ) -> str:
+        """Runs a shell command in {where}. Single commands that only look (ls, cat, git status …) run at once and
+        change nothing; for others a person is asked. It gets no input; what it leaves running is ended."""
+        settings = context.execution.section(ShellSettings, self._settings)
+        if "off" in (settings.mode, self._settings().mode):  # switched off within a turn, it is off at once
+            raise ToolError("the operator has switched the shell off")
+        place, tree = await anyio.to_thread.run_sync(readable, cwd, context), tree_of(context)
+        workspace = context.execution.workspace
+        await anyio.to_thread.run_sync(lambda: workspace.mkdir(parents=True, exist_ok=True, mode=0o700))
+        if not await anyio.to_thread.run_sync(place.tree.is_folder, place.names):
+            raise ToolError(f"there is no folder {place.path}")
+        size, count = await anyio.to_thread.run_sync(tree.used)
+        limits = context.execution.section(FileSettings, self._files)
+        full = size > limits.workspace_mb * MEBIBYTE or count > limits.workspace_files
+        if full and not only_removes(command):
+            raise ToolError(
+                f"the workspace is full ({size} bytes, {count} files); remove something with rm alone first"
+            )
+        allowance = _allowance(settings, timeout_s)
+        async with self._turn(settings.at_once):
+            return await self._ran(command, place, allowance, settings, context)
+
+    @shell.appraised_by
     async def _appraise(self, arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
         """By the command's own words; how long it may take and where it runs is filled in, so that it is approved."""
         settings = context.execution.section(ShellSettings, self._settings)
@@ -119,27 +136,6 @@ class Shell:
         judge = partial(judged, sandboxed=closed and not settings.network, root=ROOT if closed else "")
         return await worked_on(command, judge, long=LONG)
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        asked, settings = parsed(_Shell, arguments), context.execution.section(ShellSettings, self._settings)
-        if "off" in (settings.mode, self._settings().mode):  # switched off within a turn, it is off at once
-            raise ToolError("the operator has switched the shell off")
-        place, tree = await anyio.to_thread.run_sync(readable, asked.cwd, context), tree_of(context)
-        workspace = context.execution.workspace
-        await anyio.to_thread.run_sync(lambda: workspace.mkdir(parents=True, exist_ok=True, mode=0o700))
-        if not await anyio.to_thread.run_sync(place.tree.is_folder, place.names):
-            raise ToolError(f"there is no folder {place.path}")
-        size, count = await anyio.to_thread.run_sync(tree.used)
-        limits = context.execution.section(FileSettings, self._files)
-        full = size > limits.workspace_mb * MEBIBYTE or count > limits.workspace_files
-        if full and not only_removes(asked.command):
-            raise ToolError(
-                f"the workspace is full ({size} bytes, {count} files); remove something with rm alone first"
-            )
-        allowance = _allowance(settings, asked.timeout_s)
-        command = [self._program, "-c", asked.command]
-        async with self._turn(settings.at_once):
-            return await self._ran(asked, command, place, allowance, settings, context)
-
     @asynccontextmanager
     async def _turn(self, most: int) -> AsyncIterator[None]:
         """Commands of all conversations share the machine. Raises ToolError where none of them ends for a minute."""
@@ -156,18 +152,18 @@ class Shell:
 
     async def _ran(
         self,
-        asked: _Shell,
-        command: list[str],
+        command: str,
         place: Readable,
         allowance: Allowance,
         settings: ShellSettings,
         context: ToolContext,
     ) -> str:
         workspace, began = context.execution.workspace, self._clock.monotonic()
+        program = [self._program, "-c", command]
         if self._room.kind == "sandbox":
-            unasked = (await self._judged(asked.command, settings)).gate == "allow"
+            unasked = (await self._judged(command, settings)).gate == "allow"
             words = enclosed(
-                counted(command, settings.processes),
+                counted(program, settings.processes),
                 bwrap=self._room.bwrap,
                 top=await anyio.to_thread.run_sync(top_of_system),
                 workspace=workspace,
@@ -181,7 +177,7 @@ class Shell:
             ended = await run(limited(words, allowance), cwd=workspace, env={}, allowance=allowance)
         else:
             others = await anyio.to_thread.run_sync(tasks_of_user)
-            words = command if others is None else counted(command, others + settings.processes)
+            words = program if others is None else counted(program, others + settings.processes)
             env = environment(context.execution.env, home=str(workspace))
             ended = await run(limited(words, allowance), cwd=place.folder, env=env, allowance=allowance)
         return told(ended, self._clock.monotonic() - began, settings)

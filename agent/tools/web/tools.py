@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 from anyio import to_thread
@@ -11,8 +11,8 @@ from pydantic import Field
 
 from agent.core.bounded_body import BodyTooLarge, whole_body
 from agent.core.errors import ToolError
-from agent.core.tools import Appraisal, ToolContext, ToolSpec
-from agent.tools.arguments import Arguments, parsed, schema_from
+from agent.core.function_tools import tool
+from agent.core.tools import Appraisal, ToolContext
 from agent.tools.settings import WebSettings
 from agent.tools.web.addresses import target_of
 from agent.tools.web.article import article_of
@@ -24,134 +24,59 @@ _TEXTS = ("text/", "application/json", "application/xml", "application/javascrip
 _HTML = ("text/html", "application/xhtml+xml")
 
 
-class _Url(Arguments):
-    url: str = Field(min_length=1, max_length=2_000, description="The whole address, beginning with https://.")
+# Searches go to the operator's provider: SearXNG, Brave or Tavily.
+BASES = {"brave": "https://api.search.brave.com", "tavily": "https://api.tavily.com"}
+MOST_BYTES = 2 * 1024 * 1024
+LONGEST_SNIPPET = 400  # characters
+
+_Url = Annotated[str, Field(min_length=1, max_length=2_000, description="The whole address, beginning with https://.")]
 
 
-class WebFetch:
-    """`web_fetch(url)`: a text document whole, a page with all its words."""
+class WebTools:
+    """Tools that read the web. `settings` are for calls outside of a turn."""
 
-    def __init__(self, fetcher: Fetcher, settings: Callable[[], WebSettings]) -> None:
-        self._fetcher = fetcher
+    def __init__(self, settings: Callable[[], WebSettings], fetcher: Fetcher, proxy: str | None = None) -> None:
         self._settings = settings
-        self.spec = ToolSpec(
-            name="web_fetch",
-            description="Fetches a document from the web: text, JSON, or a page with all its words and links. It is "
-            "asked for as a stranger would: without any login.",
-            schema=schema_from(_Url),
-            category="info",
-            risk="safe",
-            core=True,
-            retryable=True,
-            untrusted=True,
-            appraise=_grounded(settings),
-        )
+        self._fetcher = fetcher
+        self._proxy = proxy
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        document = await self._fetcher.get(
-            parsed(_Url, arguments).url, context.execution.section(WebSettings, self._settings)
-        )
+    @tool(category="info", risk="safe", core=True, retryable=True, untrusted=True)
+    async def web_fetch(self, context: ToolContext, *, url: _Url) -> str:
+        """Fetches a document from the web: text, JSON, or a page with all its words and links. It is asked for as a
+        stranger would: without any login."""
+        document = await self._fetcher.get(url, context.execution.section(WebSettings, self._settings))
         text = await to_thread.run_sync(_text, document, abandon_on_cancel=True)
         if document.kind in _HTML:
             page = await to_thread.run_sync(lambda: page_of(text, document.url, whole=True), abandon_on_cancel=True)
             text = f"# {page.title}\n\n{page.text}" if page.title else page.text
         return _told(document, text)
 
-
-class WebScrape:
-    """`web_scrape(url)`: the article, without menus and the like."""
-
-    def __init__(self, fetcher: Fetcher, settings: Callable[[], WebSettings]) -> None:
-        self._fetcher = fetcher
-        self._settings = settings
-        self.spec = ToolSpec(
-            name="web_scrape",
-            description="Reads a page on the web and gives what it is about as Markdown, without menus, forms and "
-            "what else stands around it.",
-            schema=schema_from(_Url),
-            category="info",
-            risk="safe",
-            retryable=True,
-            untrusted=True,
-            appraise=_grounded(settings),
-        )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        document = await self._fetcher.get(
-            parsed(_Url, arguments).url, context.execution.section(WebSettings, self._settings)
-        )
+    @tool(category="info", risk="safe", retryable=True, untrusted=True)
+    async def web_scrape(self, context: ToolContext, *, url: _Url) -> str:
+        """Reads a page on the web and gives what it is about as Markdown, without menus, forms and what else stands
+        around it."""
+        document = await self._fetcher.get(url, context.execution.section(WebSettings, self._settings))
         if document.kind not in _HTML:
             raise ToolError(f"{document.url} is no page but {document.kind or 'unnamed'}; use web_fetch")
         text = await to_thread.run_sync(_text, document, abandon_on_cancel=True)
         return _told(document, await _subject(text, document.url))
 
-
-def _grounded(settings: Callable[[], WebSettings]) -> Any:
-    """The call with the one address that is meant; a forbidden one is an error before anybody is asked anything."""
-
-    async def appraise(arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
-        allowed = context.execution.section(WebSettings, settings)
+    @web_fetch.appraised_by
+    @web_scrape.appraised_by
+    async def _appraise(self, arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
+        """The call with the one address that is meant; a forbidden one is an error before anybody is asked anything."""
+        allowed = context.execution.section(WebSettings, self._settings)
         return Appraisal(arguments={"url": target_of(str(arguments["url"]), allowed).url})
 
-    return appraise
-
-
-async def _subject(html: str, url: str) -> str:
-    """By the library of the `web` extra where it is installed, which knows more pages; else by our own reading."""
-    page = await to_thread.run_sync(lambda: page_of(html, url, whole=False), abandon_on_cancel=True)
-    text = await article_of(html, url) or page.text
-    return f"# {page.title}\n\n{text}" if page.title else text
-
-
-def _text(document: Document) -> str:
-    if document.kind and not document.kind.startswith(_TEXTS) and document.kind not in _HTML and not _is_xml(document):
-        raise ToolError(f"{document.url} is no text but {document.kind} ({len(document.data)} bytes)")
-    if b"\0" in document.data[:4096] and "16" not in document.charset:
-        raise ToolError(f"{document.url} is no text ({len(document.data)} bytes)")
-    return text_of(document.data, document.charset)
-
-
-def _is_xml(document: Document) -> bool:
-    return document.kind.endswith(("+xml", "+json"))
-
-
-def _told(document: Document, text: str) -> str:
-    cut = ", cut off at the most that is taken" if document.cut else ""
-    return (
-        f"[{document.url}: HTTP {document.status}, {document.kind or 'unnamed'}{cut}]\n\n{text.strip() or '(nothing)'}"
-    )
-
-
-# Tool that searches the web, by the operator's provider: SearXNG, Brave or Tavily.
-
-BASES = {"brave": "https://api.search.brave.com", "tavily": "https://api.tavily.com"}
-MOST_BYTES = 2 * 1024 * 1024
-LONGEST_SNIPPET = 400  # characters
-
-
-class _Search(Arguments):
-    query: str = Field(min_length=1, max_length=400, description="What to look for, in a few words.")
-
-
-class WebSearch:
-    """`web_search(query)`: titles, addresses, snippets."""
-
-    def __init__(self, settings: Callable[[], WebSettings], proxy: str | None = None) -> None:
-        self._settings = settings
-        self._proxy = proxy
-        self.spec = ToolSpec(
-            name="web_search",
-            description="Searches the web. Read what looks right with web_scrape or web_fetch.",
-            schema=schema_from(_Search),
-            category="info",
-            risk="safe",
-            core=True,
-            retryable=True,
-            untrusted=True,
-        )
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        query, settings = parsed(_Search, arguments).query, context.execution.section(WebSettings, self._settings)
+    @tool(category="info", risk="safe", core=True, retryable=True, untrusted=True)
+    async def web_search(
+        self,
+        context: ToolContext,
+        *,
+        query: Annotated[str, Field(min_length=1, max_length=400, description="What to look for, in a few words.")],
+    ) -> str:
+        """Searches the web. Read what looks right with web_scrape or web_fetch."""
+        settings = context.execution.section(WebSettings, self._settings)
         if not settings.search:
             raise ToolError("no search provider is set ([tools.web] search)")
         try:
@@ -180,6 +105,32 @@ class WebSearch:
             raise ToolError(f"the search cannot be reached ({type(error).__name__})", transient=True) from error
         except ValueError as error:
             raise ToolError("the search did not answer in JSON; does it allow format=json?") from error
+
+
+async def _subject(html: str, url: str) -> str:
+    """By the library of the `web` extra where it is installed, which knows more pages; else by our own reading."""
+    page = await to_thread.run_sync(lambda: page_of(html, url, whole=False), abandon_on_cancel=True)
+    text = await article_of(html, url) or page.text
+    return f"# {page.title}\n\n{text}" if page.title else text
+
+
+def _text(document: Document) -> str:
+    if document.kind and not document.kind.startswith(_TEXTS) and document.kind not in _HTML and not _is_xml(document):
+        raise ToolError(f"{document.url} is no text but {document.kind} ({len(document.data)} bytes)")
+    if b"\0" in document.data[:4096] and "16" not in document.charset:
+        raise ToolError(f"{document.url} is no text ({len(document.data)} bytes)")
+    return text_of(document.data, document.charset)
+
+
+def _is_xml(document: Document) -> bool:
+    return document.kind.endswith(("+xml", "+json"))
+
+
+def _told(document: Document, text: str) -> str:
+    cut = ", cut off at the most that is taken" if document.cut else ""
+    return (
+        f"[{document.url}: HTTP {document.status}, {document.kind or 'unnamed'}{cut}]\n\n{text.strip() or '(nothing)'}"
+    )
 
 
 def request_for(query: str, settings: WebSettings) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from agent.providers.demo.replies import LONG, MARKDOWN, Call, Conversation, Wor
 from agent.providers.provider import ToolSchema, Usage
 from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
-from agent.tools.calculate import Calculate, CurrentTime
+from agent.tools.calculate import TimeTools, calculate
 from tests.contracts.provider_contract import asks, hear
 
-SPECS: dict[str, ToolSpec] = {spec.name: spec for spec in (Calculate.spec, CurrentTime.spec)}
+SPECS: dict[str, ToolSpec] = {spec.name: spec for spec in (calculate.spec, TimeTools.current_time.spec)}
 
 
 def answer(text: str, tools: dict[str, ToolSpec] = SPECS) -> Words | Call:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from agent.tools.arguments import mistakes_in
+from tests.hostile.stopwatch import seconds_of
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -57,6 +58,54 @@ def test_what_is_required_is_missed() -> None:
 def test_a_schema_that_refers_to_itself_ends() -> None:
     loop = {"$ref": "#"}
     assert mistakes_in({"a": 1}, loop) == []
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param({"properties": {"a": {"type": "any"}}}, id="a kind that there is not"),
+        pytest.param({"properties": {"a": {"type": ["string", 5]}}}, id="a kind that is no word"),
+        pytest.param({"properties": {"a": {"minimum": "five", "maxLength": None}}}, id="limits that are no numbers"),
+        pytest.param({"properties": {"a": {"enum": "abc"}}}, id="an enum that is no list"),
+        pytest.param({"properties": {"a": {"$ref": "#/nowhere"}}}, id="a reference to nothing"),
+        pytest.param({"properties": {"a": {"$ref": "http://127.0.0.1:1/x"}}}, id="another document"),
+        pytest.param({"properties": {"a": {"anyOf": "x", "allOf": {}, "oneOf": []}}}, id="forms that are no list"),
+        pytest.param({"properties": {"a": 5}, "items": [{"type": "string"}]}, id="schemas that are none"),
+        pytest.param({"properties": {"a": {"oneOf": [{"type": "integer"}, {"minimum": 0}]}}}, id="both forms fit"),
+        pytest.param({"required": "a", "properties": []}, id="names that are no list"),
+        pytest.param({"additionalProperties": False, "patternProperties": {"^a": {}}}, id="names by a pattern"),
+        pytest.param({"$schema": "http://no.such/dialect", "type": "object"}, id="another dialect"),
+    ],
+)
+def test_a_call_is_not_refused_for_the_form_of_a_schema(schema: dict[str, Any]) -> None:
+    assert mistakes_in({"a": 5}, schema) == []
+
+
+def test_what_is_wrong_beside_an_odd_form_is_still_told() -> None:
+    schema = {"properties": {"a": {"type": "any", "minimum": "x"}, "b": {"type": "string", "minLength": "x"}}}
+    assert mistakes_in({"a": 1, "b": 2}, schema) == ["b: expected string, got integer"]
+
+
+NAMES = {"patternProperties": {"^(a+)+$": False}}  # exponential with the expressions of the standard library
+KNOWN = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param({"properties": {"a": NAMES}}, id="names"),
+        pytest.param({"properties": {"a": {**KNOWN, **NAMES}}}, id="names in another dialect"),
+        pytest.param({"properties": {"a": {"propertyNames": {"pattern": "^(a+)+$"}}}}, id="all names"),
+        pytest.param({"allOf": [{"$ref": "#"}] * 8}, id="references that multiply"),
+    ],
+)
+def test_no_keyword_of_a_stranger_takes_long(schema: dict[str, Any]) -> None:
+    assert seconds_of(lambda: mistakes_in({"a": {"a" * 40 + "!": 1}}, schema), 10.0) is not None
+
+
+def test_a_long_wrong_value_is_not_repeated() -> None:
+    [told] = mistakes_in({"city": "Rome", "unit": "k" * 100_000}, SCHEMA)
+    assert len(told) < 200
 
 
 def test_mistakes_are_not_endless() -> None:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.errors import ToolError
-from agent.tools.arguments import mistakes_in
-from agent.tools.calculate import Calculate, calculated
+from agent.tools.calculate import calculate, calculated
+from tests.fakes.calls import mistakes
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_calculated(expression: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "mistake"),
+    ("expression", "reason"),
     [
         ("9 ** 9 ** 9", "too large"),
         ("2 ** 99999999", "too large"),
@@ -68,8 +68,8 @@ def test_calculated(expression: str, value: str) -> None:
         ("-" * 400 + "1", "nested"),
     ],
 )
-def test_what_cannot_be_calculated_says_why(expression: str, mistake: str) -> None:
-    with pytest.raises(ToolError, match=mistake):
+def test_what_cannot_be_calculated_says_why(expression: str, reason: str) -> None:
+    with pytest.raises(ToolError, match=reason):
         calculated(expression)
 
 
@@ -86,5 +86,5 @@ def test_whatever_is_written_gives_an_answer_or_a_reason(expression: str) -> Non
 
 
 def test_the_schema_bounds_the_expression() -> None:
-    assert mistakes_in({"expression": "1" * 501}, Calculate.spec.schema)
-    assert mistakes_in({}, Calculate.spec.schema)
+    assert mistakes(calculate, {"expression": "1" * 501})
+    assert mistakes(calculate, {})

@@ -8,7 +8,7 @@ from agent.core.cancellation import CancelToken
 from agent.core.errors import ToolError
 from agent.core.ids import CallId, ConversationId, RunId
 from agent.core.tools import Asker, ToolContext
-from agent.tools.calculate import CurrentTime
+from agent.tools.calculate import TimeTools
 from tests.fakes.clock import FakeClock
 
 CONTEXT = ToolContext(
@@ -30,11 +30,11 @@ CONTEXT = ToolContext(
     ],
 )
 async def test_current_time(arguments: dict[str, str], said: str, clock: FakeClock) -> None:
-    assert await CurrentTime(clock).run(arguments, CONTEXT) == said
+    assert await TimeTools(clock).current_time.run(arguments, CONTEXT) == said
 
 
 async def test_without_a_zone_it_is_that_of_the_person_who_asked(clock: FakeClock) -> None:
-    tool, context = CurrentTime(clock), replace(CONTEXT, asker=Asker(zone="Asia/Tokyo"))
+    tool, context = TimeTools(clock).current_time, replace(CONTEXT, asker=Asker(zone="Asia/Tokyo"))
     assert await tool.run({}, context) == "Thursday, 2026-01-01T21:00:00+09:00 (Asia/Tokyo, JST)"
     assert "(UTC)" in await tool.run({"zone": "UTC"}, context)
 
@@ -45,7 +45,7 @@ async def test_without_a_zone_it_is_that_of_the_person_who_asked(clock: FakeCloc
 )
 async def test_an_unknown_zone_says_what_is_near(zone: str, hint: str | None, clock: FakeClock) -> None:
     if hint is None:
-        assert "UTC" in await CurrentTime(clock).run({"zone": zone}, CONTEXT)
+        assert "UTC" in await TimeTools(clock).current_time.run({"zone": zone}, CONTEXT)
         return
     with pytest.raises(ToolError, match=hint):
-        await CurrentTime(clock).run({"zone": zone}, CONTEXT)
+        await TimeTools(clock).current_time.run({"zone": zone}, CONTEXT)

@@ -9,7 +9,7 @@ from agent.core.cancellation import CancelToken
 from agent.core.errors import ToolError
 from agent.core.ids import CallId, ConversationId, RunId
 from agent.core.tools import ToolContext
-from agent.tools.output_files import FOLDER, LONGEST_SHOWN, MOST_CHARS, SHOWN_HEAD, Outputs, ReadOutput
+from agent.tools.output_files import FOLDER, LONGEST_SHOWN, MOST_CHARS, SHOWN_HEAD, Outputs
 
 HERE, THERE = ConversationId("telegram:1"), ConversationId("telegram:2")
 LONG = "".join(f"line {number}: nothing to see\n" for number in range(4_000))
@@ -47,7 +47,7 @@ async def test_the_rest_can_be_read_to_its_end(tmp_path: Path) -> None:
     name = await outputs.keep(HERE, LONG)
     read, begin = "", 0
     while begin < len(LONG):
-        stretch = await ReadOutput(outputs).run({"output": name, "from_char": begin}, context())
+        stretch = await outputs.read_output.run({"output": name, "from_char": begin}, context())
         read += stretch.split("\n", 1)[1]
         begin += MOST_CHARS
     assert read == LONG
@@ -56,12 +56,12 @@ async def test_the_rest_can_be_read_to_its_end(tmp_path: Path) -> None:
 async def test_a_text_is_found_with_what_stands_around_it(tmp_path: Path) -> None:
     outputs = Outputs(tmp_path)
     name = await outputs.keep(HERE, LONG + "FATAL at the very end")
-    found = await ReadOutput(outputs).run({"output": name, "find": "FATAL"}, context())
+    found = await outputs.read_output.run({"output": name, "find": "FATAL"}, context())
     assert found.endswith("line 3999: nothing to see\nFATAL at the very end")
     with pytest.raises(ToolError, match="does not stand in"):
-        await ReadOutput(outputs).run({"output": name, "find": "absent"}, context())
+        await outputs.read_output.run({"output": name, "find": "absent"}, context())
     with pytest.raises(ToolError, match="from_char is 999999"):
-        await ReadOutput(outputs).run({"output": name, "from_char": 999_999}, context())
+        await outputs.read_output.run({"output": name, "from_char": 999_999}, context())
 
 
 async def test_another_conversation_cannot_read_it(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_another_conversation_cannot_read_it(tmp_path: Path) -> None:
     name = await outputs.keep(HERE, LONG)
     for wanted in (name, f"../telegram%3A1/{name}"):
         with pytest.raises(ToolError, match="there is no output"):
-            await ReadOutput(outputs).run({"output": wanted}, context(THERE))
+            await outputs.read_output.run({"output": wanted}, context(THERE))
 
 
 async def test_a_full_disk_costs_the_rest_and_not_the_call(tmp_path: Path) -> None:

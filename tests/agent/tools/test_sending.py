@@ -9,7 +9,7 @@ import pytest
 from agent.core.errors import OutOfScope, ToolError
 from agent.core.ids import ConversationId
 from agent.core.tools import Asker
-from agent.tools.sending import SendFile, SendMessage
+from agent.tools.sending import SendTools
 from tests.fakes.calls import call_in, called
 
 HERE, THERE = ConversationId("telegram:77"), ConversationId("telegram:-1005")
@@ -34,15 +34,15 @@ class FakeSending:
 async def test_a_file_of_the_workspace_is_sent_here(tmp_path: Path) -> None:
     sending = FakeSending()
     (tmp_path / "a.csv").write_text("1,2")
-    said = await called(SendFile(sending), call_in(tmp_path), path="a.csv", caption="The list.")
+    said = await called(SendTools(sending).send_file, call_in(tmp_path), path="a.csv", caption="The list.")
     assert said == "/workspace/a.csv is on its way (3 bytes)."
     assert sending.sent == [(HERE, b"1,2", "a.csv", "text/csv", "The list.", "1:c")]
     with pytest.raises(OutOfScope):
-        await called(SendFile(sending), call_in(tmp_path), path="/etc/passwd")
+        await called(SendTools(sending).send_file, call_in(tmp_path), path="/etc/passwd")
 
 
 async def test_a_message_here_needs_nobodys_word(tmp_path: Path) -> None:
-    tool = SendMessage(sending := FakeSending())
+    tool = SendTools(sending := FakeSending()).send_message
     assert tool.spec.appraise is not None
     for to in ("", HERE):
         assert (await tool.spec.appraise({"text": "hi", "to": to}, call_in(tmp_path))).gate == "allow"
@@ -52,7 +52,7 @@ async def test_a_message_here_needs_nobodys_word(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("B-36", "B-93")
 async def test_elsewhere_it_is_for_admins_asked_about_and_never_allowed_for_good(tmp_path: Path) -> None:
-    tool = SendMessage(sending := FakeSending())
+    tool = SendTools(sending := FakeSending()).send_message
     assert tool.spec.appraise is not None
     admin = call_in(tmp_path, asker=Asker(role="admin"))
     asked = await tool.spec.appraise({"text": "hi", "to": THERE}, admin)

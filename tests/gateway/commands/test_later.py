@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from agent.assembly import built_in_tools
-from agent.tools.arguments import mistakes_in
 from agent.tools.output_files import Outputs
 from gateway.channels.inbound import Mention
 from gateway.scheduler import ledger
+from tests.fakes.calls import mistakes
 from tests.fakes.clock import FakeClock
 from tests.fakes.schedules import FakeSchedules
 from tests.fakes.waiting import until
@@ -304,7 +304,7 @@ async def test_the_agent_sets_lists_and_cancels(world: World) -> None:
 )
 def test_what_is_too_long_is_refused_before_it_runs(tool: str, arguments: dict[str, object]) -> None:
     tools = {one.spec.name: one for one in built_in_tools(FakeClock(), Outputs(Path()), FakeSchedules())}
-    assert len(mistakes_in(arguments, tools[tool].spec.schema)) == 1
+    assert len(mistakes(tools[tool], arguments)) == 1
 
 
 async def test_a_limit_for_jobs_holds_for_what_schedules_ask(world_of: Callable[..., World]) -> None:

@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 
 from agent.core.errors import OutOfScope, ToolError
-from agent.tools.files.edit import Edit, Read, Write, replaced
-from agent.tools.files.search import Glob, Grep, List, SetWorkingDirectory, fits, parts_of
+from agent.core.tools import Tool
+from agent.tools.files.edit import EditTools, read, replaced
+from agent.tools.files.search import fits, glob, grep, list_folder, parts_of, set_working_directory
 from agent.tools.settings import FileSettings
 from tests.fakes.calls import call_in, called
 
-WRITE, EDIT = Write(FileSettings), Edit(FileSettings)
+EDITS = EditTools(FileSettings)
+WRITE, EDIT = EDITS.write, EDITS.edit
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def ws(tmp_path: Path) -> Path:
 
 
 async def test_a_file_is_read_with_line_numbers(ws: Path) -> None:
-    text = await called(Read(), call_in(ws, cwd="src"), path="../notes.md", from_line=2, lines=1)
+    text = await called(read, call_in(ws, cwd="src"), path="../notes.md", from_line=2, lines=1)
     assert text == "     2\tmilk\n[1 lines follow; go on with from_line=3]"
 
 
@@ -34,7 +36,7 @@ async def test_a_file_is_read_with_line_numbers(ws: Path) -> None:
 )
 async def test_what_cannot_be_shown_is_told(ws: Path, path: str, said: str) -> None:
     with pytest.raises(ToolError, match=said):
-        await called(Read(), call_in(ws), path=path, from_line=9)
+        await called(read, call_in(ws), path=path, from_line=9)
 
 
 @pytest.mark.requirement("R-30")
@@ -86,7 +88,10 @@ def test_every_place_and_windows_lines() -> None:
 
 
 async def test_a_full_workspace_takes_no_more(ws: Path) -> None:
-    files, room = Write(lambda: FileSettings(workspace_files=1)), Write(lambda: FileSettings(workspace_mb=1))
+    files, room = (
+        EditTools(lambda: FileSettings(workspace_files=1)).write,
+        EditTools(lambda: FileSettings(workspace_mb=1)).write,
+    )
     with pytest.raises(ToolError, match="holds 4 files"):
         await called(files, call_in(ws), path="x", content="")
     await called(files, call_in(ws), path="notes.md", content="a file that is there may change")
@@ -102,7 +107,7 @@ async def test_half_a_character_is_not_written(ws: Path) -> None:
 async def test_a_folder_is_listed(ws: Path) -> None:
     (ws / "link").symlink_to("/etc/passwd")
     (ws / "two\nlines").touch()
-    lines = (await called(List(), call_in(ws))).splitlines()
+    lines = (await called(list_folder, call_in(ws))).splitlines()
     assert lines[0] == "/workspace: 4 entries"
     assert lines[1] == "other   link (a link or a device; it is not opened)"
     assert lines[2].startswith("file    notes.md  18  20")
@@ -140,15 +145,15 @@ def test_a_pattern_stays_below(pattern: str) -> None:
 
 
 async def test_files_are_found(ws: Path) -> None:
-    found = await called(Glob(), call_in(ws, cwd="src"), pattern="**/*.py")
+    found = await called(glob, call_in(ws, cwd="src"), pattern="**/*.py")
     assert found == "/workspace/src/a.py\n/workspace/src/deep/b.py"
-    assert await called(Glob(), call_in(ws), pattern="*.rs") == "Nothing below /workspace fits *.rs."
+    assert await called(glob, call_in(ws), pattern="*.rs") == "Nothing below /workspace fits *.rs."
 
 
 async def test_lines_are_found(ws: Path) -> None:
-    found = await called(Grep(), call_in(ws), pattern=r"^import (\w+)", files="src/**")
+    found = await called(grep, call_in(ws), pattern=r"^import (\w+)", files="src/**")
     assert found == "/workspace/src/a.py:1: import os\n/workspace/src/deep/b.py:1: import re"
-    around = await called(Grep(), call_in(ws), pattern="MILK", path="notes.md", ignore_case=True, around=1)
+    around = await called(grep, call_in(ws), pattern="MILK", path="notes.md", ignore_case=True, around=1)
     assert around.splitlines()[:3] == [
         "/workspace/notes.md-1: # Notes", "/workspace/notes.md:2: milk", "/workspace/notes.md-3: eggs"
     ]  # fmt: skip
@@ -156,31 +161,31 @@ async def test_lines_are_found(ws: Path) -> None:
 
 async def test_a_pattern_that_never_ends_is_stopped(ws: Path) -> None:
     (ws / "long").write_text("a" * 40 + "b\n")
-    found = await called(Grep(), call_in(ws), pattern=r"^(?:a|aa|a?)+(?:a|aa)+$(?<!x)c", path="long")
+    found = await called(grep, call_in(ws), pattern=r"^(?:a|aa|a?)+(?:a|aa)+$(?<!x)c", path="long")
     assert "Nothing in" in found
     with pytest.raises(ToolError, match="no regular expression"):
-        await called(Grep(), call_in(ws), pattern="(")
+        await called(grep, call_in(ws), pattern="(")
 
 
 async def test_a_pattern_that_would_fill_the_memory_is_refused_with_a_reason(ws: Path) -> None:
     with pytest.raises(ToolError, match="its repeats are too large"):
-        await called(Grep(), call_in(ws), pattern="a{100000000}")
+        await called(grep, call_in(ws), pattern="a{100000000}")
 
 
 @pytest.mark.requirement("Z-112")
 async def test_the_working_directory_is_set_for_later(ws: Path) -> None:
     moved: list[Path] = []
     context = call_in(ws, move=moved.append)
-    assert "from the next message on" in await called(SetWorkingDirectory(), context, path="src")
+    assert "from the next message on" in await called(set_working_directory, context, path="src")
     assert moved == [ws / "src"]
     assert context.execution.cwd == ws, "this turn keeps its own"
     with pytest.raises(ToolError, match="no folder"):
-        await called(SetWorkingDirectory(), context, path="notes.md")
+        await called(set_working_directory, context, path="notes.md")
 
 
 @pytest.mark.requirement("B-36", "B-93")
-@pytest.mark.parametrize("tool", [Read(), WRITE, EDIT, List(), Glob(), Grep(), SetWorkingDirectory()])
-async def test_no_tool_leaves_the_workspace(ws: Path, tool: Read) -> None:
+@pytest.mark.parametrize("tool", [read, WRITE, EDIT, list_folder, glob, grep, set_working_directory])
+async def test_no_tool_leaves_the_workspace(ws: Path, tool: Tool) -> None:
     others = {"content": "x", "old": "a", "new": "b", "pattern": "x"}
     (ws / "way").symlink_to(ws.parent)
     for path in ("/etc/passwd", "../other/file"):

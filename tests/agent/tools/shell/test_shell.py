@@ -11,6 +11,7 @@ import pytest
 
 from agent.core.clock import SystemClock
 from agent.core.errors import OutOfScope, ToolError
+from agent.core.tools import Tool
 from agent.tools.settings import FileSettings, ShellSettings
 from agent.tools.shell.shell import Room, Shell, room_for, trouble_with
 from tests.fakes.calls import call_in, called
@@ -19,11 +20,11 @@ from tests.fakes.waiting import until
 sandboxed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
 
-def shell(kind: Any = "sandbox", files: FileSettings | None = None, **settings: Any) -> Shell:
+def shell(kind: Any = "sandbox", files: FileSettings | None = None, **settings: Any) -> Tool:
     made = ShellSettings(mode=kind, **settings)
     return Shell(
         Room(kind, shutil.which("bwrap") or ""), SystemClock(), lambda: made, lambda: files or FileSettings()
-    )  # fmt: skip
+    ).shell_tool  # fmt: skip
 
 
 @pytest.fixture
@@ -108,7 +109,8 @@ class TestSandbox:
 
 
 async def test_only_so_many_commands_run_at_once_in_the_process(ws: Path) -> None:
-    one = Shell(Room("open"), SystemClock(), lambda: ShellSettings(mode="open", at_once=1), FileSettings, wait_s=0.2)
+    settings = ShellSettings(mode="open", at_once=1)
+    one = Shell(Room("open"), SystemClock(), lambda: settings, FileSettings, wait_s=0.2).shell_tool
     async with anyio.create_task_group() as group:
         group.start_soon(partial(called, one, call_in(ws), command="touch began; sleep 30"))
         await until((ws / "began").exists)

@@ -19,11 +19,12 @@ from cryptography.x509.oid import NameOID
 from pydantic import SecretStr
 
 from agent.core.errors import ToolError
+from agent.core.tools import Tool
 from agent.tools.settings import WebSettings
 from agent.tools.web.addresses import NotAllowed
 from agent.tools.web.fetching import Fetcher
 from agent.tools.web.pages import page_of, text_of
-from agent.tools.web.tools import WebFetch, WebScrape, WebSearch
+from agent.tools.web.tools import WebTools
 from tests.fakes.calls import call_in, called
 
 PAGE = (
@@ -100,10 +101,11 @@ async def looked_up(host: str, port: int) -> Sequence[str]:
     return {"public.example.com": ["127.0.0.1"]}.get(host, [host])
 
 
-def tools(server: Server, **settings: Any) -> tuple[WebFetch, WebScrape]:
+def tools(server: Server, **settings: Any) -> tuple[Tool, Tool]:
     made = WebSettings(internal=(f"public.example.com:{server.port}",), **settings)
     fetcher = Fetcher(lookup=looked_up)
-    return WebFetch(fetcher, lambda: made), WebScrape(fetcher, lambda: made)
+    web = WebTools(lambda: made, fetcher)
+    return web.web_fetch, web.web_scrape
 
 
 def url(server: Server, path: str) -> str:
@@ -183,7 +185,7 @@ async def test_six_fetches_run_side_by_side(server: Server, tmp_path: Path) -> N
 async def test_a_proxy_is_given_the_address_that_was_checked(server: Server, tmp_path: Path) -> None:
     made = WebSettings(internal=("public.example.com",))
     fetcher = Fetcher(f"http://127.0.0.1:{server.port}", lookup=looked_up)
-    await called(WebFetch(fetcher, lambda: made), call_in(tmp_path), url="http://public.example.com/x")
+    await called(WebTools(lambda: made, fetcher).web_fetch, call_in(tmp_path), url="http://public.example.com/x")
     asked = server.asked[0]
     assert asked.raw_path == "http://127.0.0.1/x"
     assert asked.headers["Host"] == "public.example.com"
@@ -206,7 +208,7 @@ async def test_the_certificate_must_be_the_names(tmp_path: Path, monkeypatch: py
         return ["127.0.0.1"]
 
     made = WebSettings(internal=("public.example.com", "other.example.com"))
-    fetch = WebFetch(Fetcher(lookup=lookup), lambda: made)
+    fetch = WebTools(lambda: made, Fetcher(lookup=lookup)).web_fetch
     try:
         assert "over TLS" in await called(fetch, call_in(tmp_path), url=f"https://public.example.com:{port}/")
         with pytest.raises(ToolError, match="certificate"):
@@ -245,9 +247,9 @@ def test_an_odd_charset_is_not_used(charset: str) -> None:
 
 
 async def test_searching(server: Server, tmp_path: Path) -> None:
-    def search(**more: Any) -> WebSearch:
+    def search(**more: Any) -> Tool:
         settings = WebSettings(search_url=f"http://127.0.0.1:{server.port}", **more)
-        return WebSearch(lambda: settings)
+        return WebTools(lambda: settings, Fetcher()).web_search
 
     found = await called(search(search="searxng"), call_in(tmp_path), query="tea")
     assert found == "1. A hit\n   https://example.com/\n   what it says"
