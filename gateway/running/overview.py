@@ -30,7 +30,7 @@ from gateway.operations.operations import Operations
 from gateway.running.accounts import Accounts
 from gateway.running.alerts import ModelHealth
 from gateway.storage import inbox_entries
-from gateway.telemetry.metrics import Gauges, LoopLag, Metrics
+from gateway.telemetry.metrics import COST, TOKENS, TURNS_ENDED, UNPRICED, Gauges, LoopLag, Metrics
 from gateway.telemetry.trouble import Troubles
 from gateway.web.control import OperationError
 from gateway.web.health import Reason, not_ready
@@ -89,7 +89,6 @@ class OverviewService:
         asking = {one.conversation for one in pending}
         subagent_registry = await self.database.read(lambda conn: goals.subagent_registry(conn, None))
         requests = await self.operations.pair_list({})
-        totals = self.metrics.totals
         return Overview(
             version=self.version,
             started_at=self.started_at,
@@ -107,10 +106,10 @@ class OverviewService:
             unanswered=counted.unanswered,
             undelivered=counted.undelivered,
             misses=missed,
-            turns=totals.turns,
-            tokens=totals.prompt_tokens + totals.output_tokens,
-            cost_usd=totals.cost_usd,
-            unpriced=totals.unpriced_calls,
+            turns=int(self.metrics.sum(TURNS_ENDED)),
+            tokens=int(sum(self.metrics.sum(TOKENS, gen_ai_token_type=kind) for kind in ("input", "output"))),
+            cost_usd=self.metrics.sum(COST),
+            unpriced=int(self.metrics.sum(UNPRICED)),
             budgets=tuple(_budget(standing) for standing in self.ledger.budgets.all_standings()[:SHOWN_BUDGETS]),
             pending=tuple(self._pending(one, names[ConversationId(one.conversation)]) for one in asked),
             loop_lag_s=self.lag.last_s,

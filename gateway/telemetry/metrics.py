@@ -1,11 +1,12 @@
 """Metrics: listens to the event bus and counts. Never waits, never asks anybody.
 
-The names that go to Prometheus are in `exposition`; here are plain values, for `/status` and the dashboard too.
+Each metric is declared once, in the tables here; `exposition` writes them for Prometheus, at a scrape.
+Names: OpenTelemetry's GenAI semantic conventions where they have one (gen_ai_*), else `tieline_*`.
 """
 
 import logging
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -59,7 +60,7 @@ COUNTED = (
     ToolEnded,
     ToolOutputsPruned,
 )
-CONVERSATIONS_KEPT = 5_000  # least recently heard of goes; totals are not touched by that
+CONVERSATIONS_KEPT = 5_000  # least recently heard of goes; only the turns between hard compactions need them
 
 # Buckets of OpenTelemetry's GenAI semantic conventions (gen-ai-metrics: operation duration, time to first token).
 SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
@@ -87,204 +88,209 @@ class Histogram:
         return sum(self.counts)
 
 
-@dataclass(slots=True)
-class MetricsSnapshot:
-    """One conversation, or everything together, since the process started. Tokens and money as the ledger has them;
-    `unpriced_calls` counts calls whose price is unknown, `estimated_calls` those whose tokens are guessed.
-    """
+Labels = tuple[str, ...]
 
-    turns: int = 0
-    failed_turns: int = 0
-    tool_calls: int = 0
-    tool_errors: int = 0
-    llm_calls: int = 0
-    retries: int = 0
-    degraded_contexts: int = 0
-    skill_hints: int = 0
-    skill_drafts: int = 0
-    learning_failures: int = 0
-    prompt_tokens: int = 0
-    output_tokens: int = 0
-    cache_creation_tokens: int = 0
-    cache_read_tokens: int = 0
-    cost_usd: float = 0.0
-    unpriced_calls: int = 0
-    estimated_calls: int = 0
-    context_tokens: int = 0
-    context_max_tokens: int = 0
-    compactions: int = 0
-    hard_compactions: int = 0
-    turns_at_hard: int = 0  # how many turns there were when the newest of these came
-    compaction_tokens_saved: int = 0
-    compaction_last_before: int = 0
-    compaction_last_after: int = 0
-    compaction_last_at_ms: int = 0  # 0: never (Z-72)
-    pruned_outputs: int = 0
-    looked_up_again: int = 0
-    probe_questions: int = 0  # to summaries, and those they answered; what they lacked and was put back into them
-    probe_answered: int = 0
-    probe_put_back: int = 0
-    breaker_trips: int = 0
-    provider: str = ""
-    model: str = ""
-    last_turn_ms: int = 0
+_MODEL = ("gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model")
+_PROVIDER = ("gen_ai_provider_name",)
+TOKENS, COST, UNPRICED = "gen_ai_client_token_usage_tokens", "tieline_cost_usd", "tieline_unpriced_calls"
+TURNS_ENDED = "tieline_turns"
 
 
-@dataclass(slots=True)
-class Billed:
-    """Usage by calls of one purpose to one model."""
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric with the names of its labels; those of a histogram have bounds."""
 
-    prompt: int = 0
-    output: int = 0
-    cache_creation: int = 0
-    cache_read: int = 0
-    cost_usd: float = 0.0
-    unpriced: int = 0
-    estimated: int = 0
+    text: str
+    labels: Labels = ()
+    bounds: tuple[float, ...] = SECONDS
 
-    def add(self, billed: CallBilled) -> None:
-        self.prompt += billed.prompt
-        self.output += billed.output
-        self.cache_creation += billed.cache_creation
-        self.cache_read += billed.cache_read
-        self.cost_usd += billed.cost_usd or 0.0
-        self.unpriced += billed.cost_usd is None
-        self.estimated += billed.estimated
+
+# A counter's name gets `_total` from the library.
+COUNTERS: Mapping[str, Family] = {
+    TOKENS: Family("Tokens billed by providers.", (*_MODEL, "gen_ai_token_type")),
+    COST: Family("Money spent, as far as prices are known.", (*_MODEL, "tieline_purpose")),
+    UNPRICED: Family("Calls whose price is unknown.", _MODEL),
+    "tieline_estimated_calls": Family("Calls whose tokens are estimated.", _MODEL),
+    TURNS_ENDED: Family("Turns that ended.", ("outcome",)),
+    "tieline_schedules": Family("Moments of schedules.", ("outcome",)),
+    "tieline_tool_calls": Family("Calls of tools.", ("tool", "outcome")),
+    "tieline_llm_retries": Family("Repeated model calls.", _PROVIDER),
+    "tieline_failovers": Family("Answers taken over by another provider.", (*_PROVIDER, "fallback")),
+    "tieline_cache_breaks": Family("Falls of what is read from a provider's cache.", ("cause",)),
+    "tieline_escalated_answers": Family("Cut answers asked for whole.", _PROVIDER),
+    "tieline_degraded_contexts": Family("Turns that went on without a full context."),
+    "tieline_skill_hints": Family("Turns in which a skill was hinted."),
+    "tieline_skill_drafts": Family("Skills that were drafted."),
+    "tieline_learning_failures": Family("What could not be learnt."),
+    "tieline_compactions": Family("Summaries that took the place of messages."),
+    "tieline_hard_compactions": Family("Those at the hard threshold."),
+    "tieline_compaction_tokens_saved": Family("Tokens they freed."),
+    "tieline_tool_outputs_pruned": Family("Results of tools that pruning left out."),
+    "tieline_summary_questions": Family("Questions that summaries were asked."),
+    "tieline_summary_questions_answered": Family("Those they could answer."),
+    "tieline_summary_facts_put_back": Family("What they lacked and hold now."),
+    "tieline_looked_up_again": Family("Times a model looked up what had just left."),
+    "tieline_memory_evicted": Family("Kept things that sweeps of the memory took."),
+    "tieline_compaction_breaker_trips": Family("Times the breaker of summaries opened."),
+    "tieline_event_listener_failures": Family("Events a listener could not take."),
+}
+HISTOGRAMS: Mapping[str, Family] = {
+    "gen_ai_client_operation_duration_seconds": Family("Time of one model call.", _MODEL),
+    "gen_ai_client_operation_time_to_first_chunk_seconds": Family(
+        "Time to the first piece of a model's answer.", _MODEL
+    ),
+    "tieline_turn_duration_seconds": Family("Time of one turn.", ("outcome",)),
+    "tieline_schedule_lateness_seconds": Family("From a schedule's moment to its start."),
+    "tieline_turns_after_hard_compaction": Family("Turns until the next hard compaction.", bounds=TURNS),
+}
+NEWEST: Mapping[str, Family] = {  # values that the newest event of their kind brought
+    "tieline_compaction_last_before_tokens": Family("Newest compaction: before."),
+    "tieline_compaction_last_after_tokens": Family("Newest compaction: after."),
+    "tieline_compaction_last_timestamp_ms": Family("When, 0 for never."),  # Z-72
+    "tieline_context_tokens": Family("Tokens of the newest request."),
+    "tieline_context_max_tokens": Family("Window of the model it went to."),
+}
 
 
 class Metrics:
-    """Give `listen` to the bus for the kinds in COUNTED; read `totals`, `of(conversation)`, the histograms whenever."""
+    """Give `listen` to the bus for the kinds in COUNTED; read the numbers, by the names of the tables, whenever.
+
+    A metric without labels is there from the start, as is each outcome of a turn; others once they are counted.
+    """
 
     def __init__(self) -> None:
-        self.totals = MetricsSnapshot()
-        self.turn_seconds: dict[str, Histogram] = {"success": Histogram(), "error": Histogram()}
-        self.llm_seconds: dict[tuple[str, str], Histogram] = {}  # by provider and model
-        self.first_token_seconds: dict[tuple[str, str], Histogram] = {}
-        self.tools: Counter[tuple[str, str]] = Counter()  # by tool and outcome
-        self.retries: Counter[str] = Counter()  # by provider
-        self.attributions: dict[tuple[str, str, str], Billed] = {}  # by purpose, provider and model
-        self.schedules: Counter[tuple[str]] = Counter()  # by outcome
-        self.lateness_seconds = Histogram()  # of schedules, from their moment to its row
-        self.fallbacks: Counter[tuple[str, str]] = Counter()  # by the provider that failed and who took over
-        self.cache_breaks: Counter[str] = Counter()  # by cause
-        self.escalations: Counter[str] = Counter()  # by provider
-        self.turns_after_hard = Histogram(TURNS)  # until the next one in the same conversation
-        self.evicted = 0  # things that sweeps of the memory took
-        self.lost_events = 0
-        self._conversations: BoundedMap[ConversationId, MetricsSnapshot] = BoundedMap(CONVERSATIONS_KEPT)
+        self.counts: dict[str, dict[Labels, float]] = {
+            name: {} if family.labels else {(): 0} for name, family in COUNTERS.items()
+        }
+        self.histograms: dict[str, dict[Labels, Histogram]] = {
+            name: {} if family.labels else {(): Histogram(family.bounds)} for name, family in HISTOGRAMS.items()
+        }
+        self.newest: dict[str, float] = dict.fromkeys(NEWEST, 0)
+        for outcome in ("success", "error"):
+            self.counts[TURNS_ENDED][(outcome,)] = 0
+            self.histograms["tieline_turn_duration_seconds"][(outcome,)] = Histogram()
+        self._since_hard: BoundedMap[ConversationId, int] = BoundedMap(CONVERSATIONS_KEPT)  # turns, where there was one
 
-    def of(self, conversation: ConversationId) -> MetricsSnapshot:
-        """A conversation's own numbers; zeros for one that was not heard of."""
-        return self._conversations.get(conversation) or MetricsSnapshot()
+    def sum(self, name: str, **labels: str) -> float:
+        """The counter's value in all, or of the series with these labels."""
+        names = COUNTERS[name].labels
+        wanted = [(names.index(label), value) for label, value in labels.items()]
+        series = self.counts[name].items()
+        return sum(count for key, count in series if all(key[place] == value for place, value in wanted))
 
     def listen(self, published: Published) -> None:
         """A listener for the event bus."""
-        event, own = published.event, self._own(published.event.conversation)
-        if isinstance(event, CompactComplete) and event.stage == "hard" and own.hard_compactions:
-            self.turns_after_hard.observe(own.turns - own.turns_at_hard)
-        for numbers in (self.totals, own):
-            _count(numbers, published)
-        match event:
-            case LoopEnded(success=success, duration_ms=duration_ms):
-                self.turn_seconds["success" if success else "error"].observe(duration_ms / 1000)
+        match published.event:
+            case LoopEnded(conversation=conversation, success=success, duration_ms=duration_ms):
+                outcome = "success" if success else "error"
+                self._observe("tieline_turn_duration_seconds", duration_ms / 1000, outcome)
+                self._turn_ended(conversation, outcome)
+            case LoopFailed(conversation=conversation):
+                self._turn_ended(conversation, "error")
             case DecisionCompleted(provider=provider, model=model, elapsed_ms=elapsed, first_token_ms=first):
-                self.llm_seconds.setdefault((provider, model), Histogram()).observe(elapsed / 1000)
+                self._observe("gen_ai_client_operation_duration_seconds", elapsed / 1000, "chat", provider, model)
                 if first is not None:
-                    self.first_token_seconds.setdefault((provider, model), Histogram()).observe(first / 1000)
+                    name = "gen_ai_client_operation_time_to_first_chunk_seconds"
+                    self._observe(name, first / 1000, "chat", provider, model)
+            case CallBilled() as billed:
+                self._bill(billed)
             case ToolEnded(tool_name=tool, is_error=is_error, exists=exists):
                 # A name that the model made up is no label: anybody who talks to it could make any number of series.
-                self.tools[tool if exists else "unknown", "error" if is_error else "success"] += 1
+                self._count("tieline_tool_calls", tool if exists else "unknown", "error" if is_error else "success")
+            case ContextBuilt(token_estimate=tokens):
+                self.newest["tieline_context_tokens"] = tokens
+            case ProviderSwitched(context_max_tokens=most):
+                self.newest["tieline_context_max_tokens"] = most
             case RetryScheduled(provider=provider):
-                self.retries[provider] += 1
+                self._count("tieline_llm_retries", provider)
             case ProviderFailedOver(provider=provider, instead_of=chosen):
-                self.fallbacks[chosen, provider] += 1
+                self._count("tieline_failovers", chosen, provider)
             case CacheBreakDetected(causes=causes):
-                self.cache_breaks.update(causes or ("unknown",))
+                for cause in causes or ("unknown",):
+                    self._count("tieline_cache_breaks", cause)
             case OutputSlotEscalated(provider=provider):
-                self.escalations[provider] += 1
-            case CallBilled(purpose=purpose, provider=provider, model=model):
-                self.attributions.setdefault((purpose, provider, model), Billed()).add(event)
+                self._count("tieline_escalated_answers", provider)
+            case CompactComplete() as compaction:
+                self._compacted(compaction)
+            case ToolOutputsPruned(pruned=pruned):
+                self._count("tieline_tool_outputs_pruned", by=pruned)
+            case LookedUpAgain():
+                self._count("tieline_looked_up_again")
+            case SummaryProbed(asked=asked, answered=answered, put_back=put_back):
+                self._count("tieline_summary_questions", by=asked)
+                self._count("tieline_summary_questions_answered", by=answered)
+                self._count("tieline_summary_facts_put_back", by=put_back)
+            case AutoCompactCircuitBreakerTripped():
+                self._count("tieline_compaction_breaker_trips")
+            case ContextDegraded():
+                self._count("tieline_degraded_contexts")
+            case SkillPicked():
+                self._count("tieline_skill_hints")
+            case SkillDrafted():
+                self._count("tieline_skill_drafts")
+            case LearningFailed():
+                self._count("tieline_learning_failures")
             case _:
                 pass
 
     def fired(self, outcome: str, after_s: float) -> None:
         """A schedule's moment has come; `after_s` seconds ago."""
-        self.schedules[(outcome,)] += 1
+        self._count("tieline_schedules", outcome)
         if outcome == "fired":
-            self.lateness_seconds.observe(max(0.0, after_s))
+            self._observe("tieline_schedule_lateness_seconds", max(0.0, after_s))
 
     def swept(self, evicted: int) -> None:
         """A sweep of the memory took so many things."""
-        self.evicted += evicted
+        self._count("tieline_memory_evicted", by=evicted)
 
     def listener_failed(self, error: Exception, event: object) -> None:
         """The `on_error` of the bus, together with a log line."""
-        self.lost_events += 1
+        self._count("tieline_event_listener_failures")
 
-    def _own(self, conversation: ConversationId) -> MetricsSnapshot:
-        numbers = self._conversations.setdefault(conversation, MetricsSnapshot())
-        self._conversations.move_to_end(conversation)
-        return numbers
+    def _count(self, name: str, *labels: str, by: float = 1) -> None:
+        series = self.counts[name]
+        series[labels] = series.get(labels, 0) + by
 
+    def _observe(self, name: str, value: float, *labels: str) -> None:
+        series = self.histograms[name]
+        histogram = series.get(labels)
+        if histogram is None:
+            histogram = series[labels] = Histogram(HISTOGRAMS[name].bounds)
+        histogram.observe(value)
 
-def _count(numbers: MetricsSnapshot, published: Published) -> None:
-    match published.event:
-        case LoopEnded(duration_ms=duration_ms, success=success):
-            numbers.turns += 1
-            numbers.failed_turns += not success
-            numbers.last_turn_ms = duration_ms
-        case LoopFailed():
-            numbers.turns += 1
-            numbers.failed_turns += 1
-        case ContextBuilt(token_estimate=tokens):
-            numbers.context_tokens = tokens
-        case CompactComplete(tokens_before=before, tokens_after=after, stage=stage, at_ms=at_ms):
-            numbers.compactions += 1
-            if stage == "hard":
-                numbers.hard_compactions += 1
-                numbers.turns_at_hard = numbers.turns
-            if after < before:
-                numbers.compaction_tokens_saved += before - after
-                numbers.compaction_last_before, numbers.compaction_last_after = before, after
-                numbers.compaction_last_at_ms = at_ms
-        case ToolOutputsPruned(pruned=pruned):
-            numbers.pruned_outputs += pruned
-        case LookedUpAgain():
-            numbers.looked_up_again += 1
-        case SummaryProbed(asked=asked, answered=answered, put_back=put_back):
-            numbers.probe_questions += asked
-            numbers.probe_answered += answered
-            numbers.probe_put_back += put_back
-        case AutoCompactCircuitBreakerTripped():
-            numbers.breaker_trips += 1
-        case ContextDegraded():
-            numbers.degraded_contexts += 1
-        case SkillPicked():
-            numbers.skill_hints += 1
-        case SkillDrafted():
-            numbers.skill_drafts += 1
-        case LearningFailed():
-            numbers.learning_failures += 1
-        case DecisionCompleted(provider=provider, model=model):
-            numbers.llm_calls += 1
-            numbers.provider, numbers.model = provider, model
-        case ToolEnded(is_error=is_error):
-            numbers.tool_calls += 1
-            numbers.tool_errors += is_error
-        case RetryScheduled():
-            numbers.retries += 1
-        case ProviderSwitched(provider=provider, model=model, context_max_tokens=most):
-            numbers.provider, numbers.model, numbers.context_max_tokens = provider, model, most
-        case CallBilled() as billed:
-            numbers.prompt_tokens += billed.prompt
-            numbers.output_tokens += billed.output
-            numbers.cache_creation_tokens += billed.cache_creation
-            numbers.cache_read_tokens += billed.cache_read
-            numbers.cost_usd += billed.cost_usd or 0.0
-            numbers.unpriced_calls += billed.cost_usd is None
-            numbers.estimated_calls += billed.estimated
-        case _:
-            pass
+    def _turn_ended(self, conversation: ConversationId, outcome: str) -> None:
+        self._count(TURNS_ENDED, outcome)
+        turns = self._since_hard.get(conversation)
+        if turns is not None:
+            self._since_hard[conversation] = turns + 1
+            self._since_hard.move_to_end(conversation)
+
+    def _compacted(self, compaction: CompactComplete) -> None:
+        before, after = compaction.tokens_before, compaction.tokens_after
+        self._count("tieline_compactions")
+        if compaction.stage == "hard":
+            self._count("tieline_hard_compactions")
+            turns = self._since_hard.get(compaction.conversation)
+            if turns is not None:
+                self._observe("tieline_turns_after_hard_compaction", turns)
+            self._since_hard[compaction.conversation] = 0
+        if after < before:
+            self._count("tieline_compaction_tokens_saved", by=before - after)
+            self.newest["tieline_compaction_last_before_tokens"] = before
+            self.newest["tieline_compaction_last_after_tokens"] = after
+            self.newest["tieline_compaction_last_timestamp_ms"] = compaction.at_ms
+
+    def _bill(self, billed: CallBilled) -> None:
+        """Money in the ledger. The operation is "chat" in the conventions' words; other calls have their own."""
+        operation = billed.purpose if billed.purpose in ("transcription", "embeddings") else "chat"
+        model = (operation, billed.provider, billed.model)
+        self._count(TOKENS, *model, "input", by=billed.prompt)
+        self._count(TOKENS, *model, "output", by=billed.output)
+        self._count(TOKENS, *model, "cache_creation", by=billed.cache_creation)
+        self._count(TOKENS, *model, "cache_read", by=billed.cache_read)
+        self._count(COST, *model, billed.purpose, by=billed.cost_usd or 0.0)
+        self._count(UNPRICED, *model, by=billed.cost_usd is None)
+        self._count("tieline_estimated_calls", *model, by=billed.estimated)
 
 
 # Readings of this moment, which a scrape asks of the gateway. Pure data.

@@ -7,8 +7,11 @@ import httpx2
 import pytest
 
 from agent.core.clock import SystemClock
+from agent.core.events import CallBilled, Published
+from agent.core.ids import ConversationId
 from agent.core.phrases import program_as_typed
 from gateway.config.sections import WebSettings
+from gateway.telemetry.metrics import COST
 from gateway.web.health import Reason
 from gateway.web.overview import DEAD_FIX
 from gateway.web.pages.rendering import render
@@ -142,15 +145,30 @@ async def test_a_model_that_somebody_has_made_up_worries_nobody_else(world: Worl
     assert not alerts(world)
 
 
+UNPRICED_CALL = CallBilled(
+    conversation=ConversationId("telegram:1"),
+    purpose="turn",
+    provider="main",
+    model="gpt-x",
+    prompt=1,
+    output=1,
+    cache_creation=0,
+    cache_read=0,
+    cost_usd=None,
+    estimated=False,
+)
+
+
 @pytest.mark.parametrize(("usd", "unpriced", "shown"), [(0.0, 0, "$0.00"), (0.0, 25, "unknown (25 unpriced calls)")])
 async def test_what_nobody_knows_the_price_of_is_not_shown_as_free(
     world: World, usd: float, unpriced: int, shown: str
 ) -> None:
+    metrics = world.services.overview.metrics
     for number in range(unpriced):
-        world.services.overview.metrics.totals.unpriced_calls = number + 1
+        metrics.listen(Published(number, UNPRICED_CALL))
     figures = dict((await world.services.overview.status({}))["figures"])
     assert figures["Spent"] == shown
-    assert usd == world.services.overview.metrics.totals.cost_usd
+    assert usd == metrics.sum(COST)
 
 
 async def test_the_page_writes_commands_as_they_are_typed_here(world: World) -> None:

@@ -31,7 +31,16 @@ from agent.core.events import (
 )
 from agent.core.ids import ConversationId, RunId, SessionId
 from gateway.telemetry.exposition import exposition
-from gateway.telemetry.metrics import CONVERSATIONS_KEPT, Gauges, Histogram, Metrics
+from gateway.telemetry.metrics import (
+    CONVERSATIONS_KEPT,
+    COST,
+    TOKENS,
+    TURNS_ENDED,
+    UNPRICED,
+    Gauges,
+    Histogram,
+    Metrics,
+)
 
 A, B = ConversationId("telegram:1"), ConversationId("web:operator:main")
 RUN = RunId("r")
@@ -65,6 +74,12 @@ def a_turn(conversation: ConversationId, *, success: bool = True) -> list[Event]
     ]  # fmt: skip
 
 
+def hard(conversation: ConversationId, stage: str = "hard") -> CompactComplete:
+    return CompactComplete(
+        conversation=conversation, stage=stage, messages=9, tokens_before=9, tokens_after=1, mechanical=False, at_ms=1
+    )
+
+
 def counted(*events: Event) -> Metrics:
     metrics = Metrics()
     for number, event in enumerate(events):
@@ -73,39 +88,29 @@ def counted(*events: Event) -> Metrics:
 
 
 @pytest.mark.requirement("B-92")
-def test_a_turn_is_counted_for_its_conversation_and_in_all() -> None:
+def test_turns_of_all_conversations_are_counted() -> None:
     metrics = counted(*a_turn(A), *a_turn(B), *a_turn(B, success=False))
-    one, all_of_them = metrics.of(A), metrics.totals
-    assert (one.turns, one.failed_turns, all_of_them.turns, all_of_them.failed_turns) == (1, 0, 3, 1)
-    assert (one.prompt_tokens, one.output_tokens, one.cache_read_tokens) == (900, 50, 700)
-    assert all_of_them.cost_usd == pytest.approx(0.006)
-    assert (one.tool_calls, one.tool_errors, one.retries, one.context_tokens) == (1, 1, 1, 900)
-    assert (one.provider, one.model) == ("main", "gpt-x")
-    assert metrics.of(ConversationId("nobody")).turns == 0
+    assert (metrics.sum(TURNS_ENDED), metrics.sum(TURNS_ENDED, outcome="error")) == (3, 1)
+    kinds = ("input", "output", "cache_creation", "cache_read")
+    assert [metrics.sum(TOKENS, gen_ai_token_type=kind) for kind in kinds] == [2700, 150, 30, 2100]
+    assert metrics.sum(COST) == pytest.approx(0.006)
+    assert metrics.sum("tieline_tool_calls", outcome="error") == 3
+    assert metrics.sum("tieline_llm_retries") == 3
+    assert metrics.newest["tieline_context_tokens"] == 900
 
 
 def test_a_crashed_run_is_a_failed_turn() -> None:
-    assert counted(LoopFailed(conversation=A, run=RUN, error="x")).totals.failed_turns == 1
+    assert counted(LoopFailed(conversation=A, run=RUN, error="x")).sum(TURNS_ENDED, outcome="error") == 1
 
 
 def test_an_unknown_price_and_guessed_tokens_are_counted_apart() -> None:
-    totals = counted(billed(A, cost_usd=None, estimated=True)).totals
-    assert (totals.cost_usd, totals.unpriced_calls, totals.estimated_calls) == (0.0, 1, 1)
+    metrics = counted(billed(A, cost_usd=None, estimated=True))
+    assert (metrics.sum(COST), metrics.sum(UNPRICED), metrics.sum("tieline_estimated_calls")) == (0.0, 1, 1)
 
 
 def test_a_switch_of_provider_brings_its_window() -> None:
     switched = ProviderSwitched(conversation=A, provider="b", model="m", context_max_tokens=128_000)
-    assert counted(switched).of(A).context_max_tokens == 128_000
-
-
-def test_memory_is_bounded_and_totals_stay() -> None:
-    metrics = counted(*(
-        LoopEnded(conversation=ConversationId(f"t:{number}"), success=True, duration_ms=1)
-        for number in range(CONVERSATIONS_KEPT + 10)
-    ))  # fmt: skip
-    assert metrics.of(ConversationId("t:0")).turns == 0
-    assert metrics.of(ConversationId(f"t:{CONVERSATIONS_KEPT + 9}")).turns == 1
-    assert metrics.totals.turns == CONVERSATIONS_KEPT + 10
+    assert counted(switched).newest["tieline_context_max_tokens"] == 128_000
 
 
 def test_names_that_a_model_made_up_are_one_label() -> None:
@@ -114,25 +119,23 @@ def test_names_that_a_model_made_up_are_one_label() -> None:
         exists=False,
     )  # fmt: skip
     metrics = counted(*(replace(ended, tool_name=f"a{number}") for number in range(50)))
-    assert metrics.tools == {("unknown", "error"): 50}
+    assert metrics.counts["tieline_tool_calls"] == {("unknown", "error"): 50}
 
 
 def test_turns_between_two_hard_compactions_are_counted_by_conversation() -> None:
-    def hard(conversation: ConversationId, stage: str = "hard") -> CompactComplete:
-        return CompactComplete(
-            conversation=conversation,
-            stage=stage,
-            messages=9,
-            tokens_before=9,
-            tokens_after=1,
-            mechanical=False,
-            at_ms=1,
-        )
-
     apart = (*a_turn(A), *a_turn(B), hard(B), *a_turn(A), hard(A, "mid"), *a_turn(A))
     metrics = counted(*a_turn(A), hard(A), *apart, hard(A))
-    assert (metrics.turns_after_hard.count, metrics.turns_after_hard.total) == (1, 3.0)
-    assert metrics.totals.hard_compactions == 3
+    apart_by = metrics.histograms["tieline_turns_after_hard_compaction"][()]
+    assert (apart_by.count, apart_by.total) == (1, 3.0)
+    assert metrics.sum("tieline_hard_compactions") == 3
+
+
+def test_what_is_remembered_of_conversations_is_bounded() -> None:
+    conversations = [ConversationId(f"t:{number}") for number in range(CONVERSATIONS_KEPT + 10)]
+    events = (hard(conversation) for conversation in (*conversations, conversations[0], conversations[-1]))
+    metrics = counted(*events)
+    assert metrics.histograms["tieline_turns_after_hard_compaction"][()].count == 1, "the first was forgotten"
+    assert metrics.sum("tieline_hard_compactions") == CONVERSATIONS_KEPT + 12
 
 
 def test_what_sweeps_of_the_memory_took_is_counted() -> None:
@@ -145,9 +148,9 @@ def test_what_sweeps_of_the_memory_took_is_counted() -> None:
 def test_what_summaries_knew_and_what_was_looked_up_again_is_counted() -> None:
     probed = SummaryProbed(conversation=A, stage="high", asked=7, answered=5, put_back=2)
     metrics = counted(probed, probed, LookedUpAgain(conversation=A, tool="read", again=True, turns=1))
-    own = metrics.of(A)
-    assert (own.probe_questions, own.probe_answered, own.probe_put_back, own.looked_up_again) == (14, 10, 4, 1)
     text = exposition(metrics, Gauges()).decode()
+    assert "tieline_summary_questions_total 14.0" in text
+    assert "tieline_summary_questions_answered_total 10.0" in text
     assert "tieline_summary_facts_put_back_total 4.0" in text
     assert "tieline_looked_up_again_total 1.0" in text
 
@@ -164,8 +167,8 @@ def test_a_listener_that_fails_costs_neither_the_turn_nor_the_others() -> None:
     bus.listen(metrics.listen)
     for event in a_turn(A):
         bus.publish(event)
-    assert metrics.totals.turns == 1
-    assert metrics.lost_events == len(a_turn(A))
+    assert metrics.sum(TURNS_ENDED) == 1
+    assert metrics.sum("tieline_event_listener_failures") == len(a_turn(A))
 
 
 def test_a_histogram_counts_up_to_and_including_its_bounds() -> None:
@@ -217,9 +220,9 @@ def test_failovers_cache_breaks_and_long_answers_are_counted() -> None:
         OutputSlotEscalated(conversation=A, provider="a", model="m", max_tokens=64_000),
     ):
         metrics.listen(Published(1, event))
-    assert metrics.fallbacks == {("a", "b"): 1}
-    assert metrics.cache_breaks == {"tools": 1, "notes": 1, "unknown": 1}
-    assert metrics.escalations == {"a": 1}
+    assert metrics.counts["tieline_failovers"] == {("a", "b"): 1}
+    assert metrics.counts["tieline_cache_breaks"] == {("tools",): 1, ("notes",): 1, ("unknown",): 1}
+    assert metrics.counts["tieline_escalated_answers"] == {("a",): 1}
     scraped = exposition(metrics, Gauges()).decode()
     assert 'tieline_failovers_total{fallback="b",gen_ai_provider_name="a"} 1.0' in scraped
     assert 'tieline_cache_breaks_total{cause="unknown"} 1.0' in scraped
