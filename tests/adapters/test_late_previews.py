@@ -16,11 +16,11 @@ from agent.storage.timestamps import to_timestamp
 from gateway.channels.channel import Channel
 from gateway.delivery.outbox.call_journal import CallJournal
 from gateway.delivery.outbox.delivery import Delivery
+from gateway.testing.harness import running
 from tests.adapters.discord import harness as discord
 from tests.adapters.slack import world as slack
 from tests.adapters.telegram import stage as telegram
 from tests.fakes.clock import HastyClock
-from tests.fakes.running import running
 from tests.fakes.waiting import until
 from tests.gateway.delivery.world import QUIET, Reports, phrase
 

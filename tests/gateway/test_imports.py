@@ -12,7 +12,7 @@ from tests.program.running import Program
 
 HEAVY = {
     *("aiohttp", "alembic", "anthropic", "discord", "jinja2", "litellm", "markdown_it", "mcp", "numpy", "openai"),
-    *("psycopg", "slack_bolt", "slack_sdk", "sqlalchemy", "telegram", "tiktoken", "yaml"),
+    *("psycopg", "pytest", "slack_bolt", "slack_sdk", "sqlalchemy", "telegram", "tiktoken", "yaml"),
 }
 
 

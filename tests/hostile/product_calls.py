@@ -22,6 +22,8 @@ class Use:
     awaited: bool
 
 
+FOR_TESTS = "gateway/testing/"  # in the package for the tests of adapters, loaded by nothing that runs
+
 Wanted = Callable[[Use], bool]
 
 
@@ -42,6 +44,8 @@ def uses_of_product(wanted: Wanted) -> Mapping[str, tuple[str, ...]]:
     for folder in PRODUCT:
         for path in sorted((ROOT / folder).rglob("*.py")):
             module = path.relative_to(ROOT).as_posix()
+            if module.startswith(FOR_TESTS):
+                continue
             for where, names in uses_in(path.read_text("utf-8"), wanted).items():
                 found[f"{module} {where}".rstrip()] = names
     return found

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -63,6 +64,7 @@ def test_wheel_image_and_make_run_have_the_same_features(source: Path, tmp_path:
 
     run(UV, "build", "--quiet", "--wheel", "--out-dir", tmp_path / "dist", source)
     (wheel,) = (tmp_path / "dist").glob("*.whl")
+    assert "gateway/testing/channel_contract.py" in ZipFile(wheel).namelist(), "authors of adapters test with it"
     lock = ROOT / "requirements" / "run.lock"
     image = environment(tmp_path / "image", "--require-hashes", "-r", lock)
     run(UV, "pip", "install", "--quiet", "--python", image, "--no-deps", wheel)

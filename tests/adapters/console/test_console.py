@@ -28,11 +28,11 @@ from gateway.channels.inbound import ButtonClicked, Inbound, MessageReceived, Ou
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Button, CommandSpec, File, Outbound
 from gateway.cli.awaited import ANOTHER_WITHIN_S
+from gateway.testing.channel_contract import ChannelContract
+from gateway.testing.harness import Act, Fault, Happening, Harness, Seen, eventually, running
 from gateway.web import control_client
 from gateway.web.control import Control
-from tests.contracts.channel_contract import Act, ChannelContract, Fault, Happening, Harness, Seen, eventually
 from tests.e2e.site import no_places
-from tests.fakes.running import running
 from tests.fakes.waiting import until
 
 Event = dict[str, Any]

@@ -18,11 +18,10 @@ from gateway.channels.adapter import AdapterContext, Place
 from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import ConversationKey, UserId
+from gateway.testing import harness
+from gateway.testing.harness import Act, Fault, Happening, Seen, running
 from tests.adapters.discord.reading import readable
-from tests.contracts import channel_contract
-from tests.contracts.channel_contract import Act, Fault, Happening, Seen
 from tests.doubles.discord_api import ANN, DM, GENERAL, GUILD, DiscordDouble
-from tests.fakes.running import running
 
 TOKEN = "good-token"
 BOT = "100000000000000001"
@@ -36,7 +35,7 @@ PATIENCE_S = 20.0  # for what comes over the wire, on a busy machine
 
 async def eventually(holds: Callable[[], bool | Awaitable[bool]]) -> None:
     """Poll until it holds."""
-    await channel_contract.eventually(holds, within_s=PATIENCE_S)
+    await harness.eventually(holds, within_s=PATIENCE_S)
 
 
 def given(part: Part | None) -> Part:

@@ -17,6 +17,8 @@ from gateway.channels.adapter import State
 from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelUnsure, GatewayUnavailable
 from gateway.channels.inbound import ChatType, Deleted, Edited, Inbound, Membership, Mention, MessageReceived
 from gateway.channels.outbound import CommandSpec
+from gateway.testing.channel_contract import plain
+from gateway.testing.harness import running
 from tests.adapters.discord.harness import (
     ANN,
     BOT,
@@ -30,10 +32,8 @@ from tests.adapters.discord.harness import (
     eventually,
     place,
 )
-from tests.contracts.channel_contract import plain
 from tests.doubles.discord_api import CONTENT, PRIVILEGED
 from tests.fakes.clock import FakeClock
-from tests.fakes.running import running
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -22,6 +22,7 @@ from gateway.channels.inbound import MessageReceived
 from gateway.channels.outbound import Button, File, Outbound, SentRef
 from gateway.delivery.rendering.markdown import parse
 from gateway.delivery.rendering.splitting import split
+from gateway.testing.channel_contract import plain
 from tests.adapters.discord.harness import (
     DM,
     GENERAL,
@@ -35,7 +36,6 @@ from tests.adapters.discord.harness import (
 )
 from tests.adapters.discord.reading import readable
 from tests.adapters.patience import at_last
-from tests.contracts.channel_contract import plain
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ import pytest
 
 from gateway.channels.adapter import Adapter
 from gateway.channels.channel import Channel
+from gateway.testing.channel_contract import ChannelContract
+from gateway.testing.harness import Harness
 from tests.adapters.discord.harness import Discord, DiscordHarness, House, connected
-from tests.contracts.channel_contract import ChannelContract, Harness
 
 
 def keeps_the_types(harness: DiscordHarness) -> tuple[Harness, Adapter, Channel]:

@@ -14,8 +14,8 @@ from gateway.channels.errors import ChannelUnsure, GatewayUnavailable
 from gateway.channels.inbound import ButtonClicked, Inbound, Mention, MessageReceived, Outcome
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Button, CommandSpec, Outbound
+from gateway.testing.channel_contract import plain
 from tests.adapters.discord.harness import ANN, DM, GENERAL, GUILD, Discord, House, connected, eventually, given
-from tests.contracts.channel_contract import plain
 from tests.fakes.clock import FakeClock
 
 ASK = CommandSpec(name="ask", description="Ask something", options="[question]")

@@ -15,9 +15,9 @@ from gateway.channels.errors import ChannelBusy
 from gateway.channels.inbound import MessageReceived
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import CommandSpec, File, Outbound
+from gateway.testing.channel_contract import plain
 from tests.adapters.discord.harness import ANN, DM, GENERAL, Discord, House, connected, eventually, given
 from tests.adapters.patience import at_last, waited_s
-from tests.contracts.channel_contract import plain
 from tests.fakes.clock import HastyClock
 
 ASK = CommandSpec(name="ask", description="Ask something", options="[question]")

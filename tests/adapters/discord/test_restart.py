@@ -22,8 +22,8 @@ from gateway.delivery.outbox import rows
 from gateway.delivery.outbox.call_journal import CallJournal
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.delivery.rendering.markdown import parse
+from gateway.testing.harness import running
 from tests.adapters.discord.harness import DM, Discord, House, LaterClock, connected
-from tests.fakes.running import running
 from tests.fakes.waiting import until
 from tests.gateway.delivery.world import QUIET, Reports, phrase
 

@@ -17,8 +17,8 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_sdk.web.async_client import AsyncWebClient
 
 from gateway.channels.adapter import State
+from gateway.testing.harness import eventually
 from tests.adapters.slack.world import World, running, workspace
-from tests.contracts.channel_contract import eventually
 
 FAST_S = 0.05
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from adapters.slack.adapter import SlackAdapter
 from gateway.channels.adapter import State
 from gateway.channels.entry_points import open_adapter, settings_class
+from gateway.testing.harness import eventually
+from gateway.testing.harness import running as beside
 from tests.adapters.slack.world import DM, workspace
-from tests.contracts.channel_contract import eventually
-from tests.fakes.running import running as beside
 
 
 async def test_it_is_built_in_a_thread_and_works_in_the_loop(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from adapters.slack.catch_up import Reading, merged, readings, split_by_age
 from gateway.channels.adapter import Place, State
 from gateway.channels.inbound import Inbound, Mention, Receipt
 from gateway.channels.keys import ConversationKey
+from gateway.testing.harness import eventually
 from tests.adapters.slack.world import DM, World, running, workspace
-from tests.contracts.channel_contract import eventually
 from tests.doubles.slack_api import BOT_USER, TEAM
 from tests.fakes.clock import HastyClock
 

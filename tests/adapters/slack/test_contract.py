@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.testing.channel_contract import ChannelContract
 from tests.adapters.slack.world import DM, SlackHarness, running, workspace
-from tests.contracts.channel_contract import ChannelContract
 from tests.doubles.slack_api import TEAM
 
 pytestmark = pytest.mark.requirement("G-07")

@@ -20,8 +20,8 @@ from gateway.channels.adapter import State
 from gateway.channels.document import Plain
 from gateway.channels.inbound import ButtonClicked, MessageReceived
 from gateway.channels.outbound import Button, Outbound
+from gateway.testing.harness import eventually
 from tests.adapters.slack.world import DM, SECRET, World, running, workspace
-from tests.contracts.channel_contract import eventually
 from tests.doubles.slack_api import sign
 
 HTTP: dict[str, Any] = {"app_token": None, "signing_secret": SECRET}

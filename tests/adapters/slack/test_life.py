@@ -12,11 +12,11 @@ from gateway.channels.adapter import Diagnosis
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelRejected
 from gateway.channels.outbound import Outbound
+from gateway.testing.harness import eventually
+from gateway.testing.harness import running as beside
 from tests.adapters.slack.world import DM, World, free_port, running, workspace
-from tests.contracts.channel_contract import eventually
 from tests.doubles.slack_api import TEAM
 from tests.fakes.clock import FakeClock
-from tests.fakes.running import running as beside
 
 
 async def test_typing_shows_in_a_thread_and_goes_with_the_answer(tmp_path: Path) -> None:

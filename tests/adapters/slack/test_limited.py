@@ -13,12 +13,11 @@ from gateway.channels.adapter import State
 from gateway.channels.document import Plain
 from gateway.channels.inbound import Attachment
 from gateway.channels.outbound import File, Outbound
+from gateway.testing.harness import eventually, running
 from tests.adapters.patience import at_last, waited_s
 from tests.adapters.slack.world import ANN, DM, World, shown, workspace
-from tests.contracts.channel_contract import eventually
 from tests.doubles.slack_api import TEAM
 from tests.fakes.clock import HastyClock
-from tests.fakes.running import running
 
 RETRY_AFTER_S = 4
 CLOCK = HastyClock(40.0)

@@ -15,8 +15,8 @@ from gateway.channels.errors import ChannelFatal
 from gateway.channels.inbound import ButtonClicked, Deleted, Edited, Membership, Mention, MessageReceived
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Button, CommandSpec, Outbound
+from gateway.testing.harness import eventually
 from tests.adapters.slack.world import ANN, DM, SECRET, running, workspace
-from tests.contracts.channel_contract import eventually
 from tests.doubles.slack_api import BOT_ID, BOT_USER, TEAM
 from tests.fakes.clock import HastyClock
 

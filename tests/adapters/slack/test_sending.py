@@ -12,8 +12,8 @@ from gateway.channels.inbound import Attachment
 from gateway.channels.outbound import Button, File, Outbound, SentRef
 from gateway.delivery.rendering.markdown import parse
 from gateway.delivery.rendering.splitting import split
+from gateway.testing.harness import eventually
 from tests.adapters.slack.world import ANN, DM, free_port, running, shown, workspace
-from tests.contracts.channel_contract import eventually
 from tests.doubles.slack_api import BOT_USER, TEAM
 
 OTHER = f"{TEAM}:C0GENERAL"

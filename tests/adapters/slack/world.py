@@ -23,7 +23,7 @@ from gateway.channels.adapter import AdapterContext, Place, State
 from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import UserId
-from tests.contracts.channel_contract import Act, Fault, Happening, Seen, eventually
+from gateway.testing.harness import Act, Fault, Happening, Seen, eventually
 from tests.doubles.slack_api import BOT_USER, TEAM, SlackDouble
 from tests.fakes.commonmark import read
 from tests.fakes.readable import readable
@@ -199,7 +199,7 @@ def _block_text(block: dict[str, Any]) -> str:
 
 
 class SlackHarness:
-    """See `tests.contracts.channel_contract.Harness`."""
+    """See `gateway.testing.harness.Harness`."""
 
     person = ANN
     faults: frozenset[Fault] = frozenset({"busy", "server_error", "cut_after", "refuse", "gone"})

@@ -18,10 +18,8 @@ from adapters.telegram.settings import TelegramSettings
 from agent.core.clock import Clock, SystemClock
 from gateway.channels.adapter import AdapterContext, AdapterStore, Forgetful, Place, State
 from gateway.channels.channel import Channel
-from gateway.channels.errors import GatewayUnavailable
-from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import UserId
-from tests.contracts.channel_contract import Act, Fault, Happening, Seen, eventually
+from gateway.testing.harness import Act, AdapterHarness, Fault, Happening, Seen, eventually
 from tests.doubles.telegram_api import TelegramDouble, flat
 
 TOKEN = "123456:TEST-token"
@@ -107,29 +105,17 @@ def adapter_context(tmp: Path, clock: Clock | None = None, **fields: Any) -> Ada
     return AdapterContext(clock=clock or SystemClock(), home=tmp, known_places=no_places, **fields)
 
 
-class Stage:
+class Stage(AdapterHarness):
     """Fulfils the contract suite's `Harness`."""
 
     faults: frozenset[Fault] = frozenset({"busy", "server_error", "cut_after", "refuse", "gone"})
 
     def __init__(self, telegram: Telegram, adapter: TelegramAdapter) -> None:
+        super().__init__()
         self.telegram = telegram
-        self.adapter = adapter
+        self.adapter: TelegramAdapter = adapter
         self.person = UserId("77")
-        self.admitted: list[Inbound] = []
-        self.broken_admits = 0  # so many fail, as with a full disk
         self.channel: Channel = adapter.channel("77")
-
-    async def admit(self, inbound: Inbound) -> Receipt:
-        if self.broken_admits:
-            self.broken_admits -= 1
-            raise GatewayUnavailable("disk full")
-        self.admitted.append(inbound)
-        return Receipt(Outcome.ACCEPTED)
-
-    @property
-    def said(self) -> list[MessageReceived]:
-        return [inbound for inbound in self.admitted if isinstance(inbound, MessageReceived)]
 
     async def seen(self) -> Sequence[Seen]:
         messages = [_seen(message) for message in await self.telegram.bot_messages()]
@@ -140,9 +126,7 @@ class Stage:
         update = await self.telegram.update(text=text)
         return str(update["message"]["message_id"])
 
-    @property
-    def happenings(self) -> frozenset[Happening]:
-        return frozenset({"edits", "leaves", "returns", "group", "mention", "file"})
+    happenings: frozenset[Happening] = frozenset({"edits", "leaves", "returns", "group", "mention", "file"})
 
     async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
         group: dict[str, Any] = {"chat": GROUP}
@@ -161,9 +145,6 @@ class Stage:
                 await self.telegram.update(raw={"my_chat_member": changed})
                 return ""
         return str(next(update[one]["message_id"] for one in ("message", "edited_message") if one in update))
-
-    def stores_nothing(self, times: int) -> None:
-        self.broken_admits = times
 
     async def refused(self) -> TelegramAdapter:
         return TelegramAdapter(settings_for(self.telegram, token="654321:REVOKED-token"), adapter_context(Path()))

@@ -18,6 +18,7 @@ from gateway.channels.document import Plain
 from gateway.channels.entry_points import open_adapter, settings_class
 from gateway.channels.errors import ChannelBusy, ChannelFatal
 from gateway.channels.outbound import CommandSpec, Outbound
+from gateway.testing.harness import eventually
 from tests.adapters.telegram.stage import (
     PERSON,
     TOKEN,
@@ -28,7 +29,6 @@ from tests.adapters.telegram.stage import (
     settings_for,
     stage,
 )
-from tests.contracts.channel_contract import eventually
 from tests.fakes.clock import FakeClock
 
 HELP = CommandSpec(name="help", description="What I can do")

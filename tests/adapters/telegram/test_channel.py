@@ -40,10 +40,10 @@ from gateway.channels.outbound import Button, File, Outbound, SentRef
 from gateway.delivery.rendering.markdown import parse
 from gateway.delivery.rendering.splitting import split
 from gateway.running.foundation import Kept
+from gateway.testing.harness import eventually
 from tests.adapters.telegram.reading import intended, shown
 from tests.adapters.telegram.stage import GROUP, Stage, Telegram, acting, stage
 from tests.adapters.telegram.test_rich import merged, read
-from tests.contracts.channel_contract import eventually
 from tests.fakes.clock import FakeClock
 
 STYLED: Document = (Paragraph((Text("a "), Bold((Text("b"),)))),)
@@ -697,7 +697,7 @@ async def test_a_message_to_a_moved_group_arrives_in_the_new_one_and_the_move_is
 async def test_a_move_that_could_not_be_stored_is_told_again(tmp_path: Path) -> None:
     async with stage(tmp_path) as actor:
         await actor.telegram.control("chats", chat={"id": -4002, "type": "group", "title": "G"}, migrate_to=-1009)
-        actor.broken_admits = 1
+        actor.stores_nothing(1)
         await actor.adapter.channel("-4002").send(final(frame("one")))
         await eventually(lambda: [type(inbound) for inbound in actor.admitted] == [Moved])
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.testing.channel_contract import ChannelContract
+from gateway.testing.harness import Harness
 from tests.adapters.telegram.stage import hooked, stage
-from tests.contracts.channel_contract import ChannelContract, Harness
 
 
 @pytest.mark.requirement("G-07", "Z-06")

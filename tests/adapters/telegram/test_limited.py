@@ -12,10 +12,10 @@ from gateway.channels.channel import Files, Interactions, Presence, Streams
 from gateway.channels.document import Plain
 from gateway.channels.inbound import MessageReceived
 from gateway.channels.outbound import Button, CommandSpec, File, Outbound, SentRef
+from gateway.testing.harness import eventually
 from tests.adapters.patience import at_last, waited_s
 from tests.adapters.telegram.stage import TOKEN, Stage, Telegram, acting, hooked, stage
 from tests.adapters.telegram.test_channel import RICH
-from tests.contracts.channel_contract import eventually
 from tests.fakes.clock import HastyClock
 
 RETRY_AFTER_S = 4

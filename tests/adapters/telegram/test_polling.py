@@ -17,6 +17,7 @@ from agent.core.clock import Clock
 from gateway.channels.adapter import State
 from gateway.channels.errors import ChannelFatal, GatewayUnavailable
 from gateway.channels.inbound import Inbound, Membership, MessageReceived, Moved, Outcome, Receipt
+from gateway.testing.harness import eventually
 from tests.adapters.telegram.stage import (
     GROUP,
     PERSON,
@@ -29,7 +30,6 @@ from tests.adapters.telegram.stage import (
     settings_for,
     stage,
 )
-from tests.contracts.channel_contract import eventually
 from tests.fakes.clock import FakeClock
 
 

@@ -17,8 +17,8 @@ from adapters.telegram.webhook import BODY_LIMIT, complaint_in, secret_of
 from gateway.channels.adapter import State
 from gateway.channels.errors import ChannelFatal, GatewayUnavailable
 from gateway.channels.inbound import Inbound, MessageReceived, Receipt
+from gateway.testing.harness import eventually
 from tests.adapters.telegram.stage import TOKEN, Stage, Telegram, adapter_context, hooked, listening, settings_for
-from tests.contracts.channel_contract import eventually
 from tests.fakes.clock import FakeClock
 
 UPDATE = {"update_id": 1, "message": {"message_id": 1, "date": 1, "chat": {"id": 77, "type": "private"}, "text": "hi"}}

@@ -11,37 +11,27 @@ from adapters.web.settings import WebSettings as ChatSettings
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import AdapterContext
 from gateway.channels.document import Plain
-from gateway.channels.errors import GatewayUnavailable
-from gateway.channels.inbound import Inbound, Outcome, Receipt
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Outbound
 from gateway.config.sections import WebSettings
+from gateway.testing.channel_contract import ChannelContract
+from gateway.testing.harness import Act, AdapterHarness, Fault, Happening, Harness, Seen, eventually, running
 from gateway.web.server import WebServer
 from tests.adapters.web.visitor import Visitor, text_of, visiting
-from tests.contracts.channel_contract import Act, ChannelContract, Fault, Happening, Harness, Seen, eventually
 from tests.e2e.site import no_places
-from tests.fakes.running import running
 
 
-class WebHarness:
+class WebHarness(AdapterHarness):
     person = UserId("operator")
     faults: frozenset[Fault] = frozenset({"busy"})
     happenings: frozenset[Happening] = frozenset({"file"})
 
     def __init__(self, adapter: Web, home: Path, visitor: Visitor) -> None:
+        super().__init__()
         self.adapter = adapter
         self.channel = adapter.channel("operator:main")
-        self.admitted: list[Inbound] = []
         self._home = home
         self._visitor = visitor
-        self._failing = 0
-
-    async def admit(self, inbound: Inbound) -> Receipt:
-        if self._failing:
-            self._failing -= 1
-            raise GatewayUnavailable("disk full")
-        self.admitted.append(inbound)
-        return Receipt(Outcome.ACCEPTED)
 
     async def seen(self) -> Sequence[Seen]:
         state = await self._visitor.state()
@@ -71,12 +61,6 @@ class WebHarness:
         assert what == "file"
         kept = await self._visitor.upload("notes.txt", text.encode(), "text/plain")
         return await self._visitor.say("see", files=(kept["id"],))
-
-    def stores_nothing(self, times: int) -> None:
-        self._failing = times
-
-    async def refused(self) -> None:
-        return None
 
     async def presses(self, message_id: str, action: str) -> None:
         body = {"id": "press-0001", "message": message_id, "action": action}

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure, GatewayUnavailable
-from gateway.channels.inbound import Attachment, Inbound, Outcome, Receipt
+from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure
+from gateway.channels.inbound import Attachment
 from gateway.channels.keys import UserId
-from tests.contracts.channel_contract import Act, ChannelContract, Fault, Happening, Harness, Seen
-from tests.fakes.channel import DEFAULT, FakeAdapter
-from tests.fakes.running import running
+from gateway.testing.channel_contract import ChannelContract
+from gateway.testing.harness import Act, AdapterHarness, Fault, Happening, Harness, Seen, running
+from tests.fakes.channel import DEFAULT, FakeAdapter, FakeChannel
 
 ERRORS = {
     "busy": ChannelBusy("slow down", after_s=3.0),
@@ -21,22 +21,14 @@ ERRORS = {
 }
 
 
-class FakeHarness:
+class FakeHarness(AdapterHarness):
     def __init__(self, adapter: FakeAdapter) -> None:
-        self.adapter = adapter
-        self.channel = adapter.channel("1")
+        super().__init__()
+        self.adapter: FakeAdapter = adapter
+        self.channel: FakeChannel = adapter.channel("1")
         self.person = UserId("ann")
-        self.admitted: list[Inbound] = []
         self.happenings: frozenset[Happening] = frozenset({"file"})
-        self._failing = 0
         self.faults: frozenset[Fault] = frozenset({"busy", "server_error", "cut_after", "refuse", "gone"})
-
-    async def admit(self, inbound: Inbound) -> Receipt:
-        if self._failing:
-            self._failing -= 1
-            raise GatewayUnavailable("disk full")
-        self.admitted.append(inbound)
-        return Receipt(Outcome.ACCEPTED)
 
     async def seen(self) -> Sequence[Seen]:
         return [
@@ -57,12 +49,6 @@ class FakeHarness:
     async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
         attachment = Attachment(kind="file", handle=text, name="notes.txt", mime_type="text/plain")
         return await self.adapter.says("see", attachments=(attachment,))
-
-    def stores_nothing(self, times: int) -> None:
-        self._failing = times
-
-    async def refused(self) -> None:
-        return None
 
     async def presses(self, message_id: str, action: str) -> None:
         await self.adapter.presses(message_id, action)

@@ -1,10 +1,10 @@
-"""The promise of `Adapter` and `Channel`, as one suite. An adapter's tests subclass it and supply the harness.
+"""Contract suite of `Adapter` and `Channel`. An adapter's tests subclass it and supply the harness.
 
     class TestTelegram(ChannelContract):
         @pytest.fixture
         async def harness(self) -> AsyncIterator[Harness]:
             harness = TelegramHarness(...)
-            async with running(lambda: harness.adapter.run(harness.admit)):  # tests.fakes.running
+            async with harness.running():
                 yield harness
 
 The harness runs the unmodified adapter (`adapter.run(admit)` is under way) against a double of its platform, and is the
@@ -12,15 +12,14 @@ person at the other end: writes, presses, looks at the screen, and pulls the cab
 """
 
 import base64
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import TypeVar
 
 import anyio
 import pytest
 
-from gateway.channels.adapter import Adapter, State
+from gateway.channels.adapter import State
 from gateway.channels.channel import Channel
 from gateway.channels.document import Bold, CodeBlock, Document, Paragraph, Plain, Text
 from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
@@ -35,97 +34,14 @@ from gateway.channels.inbound import (
     MessageReceived,
     Receipt,
 )
-from gateway.channels.keys import ConversationKey, UserId
+from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Button, File, Outbound, SentRef
+from gateway.testing.harness import Act, Fault, Harness, eventually
 
 Part = TypeVar("Part")
 Kind = TypeVar("Kind", bound=Inbound)
 
-# busy: refused for now, with a time to wait (429). server_error: a 5xx. cut_after: carried out, but the connection goes
-# before the answer. refuse: this message is refused for good. gone: the bot was blocked or removed.
-Fault = Literal["busy", "server_error", "cut_after", "refuse", "gone"]
-Act = Literal["send", "edit"]
-# What can happen beyond writing and pressing, as far as the platform tells of it. edits, deletes: the person changes,
-# takes back a message. leaves, returns: the bot is removed from a place, brought back. group, mention: somebody writes
-# in a group, among people, to the bot. file: the person sends one.
-Happening = Literal["edits", "deletes", "leaves", "returns", "group", "mention", "file"]
-
 ACTION = "q:" + "x" * 62  # 64 bytes, the most a button carries
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A message of the bot as a person sees it now. `text` is what can be read, with the platform's markup taken out.
-
-    `text` of a `Plain` document must be the very same text. `private_to` names the only person who sees it.
-    """
-
-    id: str
-    text: str
-    actions: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    reply_to: str | None = None
-    private_to: str | None = None
-
-
-class Harness(Protocol):
-    """An adapter on its double with one direct conversation in it, and the person there."""
-
-    @property
-    def adapter(self) -> Adapter: ...
-
-    @property
-    def channel(self) -> Channel: ...
-
-    @property
-    def person(self) -> UserId: ...
-
-    @property
-    def admitted(self) -> Sequence[Inbound]:
-        """Everything `admit` was given so far, in order."""
-
-    @property
-    def faults(self) -> frozenset[Fault]:
-        """Which ones this platform knows."""
-
-    @property
-    def happenings(self) -> frozenset[Happening]:
-        """Which of them this platform tells of."""
-
-    async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
-        """It happens: the new text, words in a group (to the bot, where it is a mention) or the content of a file.
-
-        `message_id` names the message that is changed or taken back. Returns the platform's id of the message it is
-        about, if it is about one.
-        """
-
-    def stores_nothing(self, times: int) -> None:
-        """The next so many calls of `admit` raise GatewayUnavailable, as with a full disk."""
-
-    async def refused(self) -> Adapter | None:
-        """Another adapter of the account, not running, whose login the platform refuses. None: nobody signs in."""
-
-    async def seen(self) -> Sequence[Seen]:
-        """The bot's messages in the conversation, oldest first; drafts and frames of a stream count."""
-
-    async def says(self, text: str) -> str:
-        """The person writes in the conversation; returns the platform's id of the message."""
-
-    async def presses(self, message_id: str, action: str) -> None:
-        """The person presses the button with that action on that message of the bot."""
-
-    async def breaks_next(self, fault: Fault, act: Act) -> None:
-        """The next call of that sort meets this fault, once."""
-
-
-async def eventually(holds: Callable[[], bool | Awaitable[bool]], *, within_s: float = 60.0) -> None:
-    """Poll until it holds; fails after `within_s`."""
-    with anyio.fail_after(within_s):
-        while True:
-            result = holds()
-            if result if isinstance(result, bool) else await result:
-                return
-            await anyio.sleep(0.01)
 
 
 async def patiently(act: Callable[[], Awaitable[None]]) -> None:
