@@ -3,8 +3,8 @@
 import logging
 
 from adapters.discord.account import Bot
-from adapters.discord.catch_up import DiscordHistory, Locate
 from adapters.discord.files import DiscordFiles
+from adapters.discord.history import DiscordHistory, Locate
 from adapters.discord.limits import FILES, NONCE_LIMIT, ROW_LENGTH, ROWS, SILENT, SUPPRESS_EMBEDS
 from adapters.discord.parse import Handle
 from adapters.discord.render import action_rows, render

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -11,9 +12,9 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from adapters.discord import parse
 from adapters.discord.account import Bot
-from adapters.discord.catch_up import CatchUp
 from adapters.discord.commands import suggested
-from adapters.discord.limits import ANSWER_WITHIN_S
+from adapters.discord.history import FACTS, DiscordHistory
+from adapters.discord.limits import ANSWER_WITHIN_S, moment_of
 from adapters.discord.parse import Handle, Payload, Where
 from adapters.discord.places import Places
 from adapters.discord.render import render
@@ -21,6 +22,7 @@ from gateway.channels.adapter import AdapterContext, Admit, Place
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelError, GatewayUnavailable
 from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt
+from gateway.channels.kit.catch_up import CatchUp
 from gateway.channels.kit.keyed_queue import Job, KeyedQueue
 
 log = logging.getLogger("tieline.discord")
@@ -47,13 +49,14 @@ class Intake:
         self._suggesting = 0
         self.queues = KeyedQueue(bot.clock, log, limit=QUEUED, at_once=AT_ONCE)
         self.catch_up = CatchUp(
-            bot,
+            adapter_context,
             self.queues,
-            places.locate,
-            known=self._known,
-            max_age_s=adapter_context.catch_up_max_age_s,
-            deliver=self._deliver_said,
+            log,
+            channel_type=bot.settings.channel_type,
+            history=lambda channel_id: DiscordHistory(bot, channel_id, places.locate),
+            deliver=admit,
             gone=self._place_gone,
+            facts=FACTS,
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -90,11 +93,10 @@ class Intake:
 
     def _put(self, channel_id: str, job: Job, message_id: str | None = None, *, holds: bool = False) -> bool:
         """False when it is lost."""
-        self.catch_up.jump(channel_id)
         if self.queues.put_nowait(channel_id, job, holds=holds):
             return True
         if message_id is not None:
-            self.catch_up.owe(channel_id, message_id)
+            self.catch_up.owe(channel_id, moment_of(message_id))
             return True
         log.error("too much is waiting to be stored; an event of Discord is lost", extra={"channel_id": channel_id})
         return False
@@ -108,7 +110,7 @@ class Intake:
             return
         at = self._bot.clock.now()
         if name == "MESSAGE_CREATE":
-            self._put(channel_id, partial(self._message, event, at), message_id)
+            self._put(channel_id, partial(self._message, event, at), message_id, holds=True)
         else:
             self._put(channel_id, partial(self._edit, event, at), holds=True)
 
@@ -170,21 +172,13 @@ class Intake:
 
     async def _message(self, event: Payload, at: datetime) -> None:
         try:
-            await self._take_message(event, at)
+            where = await self._where(event)
+            said = parse.said(event, where, self._bot.identity, received_at=at) if where else None
+            if said is not None:
+                await self.catch_up.take(said)
         except anyio.get_cancelled_exc_class():  # it took too long
-            self.catch_up.owe(str(event["channel_id"]), str(event["id"]))
+            self.catch_up.owe(str(event["channel_id"]), moment_of(str(event["id"])))
             raise
-
-    async def _take_message(self, event: Payload, at: datetime) -> None:
-        where = await self._where(event)
-        said = parse.said(event, where, self._bot.identity, received_at=at) if where else None
-        if said is None:
-            return
-        await self.catch_up.read_before(said.key.channel_id)
-        if self.catch_up.holds(said.key.channel_id):
-            self.catch_up.owe(said.key.channel_id, said.message_id)
-        else:
-            await self._deliver_said(said)
 
     async def _edit(self, event: Payload, at: datetime) -> None:
         where = await self._where(event)
@@ -201,7 +195,8 @@ class Intake:
 
     async def _interaction(self, inbound: Inbound, handle: Handle) -> None:
         """Stored first, then acknowledged; `keep_waiting` sees to it that Discord does not give up meanwhile."""
-        await self.catch_up.read_before(inbound.key.channel_id)
+        with suppress(GatewayUnavailable):  # an interaction does not wait for long: it is tried all the same
+            await self.catch_up.before(inbound.key.channel_id, inbound.key.channel_id)
         receipt = await self._store(inbound)
         if receipt is None:
             where = {"conversation": str(inbound.key)}
@@ -249,14 +244,6 @@ class Intake:
         await self._store(parse.membership(where, self._bot.identity, present=False, received_at=now))
 
     # -- to the gateway
-
-    async def _deliver_said(self, said: MessageReceived) -> Receipt | None:
-        receipt = await self._store(said)
-        if receipt is None:
-            self.catch_up.owe(said.key.channel_id, said.message_id)
-        else:
-            self.catch_up.took(said.key.channel_id, said.message_id)
-        return receipt
 
     async def _store(self, inbound: Inbound) -> Receipt | None:
         """None when it could not be stored after all attempts."""

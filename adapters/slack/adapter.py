@@ -10,7 +10,6 @@ from starlette.routing import BaseRoute
 
 from adapters.slack.account import Account, Address
 from adapters.slack.api import RECONNECTING, SlackApi
-from adapters.slack.catch_up import CatchUp
 from adapters.slack.channel import SlackChannel, SlackInteractions
 from adapters.slack.diagnosis import diagnose
 from adapters.slack.directory import Directory
@@ -53,11 +52,12 @@ class SlackAdapter:
             adapter_context,
             Directory(self._api, adapter_context),
             self._uninstalled,
+            queues=self._queues,
+            history_of=self._history,
             describe=self._files.described,
             look_up=self._message,
             tell=self._interactions.acknowledge,
         )
-        self._catch_up = CatchUp(adapter_context, self._queues, self._intake, self._history)
         self._statuses = Statuses(self._api, adapter_context)
         self._streams = StreamLedger(adapter_context.clock)
         self._group: TaskGroup | None = None
@@ -119,7 +119,7 @@ class SlackAdapter:
     async def _run(self, group: TaskGroup) -> None:
         await group.start(self._queues.run)
         group.start_soon(self._statuses.fade)
-        group.start_soon(self._catch_up.run)
+        group.start_soon(self._intake.catch_up.run)
         if not await self._sign_in():
             group.start_soon(self._sign_in_until_it_works)
         if self._settings.socket_mode:
@@ -129,7 +129,7 @@ class SlackAdapter:
                 api=self._api,
                 queues=self._queues,
                 health_monitor=self._health_monitor,
-                catch_up=self._catch_up,
+                intake=self._intake,
             )
             await listening.run()
         else:
@@ -169,7 +169,7 @@ class SlackAdapter:
                 self._health_monitor.connected()
                 retries.succeeded()
                 if not caught_up:
-                    await self._catch_up.begin()
+                    self._intake.catch_up.begin()
                     caught_up = True
                 await self._clock.sleep(PROBE_EVERY_S)
             else:
@@ -184,17 +184,17 @@ class SlackAdapter:
         """
         self._health_monitor.heard()
         arrival = Arrival(kind=kind, payload=payload, received_at=self._clock.now())
-        self._catch_up.note(arrival)
+        self._intake.twins.note(arrival)
         stored, waits, tried = False, True, anyio.Event()
 
         async def job() -> None:
             nonlocal stored
             try:
-                await self._catch_up.ingest(arrival)
+                await self._intake.ingest(arrival)
                 stored = True
             except GatewayUnavailable:
                 if not waits and not arrival.is_ordered:  # Slack was told that it is done
-                    await self._catch_up.regret(arrival)
+                    await self._intake.regret(arrival)
                 raise
             finally:
                 tried.set()

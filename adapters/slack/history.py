@@ -6,20 +6,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from adapters.slack.account import Account, Address, is_ts
+from adapters.slack.account import Account, Address, is_ts, moment
 from adapters.slack.api import SlackApi
 from adapters.slack.parse import UNREADABLE, parse_message
 from adapters.slack.render import files_promised, key_of
 from gateway.channels.adapter import AdapterContext
-from gateway.channels.channel import Attempt
+from gateway.channels.channel import Attempt, HistoryPage, Position
 from gateway.channels.errors import ChannelGone
 from gateway.channels.inbound import MessageReceived
+from gateway.channels.keys import ConversationKey
+from gateway.channels.kit.catch_up import Facts
 from gateway.channels.outbound import SentRef
 
 log = logging.getLogger("tieline.slack")
 
 PAGE = 200
 MOST_PAGES = 5
+MOMENT_S = 1e-6  # Slack gives what is later than `oldest`
 OWN_WINDOW_S = 24 * 3600.0  # how far back one of our own messages is looked for
 
 
@@ -29,6 +32,32 @@ class Trace:
 
     sent: SentRef
     is_whole: bool
+
+
+def _address(channel_id: str) -> Address | None:
+    """None for a workspace as a whole."""
+    try:
+        return Address.parse(channel_id)
+    except ValueError:
+        return None
+
+
+def _queue_of(channel_id: str) -> str:
+    address = _address(channel_id)
+    return address.channel if address is not None else channel_id
+
+
+def _line_of(key: ConversationKey) -> str | None:
+    """The channel, where a mention opens a conversation."""
+    address = _address(key.channel_id)
+    return address.place if address is not None and not address.is_direct else None
+
+
+FACTS = Facts(
+    moment_of=lambda message_id: moment(message_id) if is_ts(message_id) else None,
+    queue_of=_queue_of,
+    line_of=_line_of,
+)
 
 
 class SlackHistory:
@@ -47,6 +76,15 @@ class SlackHistory:
         self._clock = adapter_context.clock
         self._account = account
         self._joined = joined
+
+    async def since(self, after: Position) -> HistoryPage:
+        """All at once, for Slack gives a channel's pages newest first. See `History.since`."""
+        oldest = after.message_id or f"{after.at.timestamp() - MOMENT_S:.6f}"
+        raw = [message async for message in self.read(oldest, in_passing=True)]
+        begun = [str(message["ts"]) for message in raw if message.get("reply_count")]
+        team, channel = self._address.team, self._address.channel
+        threads = () if self._address.thread_ts else tuple(str(Address(team, channel, ts)) for ts in begun)
+        return HistoryPage(messages=self._parsed(raw), threads=threads)
 
     async def find(self, key: str, attempt: Attempt | None = None) -> SentRef | None:
         """A message of ours of the last day that carries this key, with its files if it has any."""
@@ -111,7 +149,7 @@ class SlackHistory:
                 return
             body["cursor"] = cursor
 
-    def parsed(self, messages: Sequence[Mapping[str, Any]]) -> list[MessageReceived]:
+    def _parsed(self, messages: Sequence[Mapping[str, Any]]) -> list[MessageReceived]:
         """The people's messages that belong to this conversation, oldest first.
 
         One that cannot be read is left out: it would be so each time, and keep all beside it from being read.

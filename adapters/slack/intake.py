@@ -1,7 +1,8 @@
 """Intake of a platform payload: parse, introduce, hand to `admit`; repeats are recognised cheaply."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -10,12 +11,15 @@ import anyio
 
 from adapters.slack.account import Account, Address, completed
 from adapters.slack.directory import Directory
+from adapters.slack.history import FACTS, SlackHistory
 from adapters.slack.parse import UNINSTALLED, UNREADABLE, attachments_of, parse_event, parse_press, parse_slash
 from adapters.slack.settings import SlackSettings
 from agent.core.bounded_map import BoundedMap
-from gateway.channels.adapter import AdapterContext, Admit
+from gateway.channels.adapter import AdapterContext, Admit, Place
 from gateway.channels.errors import ChannelError
-from gateway.channels.inbound import Attachment, ButtonClicked, Inbound, Mention, MessageReceived, Outcome
+from gateway.channels.inbound import Attachment, ButtonClicked, Inbound, Mention, MessageReceived, Outcome, Receipt
+from gateway.channels.kit.catch_up import CatchUp
+from gateway.channels.kit.keyed_queue import KeyedQueue
 
 # A delivery from Slack, by socket or by HTTP: its time, and the line in which it waits. Pure.
 
@@ -117,11 +121,24 @@ class Intake:
         directory: Directory,
         uninstalled: Callable[[], None],
         *,
+        queues: KeyedQueue,
+        history_of: Callable[[Address], SlackHistory],
         describe: Callable[[Attachment], Awaitable[Attachment]],
         look_up: Callable[[Address, str], Awaitable[Payload | None]],
         tell: Callable[[str, str], Awaitable[None]],
     ) -> None:
         """`describe` asks Slack about a file, `look_up` for a message; `tell` answers a command or button."""
+        self._history_of = history_of
+        self._adapter_context = adapter_context
+        self.catch_up = CatchUp(
+            replace(adapter_context, known_places=self._known_places),
+            queues,
+            log,
+            channel_type=settings.channel_type,
+            history=self._history,
+            deliver=self.hand_over,
+            facts=FACTS,
+        )
         self.twins = Twins()
         self._describe = describe
         self._look_up = look_up
@@ -143,7 +160,32 @@ class Intake:
             return
         self.joined[str(address)] = None
 
-    async def take(self, arrival: Arrival) -> None:
+    async def ingest(self, arrival: Arrival) -> None:
+        """Store something live whose turn it is; what was written before it there goes first, if Slack has it now.
+
+        Raises GatewayUnavailable when it, or what goes first, cannot be stored.
+        """
+        if arrival.is_ordered:
+            await self.catch_up.before(arrival.queue)
+        else:
+            self.catch_up.overtaken()
+        await self._take(arrival)
+
+    async def _known_places(self, channel_type: str) -> Sequence[Place]:
+        """Conversations that the gateway knows; in their threads the bot takes part."""
+        places = await self._adapter_context.known_places(channel_type)
+        for place in places:
+            with suppress(ValueError):  # a workspace as a whole
+                self.join(Address.parse(place.key.channel_id))
+        return places
+
+    def _history(self, channel_id: str) -> SlackHistory | None:
+        try:
+            return self._history_of(Address.parse(channel_id))
+        except ValueError:
+            return None  # a workspace as a whole
+
+    async def _take(self, arrival: Arrival) -> None:
         """Returns when it is stored, or was nothing to store. Raises GatewayUnavailable."""
         kind, payload = arrival.kind, arrival.payload
         self.account = completed(self.account, payload)
@@ -165,13 +207,13 @@ class Intake:
         if kind == "events_api" and (payload.get("event") or {}).get("type") in UNINSTALLED:
             self._uninstalled()
 
-    async def hand_over(self, inbound: Inbound) -> None:
-        """Admit it, unless its twin or an earlier delivery was admitted a moment ago."""
+    async def hand_over(self, inbound: Inbound) -> Receipt | None:
+        """Admit it, unless its twin or an earlier delivery was admitted a moment ago: then None."""
         if self.admit is None:
             raise RuntimeError("the Slack adapter is not running")
         seen = (inbound.place, inbound.message_id) if isinstance(inbound, MessageReceived) else None
         if seen is not None and seen in self._recent:
-            return
+            return None
         if self._settings.look_up_people:
             inbound = await self._directory.introduce(inbound, self.account.team)
         if isinstance(inbound, MessageReceived) and inbound.attachments:
@@ -185,6 +227,7 @@ class Intake:
             and receipt.outcome is Outcome.ACCEPTED
         ):
             self.join(Address.parse(inbound.key.channel_id))
+        return receipt
 
     async def regret(self, arrival: Arrival) -> None:
         """Say to the person alone that it could not be stored; Slack believes it done."""

@@ -16,8 +16,7 @@ import anyio
 from aiohttp import WSMsgType
 
 from adapters.slack.api import RECONNECTING, SlackApi
-from adapters.slack.catch_up import CatchUp
-from adapters.slack.intake import ACKNOWLEDGE_WITHIN_S, Arrival
+from adapters.slack.intake import ACKNOWLEDGE_WITHIN_S, Arrival, Intake
 from adapters.slack.settings import SlackSettings
 from agent.core.backoff import Retries
 from gateway.channels.adapter import AdapterContext
@@ -234,7 +233,7 @@ class Listening:
         api: SlackApi,
         queues: KeyedQueue,
         health_monitor: HealthMonitor,
-        catch_up: CatchUp,
+        intake: Intake,
     ) -> None:
         self._settings = settings
         self._adapter_context = adapter_context
@@ -242,7 +241,7 @@ class Listening:
         self._api = api
         self._queues = queues
         self._health_monitor = health_monitor
-        self._catch_up = catch_up
+        self._intake = intake
 
     async def run(self) -> None:
         """Until cancelled. Raises ChannelFatal when Slack refuses the app token."""
@@ -288,7 +287,7 @@ class Listening:
             if link.connections > 1:
                 # Slack deals events out among all sockets of an app, also to one that nobody reads any more.
                 log.warning(_detail(link.connections))
-            await self._catch_up.begin()
+            self._intake.catch_up.begin()
 
             async def handle(envelope: Envelope) -> None:
                 await self._handle(link, envelope)
@@ -303,14 +302,14 @@ class Listening:
         )
 
         number = str(envelope["envelope_id"])
-        self._catch_up.note(arrival)
+        self._intake.twins.note(arrival)
 
         async def job() -> None:
             try:
-                await self._catch_up.ingest(arrival)
+                await self._intake.ingest(arrival)
             except GatewayUnavailable:
                 if link.has_acknowledged(number):
-                    await self._catch_up.regret(arrival)
+                    await self._intake.regret(arrival)
                 raise
             await link.acknowledge(number)
 

@@ -3,14 +3,14 @@
 `None` in one of a channel's feature attributes is how it says that it has no such thing; delivery picks by that.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
 from gateway.channels.document import Document
-from gateway.channels.inbound import Attachment
+from gateway.channels.inbound import Attachment, MessageReceived
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Outbound, SentRef
 
@@ -84,11 +84,44 @@ class Attempt:
     others: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A point in a conversation: behind the message `message_id`, or without one the moment `at` itself."""
+
+    at: datetime
+    message_id: str | None = None
+
+    @property
+    def order(self) -> tuple[datetime, bool]:
+        """The earlier of two positions of one conversation has the smaller one."""
+        return self.at, self.message_id is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryPage:
+    """People's messages, oldest first, each as it would have come live but `from_history`.
+
+    The next page begins at `following`; None: this was the last one. `threads` are conversations below these messages,
+    where more may have been written: channel ids.
+    """
+
+    messages: Sequence[MessageReceived]
+    following: Position | None = None
+    threads: Sequence[str] = ()
+
+
 class History(Protocol):
-    """The platform's memory of our own messages. (What people said meanwhile is read by the adapter itself.)"""
+    """The platform's memory of one conversation."""
+
+    async def since(self, after: Position) -> HistoryPage:
+        """What people wrote after that; their messages of the very moment `after.at` count, the bot's own never do.
+
+        Asked by `kit.catch_up`. One attempt: raises ChannelBusy rather than wait for a rate limit, ChannelGone where
+        the place is closed. A message that cannot be read is left out and logged: it would be so each time.
+        """
 
     async def find(self, key: str, attempt: Attempt | None = None) -> SentRef | None:
-        """A recent message of ours that carries this `Outbound.key`.
+        """A recent message of ours that carries this `Outbound.key`. Asked where `idempotent_send` is `lookup`.
 
         A platform that forgets keys goes by `attempt`, and raises ChannelUnsure when there is something of ours that
         might be it. Without an attempt it may have to send with the key what it takes away again at once.

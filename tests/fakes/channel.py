@@ -12,7 +12,17 @@ import anyio
 from starlette.routing import BaseRoute
 
 from gateway.channels.adapter import Admit, Diagnosis, Health, State
-from gateway.channels.channel import Attempt, Capabilities, Files, History, Interactions, Presence, Streams
+from gateway.channels.channel import (
+    Attempt,
+    Capabilities,
+    Files,
+    History,
+    HistoryPage,
+    Interactions,
+    Position,
+    Presence,
+    Streams,
+)
 from gateway.channels.document import Document
 from gateway.channels.errors import ChannelFatal, ChannelRejected, GatewayUnavailable
 from gateway.channels.inbound import Attachment, ButtonClicked, Inbound, MessageReceived, Sender
@@ -228,6 +238,12 @@ class FakeChannel:
             raise ChannelRejected(f"{attachment.name} is larger than {limit} bytes")
         await anyio.Path(to).write_bytes(content)
         return len(content)
+
+    async def since(self, after: Position) -> HistoryPage:
+        """All at once; ids are numbers, and told at one moment."""
+        behind = int(after.message_id) if after.message_id is not None else 0
+        later = [replace(one, from_history=True) for one in self.screen.said if int(one.message_id) > behind]
+        return HistoryPage(messages=[one for one in later if one.received_at >= after.at])
 
     async def find(self, key: str, attempt: Attempt | None = None) -> SentRef | None:
         found = await self.call("find", key, "", lambda: self.screen.by_key.get(key, ""))

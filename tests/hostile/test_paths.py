@@ -208,7 +208,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "adapters/web/routes.py _page": ("jinja2.FileSystemLoader", SHIPPED),
     "adapters/console_screen.py _read": (".read_bytes", DATA),
     "adapters/console_screen.py _replace": (".replace os.fdopen os.open", DATA),
-    "adapters/discord/catch_up.py _looks": ("anyio.Path", RECEIVED),
+    "adapters/discord/history.py _looks": ("anyio.Path", RECEIVED),
     "adapters/discord/rest.py _opened": ("discord.File", RECEIVED),
     "adapters/slack/files.py SlackFiles.place": (".open anyio.Path", RECEIVED),
     "adapters/slack/streams.py SlackStreams.update": (".open .open .open", NONE),

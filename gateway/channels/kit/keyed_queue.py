@@ -38,8 +38,6 @@ class KeyedQueue:
         self._job_s = job_s
         self._queues: dict[str, deque[tuple[Job, bool]]] = {}
         self._group: TaskGroup | None = None
-        self._gate = anyio.Event()
-        self._gate.set()
 
     @property
     def is_running(self) -> bool:
@@ -67,20 +65,19 @@ class KeyedQueue:
         """
         await self._room.acquire()
         try:
-            self._queue(key, job, holds=holds, first=False)
+            self._queue(key, job, holds=holds)
         except RuntimeError:
             self._room.release()
             raise
 
-    def put_nowait(self, key: str, job: Job, *, holds: bool = False, first: bool = False) -> bool:
-        """The same without waiting: False when the queue is full and the job was not taken. `first`: ahead of the
-        key's others."""
+    def put_nowait(self, key: str, job: Job, *, holds: bool = False) -> bool:
+        """The same without waiting: False when the queue is full and the job was not taken."""
         try:
             self._room.acquire_nowait()
         except anyio.WouldBlock:
             return False
         try:
-            self._queue(key, job, holds=holds, first=first)
+            self._queue(key, job, holds=holds)
         except RuntimeError:
             self._room.release()
             raise
@@ -95,20 +92,6 @@ class KeyedQueue:
         async with self._room:
             pass
 
-    def is_waiting(self, key: str) -> bool:
-        """Whether a job of the key waits or runs."""
-        return key in self._queues
-
-    # -- the gate
-
-    def close_gate(self) -> None:
-        """From now on no job begins; they are still taken."""
-        if self._gate.is_set():
-            self._gate = anyio.Event()
-
-    def open_gate(self) -> None:
-        self._gate.set()
-
     # -- working
 
     def _running_group(self) -> TaskGroup:
@@ -116,20 +99,16 @@ class KeyedQueue:
             raise RuntimeError("the adapter is not running")
         return self._group
 
-    def _queue(self, key: str, job: Job, *, holds: bool, first: bool) -> None:
+    def _queue(self, key: str, job: Job, *, holds: bool) -> None:
         group = self._running_group()
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = deque()
             group.start_soon(self._work, key, queue)
-        if first:
-            queue.appendleft((job, holds))
-        else:
-            queue.append((job, holds))
+        queue.append((job, holds))
 
     async def _work(self, key: str, queue: deque[tuple[Job, bool]]) -> None:
         while queue:
-            await self._gate.wait()
             job, holds = queue.popleft()
             try:
                 retries = Retries(STORING)

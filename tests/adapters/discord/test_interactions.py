@@ -437,8 +437,7 @@ async def test_what_does_not_fit_any_more_is_told_to_the_person(
     async with connected(discord, timed_program) as adapter:
         await adapter.publish([ASK])
         queues = given(adapter._intake).queues
-        queues.close_gate()
-        while queues.put_nowait("elsewhere", anyio.lowlevel.checkpoint):
+        while queues.put_nowait("elsewhere", anyio.sleep_forever):
             pass
         await interact(discord, adapter.channel(GENERAL), kind)
         await eventually(lambda: ephemerals(discord) == ["not taken (en-US)"])

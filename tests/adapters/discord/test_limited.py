@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from adapters.discord.adapter import DiscordAdapter
-from adapters.discord.catch_up import DiscordHistory
+from adapters.discord.limits import moment_of
 from agent.core.clock import SystemClock
+from gateway.channels.channel import Position
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy
 from gateway.channels.inbound import MessageReceived
@@ -85,10 +86,10 @@ async def reading(bot: Bot, home: Path) -> Any:
     await bot.discord.says("two")
     read: list[str] = []
     history = given(bot.channel.history)
-    assert isinstance(history, DiscordHistory)
+    after = Position(at=moment_of(first), message_id=first)
 
     async def read_on() -> None:
-        read.extend(message.text for message in await history.read(await history.page(first)))
+        read.extend(message.text for message in (await history.since(after)).messages)
 
     return read_on, lambda: read, ["two"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from adapters.slack.account import Address
-from adapters.slack.catch_up import Reading, merged, readings, split_by_age
+from adapters.slack.history import FACTS
 from gateway.channels.adapter import Place, State
 from gateway.channels.inbound import Inbound, Mention, Receipt
 from gateway.channels.keys import ConversationKey
+from gateway.channels.kit.catch_up import readings
 from gateway.testing.harness import eventually
 from tests.adapters.slack.world import DM, World, running, workspace
 from tests.doubles.slack_api import BOT_USER, TEAM
@@ -36,45 +36,19 @@ def test_what_is_read_and_from_where_on() -> None:
             place("T1:C1:1767268111.000100", "trigger.1", NOW - timedelta(minutes=30)),
             place("T1:C2", None, NOW - timedelta(minutes=1)),
             place("T1:D2", ts_at(NOW - timedelta(days=6))),
-            place("T1", None),
         ],
+        FACTS,
         NOW,
-        900.0,
+        timedelta(minutes=15),
     )
-    recent, a_day_ago = ts_at(NOW - timedelta(minutes=15)), ts_at(NOW - timedelta(days=1))
-    assert [(str(reading.address), reading.oldest) for reading in plan] == [
+    assert [(reading.channel_id, reading.after.message_id or ts_at(reading.after.at)) for reading in plan.values()] == [
         ("T1:D1", an_hour_ago),
         ("T1:C1:1767268000.000100", an_hour_ago),
-        ("T1:C1", recent),
+        ("T1:C1", ts_at(NOW - timedelta(minutes=15))),
         ("T1:C1:1767268111.000100", ts_at(NOW - timedelta(minutes=30))),
-        ("T1:C2", recent),
-        ("T1:D2", a_day_ago),
+        ("T1:C2", ts_at(NOW - timedelta(minutes=15))),
+        ("T1:D2", ts_at(NOW - timedelta(days=1))),
     ]
-
-
-def test_old_ones_are_counted() -> None:
-    ages = [NOW - timedelta(minutes=minutes) for minutes in (60, 16, 14, 1)]
-    assert split_by_age(ages, NOW, 900.0) == 2
-
-
-def test_what_is_read_late_is_read_from_before_what_came_meanwhile() -> None:
-    behind = NOW - timedelta(minutes=5)
-    then = ts_at(behind - timedelta(minutes=15))
-    long_ago, just_now = ts_at(NOW - timedelta(hours=1)), ts_at(NOW - timedelta(minutes=1))
-    plan = readings(
-        [place("T1:D1", just_now), place("T1:D2", long_ago), place("T1:C1", None)], NOW, 900.0, behind=behind
-    )
-    assert [(str(reading.address), reading.oldest) for reading in plan] == [
-        ("T1:D1", then),
-        ("T1:D2", long_ago),
-        ("T1:C1", then),
-    ]
-
-
-def test_what_is_still_to_be_read_keeps_its_earlier_beginning() -> None:
-    first, second = Address("T1", "D1"), Address("T1", "D2")
-    found = merged([Reading(first, "20.0"), Reading(second, "5.0")], [Reading(first, "9.0"), Reading(second, "30.0")])
-    assert found == {first: Reading(first, "9.0"), second: Reading(second, "5.0")}
 
 
 async def test_at_start_what_was_missed_is_read_after_the_last_stored_message(tmp_path: Path) -> None:
@@ -238,7 +212,7 @@ async def test_what_is_live_comes_behind_what_was_missed_also_when_the_first_loo
         world.places = [place(DM, world.hidden_from_history("stored"))]
         world.hidden_from_history("missed one")
         world.hidden_from_history("missed two")
-        world.broken_lookups = 2
+        world.broken_lookups = 1
         async with running(world, tmp_path):
             await world.write("live")
             await eventually(lambda: len(world.said()) >= 3)
@@ -264,7 +238,7 @@ async def test_a_look_that_hangs_makes_nobody_deaf(tmp_path: Path) -> None:
         world.hidden_from_history("missed")
         world.lookup_gate = anyio.Event()
         async with running(world, tmp_path, ready=False) as adapter:
-            adapter._catch_up._held_s = 0.01
+            adapter._intake.catch_up._held_s = 0.01
             await eventually(lambda: adapter.health().state is State.CONNECTED)
             (delivery,) = await world.event(text="live")
             assert delivery["acked"]
@@ -288,7 +262,7 @@ async def test_what_is_live_waits_for_what_was_read_before_it_and_could_not_be_s
     async with workspace() as world:
         world.places = [place(DM, world.hidden_from_history("stored"))]
         world.hidden_from_history("missed")
-        world.broken_lookups, world.broken_admits = 2, 1
+        world.broken_lookups, world.broken_admits = 1, 1
         async with running(world, tmp_path):
             (delivery,) = await world.event(text="live")
             assert delivery["acked"]
