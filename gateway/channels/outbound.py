@@ -10,7 +10,7 @@ from gateway.channels.document import Document
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Button:
-    """`action` comes back in `Pressed`; at most 64 bytes."""
+    """`action` comes back in `ButtonClicked`; at most 64 bytes."""
 
     label: str
     action: str
@@ -72,7 +72,7 @@ class CommandSpec:
 
     `menu`: one of the few that a platform's own menu shows; the others work as text all the same. `choices` are all
     the words that may follow it, where it takes one of a closed set; where that set is only known at run time it
-    `suggests`, and a platform that can asks while somebody types (`Surroundings.suggest`). `platform` is the only one
+    `suggests`, and a platform that can asks while somebody types (`AdapterContext.suggest`). `platform` is the only one
     where it is of use.
     """
 

@@ -20,7 +20,7 @@ import anyio
 import pytest
 
 from gateway.channels.adapter import State
-from gateway.channels.channel import Channel
+from gateway.channels.channel import Channel, History, Position
 from gateway.channels.document import Bold, CodeBlock, Document, Paragraph, Plain, Text
 from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
 from gateway.channels.inbound import (
@@ -347,6 +347,21 @@ class ChannelContract:
         assert [said.text for said in _said(harness)] == ["kept all the same", "and then"]
         assert [said.message_id for said in _said(harness)] == [kept, following]
 
+    @pytest.mark.requirement("G-12")
+    async def test_the_history_has_what_a_person_said_as_it_came_live(self, harness: Harness) -> None:
+        """With the same ids, or the gateway would answer it twice."""
+        history = there(harness.channel.history, "the platform's history cannot be read")
+        for text in ("one", "two", "three"):
+            await harness.says(text)
+        await harness.channel.send(plain("my own words"))
+        await eventually(lambda: len(_said(harness)) >= 3)
+        first, *others = live = _said(harness)
+        told_at = first.sent_at or first.received_at
+        assert [_names(said) for said in await _all(history, Position(at=told_at))] == [_names(said) for said in live]
+        later = await _all(history, Position(at=told_at, message_id=first.message_id))
+        assert [_names(said) for said in later] == [_names(said) for said in others]
+        assert all(said.from_history for said in later)
+
     async def test_an_edit_by_a_person_is_told(self, harness: Harness) -> None:
         applies("edits" in harness.happenings, "people cannot edit here, or the platform does not tell")
         said = await harness.says("before")
@@ -445,6 +460,20 @@ def _said(harness: Harness) -> list[MessageReceived]:
 
 def _heard(harness: Harness, kind: type[Kind]) -> list[Kind]:
     return [inbound for inbound in harness.admitted if isinstance(inbound, kind)]
+
+
+async def _all(history: History, after: Position) -> list[MessageReceived]:
+    found: list[MessageReceived] = []
+    following: Position | None = after
+    while following is not None:
+        page = await history.since(following)
+        found += page.messages
+        following = page.following
+    return found
+
+
+def _names(said: MessageReceived) -> tuple[object, ...]:
+    return said.key, said.place, said.message_id, said.text, said.sender.id
 
 
 def _check_name(said: MessageReceived) -> None:

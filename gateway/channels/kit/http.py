@@ -4,9 +4,11 @@ Nothing here is repeated: delivery knows what a repeat would show. No error hold
 platforms put the token into it.
 """
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import anyio
@@ -16,6 +18,7 @@ from gateway.channels.errors import ChannelBusy, ChannelError, ChannelRejected, 
 
 AFTER_S = 2.0  # before another try, where the platform does not say
 CHUNK = 64 * 1024
+LARGEST_ANSWER = 16 * 1024 * 1024  # bytes
 
 # The request never left. All are aiohttp.ClientError, so these come before what leaves the outcome open.
 NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
@@ -62,6 +65,19 @@ def refusal(
     if status >= 500 or status == 408:
         return cut(says, creates=creates)
     return ChannelRejected(says)
+
+
+async def json_body(response: aiohttp.ClientResponse, platform: str, what: str, *, creates: bool = False) -> Any:
+    """The answer's JSON; `creates` as for `cut`, since an answer that cannot be read leaves the outcome open."""
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(CHUNK):
+        body += chunk
+        if len(body) > LARGEST_ANSWER:
+            raise cut(f"{platform} answered {what} with more than {LARGEST_ANSWER} bytes", creates=creates)
+    try:
+        return json.loads(body)
+    except ValueError:
+        raise cut(f"{platform} answered {what} with no JSON", creates=creates) from None
 
 
 async def save(response: aiohttp.ClientResponse, to: Path, *, limit: int, too_large: str) -> int:

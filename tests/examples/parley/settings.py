@@ -1,0 +1,19 @@
+"""The `[[channels]]` section of Parley: light, so that a configuration can be checked without the adapter."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, SecretStr
+
+from gateway.channels.adapter import Asked, ChannelSettings
+
+
+class ParleySettings(ChannelSettings):
+    """One bot account on a Parley server."""
+
+    adapter: ClassVar[str] = "tests.examples.parley.adapter:ParleyAdapter"
+    init_asks: ClassVar[tuple[Asked, ...]] = (Asked("token", "Token of the bot (Parley: Settings, Bots)"),)
+
+    type: Literal["parley"] = "parley"
+    token: SecretStr
+    url: str = Field(default="https://parley.example", pattern="^https?://")
+    wait_s: float = Field(default=25.0, gt=0, le=60, description="how long the server holds a request for events")
