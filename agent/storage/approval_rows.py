@@ -112,7 +112,7 @@ _MOVE = (
 )
 _EXECUTE = update(approval).where(_ONE, approval.c.status == "approved").values(status="executed")
 _SETTLE = update(approval).where(_ONE).values(screen="settled", message_ref=bindparam("ref"))
-_SET_ASIDE = (
+_PUT_ASIDE = (
     update(approval)
     .where(
         approval.c.status.in_(("pending", "approved")),
@@ -168,12 +168,12 @@ def find(conn: Connection, id: str) -> Approval | None:
     return _one(conn, select(approval).where(_ONE), {"wanted": id})
 
 
-def set_aside(conn: Connection, *, at: int) -> None:
+def put_aside(conn: Connection, *, at: int) -> None:
     """End what dead letters had asked when a copy was made that is restored now.
 
     It may have been decided and done since then.
     """
-    conn.execute(_SET_ASIDE, {"at": at})
+    conn.execute(_PUT_ASIDE, {"at": at})
 
 
 def of_call(conn: Connection, inbox_id: int, call: str) -> Approval | None:

@@ -176,7 +176,7 @@ def _put_aside(fresh: Path, others: Callable[[Connection], int], at: int) -> tup
             messages, answers = (_marked(conn, statement) for statement in _PUT_ASIDE)
             conn.execute(_END_RUNS, {"at": at})
             if inspect(conn).has_table(approval.name):  # of a version that asked for approvals
-                approval_rows.set_aside(conn, at=at)
+                approval_rows.put_aside(conn, at=at)
     finally:
         engine.dispose()
     if fresh.with_name(f"{fresh.name}-wal").exists():  # the last to close it has taken its journal in
