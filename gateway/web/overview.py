@@ -166,8 +166,8 @@ def figures(overview: Overview) -> Sequence[tuple[str, str, str]]:
         ("Spent", money(overview.cost_usd, overview.unpriced), ""),
         ("Messages waiting", f"{overview.queue_depth:,}", ""),
         ("Answers on their way", f"{overview.outbox_open:,}", ""),
-        ("Not answered", f"{overview.unanswered:,}", "bad" if overview.unanswered else ""),
-        ("Not delivered", f"{overview.undelivered:,}", "bad" if overview.undelivered else ""),
+        ("Messages put aside", f"{overview.unanswered:,}", "bad" if overview.unanswered else ""),
+        ("Answers put aside", f"{overview.undelivered:,}", "bad" if overview.undelivered else ""),
         ("Memory misses, 7 days", f"{overview.misses:,}", ""),
         ("Event-loop delay", f"{overview.loop_lag_s * 1000:.0f} ms", "bad" if overview.loop_lag_s > 1 else ""),
     ]
