@@ -40,6 +40,9 @@ class Wording:
     mention: Mention
 
 
+CHAT_TYPES = {"private": ChatType.DIRECT, "channel": ChatType.CHANNEL}  # every other is a group
+
+
 def wording_of(message: Json, me: Me) -> Wording | None:
     """The text as the person meant it; None for a command that names another bot."""
     raw = message.get("text")
@@ -250,15 +253,11 @@ def _common(message: Json, sender: Sender, event_id: str, context: Context) -> d
         "message_id": str(message.get("message_id", "")),
         "sender": sender,
         "received_at": context.received_at,
-        "chat_type": _chat_type(chat),
+        "chat_type": CHAT_TYPES.get(chat["type"], ChatType.GROUP),
         "chat_title": chat.get("title") or "",
         "grantable": (f"@{chat['username'].lower()}",) if chat.get("username") and chat["type"] != "private" else (),
         "event_id": event_id,
     }
-
-
-def _chat_type(chat: Json) -> ChatType:
-    return {"private": ChatType.DIRECT, "channel": ChatType.CHANNEL}.get(chat["type"], ChatType.GROUP)
 
 
 def _person(user: Json) -> Sender:

@@ -172,8 +172,7 @@ class Polling:
                 await self._recover(error, retries, conflicts)
                 proven = False
                 continue
-            retries.succeeded()
-            conflicts.succeeded()
+            retries.failures = conflicts.failures = 0
             proven = not self._failing
             if proven:
                 self._health_monitor.connected()

@@ -110,7 +110,7 @@ class Engine:
         state, options = self.state, self.options
         self._learn()
         self._take_found(load)
-        if load.first:
+        if load.first and 0 < options.microcompact.idle_minutes <= idle_minutes:
             self._rule_stages.clear_stale(load, options, self._run, idle_minutes)
         limits = self._limits(load)
         done: set[Step] = set()
@@ -335,7 +335,8 @@ class Engine:
 
     def _take_found(self, load: ContextUsage) -> None:
         """Take over the findings of the background; waits for nothing."""
-        self._ahead.take()
+        if self._ahead.found:
+            self._ahead.take()
         if self.options.uses_subgoals:
             state = self.state
             if state.watch.poll(state.window, load.raw(load.window)):

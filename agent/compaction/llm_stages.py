@@ -478,7 +478,7 @@ class Ahead:
         self._failed = failed
         self._probed = probed
         self._options = Options()
-        self._found: list[Callable[[], None]] = []
+        self.found: list[Callable[[], None]] = []
 
     def job(self, load: ContextUsage, options: Options) -> Job | None:
         """One question to ask after this turn: about tool pairs where enough of them wait, else about the session."""
@@ -496,7 +496,7 @@ class Ahead:
 
     def take(self) -> None:
         """Take over the summaries found, from here on."""
-        found, self._found = self._found, []
+        found, self.found = self.found, []
         for take in found:
             take()
 
@@ -508,7 +508,7 @@ class Ahead:
             log.info("tool pairs were not summarised: %s", error)
             return
         for place, text in found.items():
-            self._found.append(partial(self._defer, window, pairs[place][1].key, text))
+            self.found.append(partial(self._defer, window, pairs[place][1].key, text))
 
     async def _session(self) -> None:
         """The summary that L2 will need: of the oldest part, as it is now."""
@@ -526,7 +526,7 @@ class Ahead:
             return
         state.breaker = Breaker()
         self._probed(summary)
-        self._found.append(partial(self._remember, window, first, last, summary.text))
+        self.found.append(partial(self._remember, window, first, last, summary.text))
 
     def _defer(self, window: Window, key: int, text: str) -> None:
         if window is not self._state.window:

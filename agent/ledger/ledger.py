@@ -480,13 +480,13 @@ class Ledger:
                 await self._add((entry,))
 
 
+@dataclass(frozen=True, slots=True)
 class Reserved:
-    """A hold for one attempt; settled once, however it ends."""
+    """A hold for one attempt; settled once, however it ends. `entry` is that of the call if nothing more is heard."""
 
-    def __init__(self, entry: Entry, hold: Hold, ledger: Ledger) -> None:
-        self._entry = entry
-        self._hold = hold
-        self._ledger = ledger
+    entry: Entry
+    hold: Hold
+    ledger: Ledger
 
     def settle(self, spent: Spent) -> None:
         """As the meter promises."""
@@ -496,7 +496,7 @@ class Reserved:
         usage = spent.usage
         self.enter(
             replace(
-                self._entry,
+                self.entry,
                 model=spent.model,
                 prompt=usage.prompt,
                 output=usage.output,
@@ -507,18 +507,13 @@ class Reserved:
             )
         )
 
-    @property
-    def entry(self) -> Entry:
-        """The entry of the call if nothing more is heard of it."""
-        return self._entry
-
     def enter(self, entry: Entry) -> None:
         """It came to this."""
-        self._ledger.enter(entry, self._hold)
+        self.ledger.enter(entry, self.hold)
 
     def release(self) -> None:
         """It took nothing."""
-        self._ledger.drop(self._entry.call, self._hold)
+        self.ledger.drop(self.entry.call, self.hold)
 
 
 def _most(prompt: int, output: int, prices: Prices | None) -> float | None:

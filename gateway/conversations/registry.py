@@ -4,6 +4,8 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import anyio
@@ -39,14 +41,14 @@ LOOK_S = 30.0
 _log = logging.getLogger("tieline.conversations")
 
 
+@dataclass(slots=True, eq=False)
 class _Place:
     """Where the agent of one conversation lives; the lock keeps its waking, its use and its sleep apart."""
 
-    def __init__(self) -> None:
-        self.lock = anyio.Lock(fast_acquire=True)
-        self.users = 0  # who has it or waits for it
-        self.agent: Agent | None = None
-        self.idle_since = 0.0
+    lock: anyio.Lock = field(default_factory=partial(anyio.Lock, fast_acquire=True))
+    users: int = 0  # who has it or waits for it
+    agent: Agent | None = None
+    idle_since: float = 0.0
 
 
 class Registry:

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 from functools import partial
@@ -38,17 +38,17 @@ class Ending(Enum):
     FAILED = "the agent or the storage failed"
 
 
+@dataclass(slots=True, eq=False)
 class Activity:
     """One conversation that is being worked on in this process; its state between two drains of it."""
 
-    def __init__(self, conversation: ConversationId) -> None:
-        self.conversation = conversation
-        self.wake_event = WakeEvent()
-        self.scope = anyio.CancelScope()
-        self.forgiven: Counter[int] = Counter()
-        self.held: Held | None = None
-        self.source: InboxSource | None = None
-        self.stopped = anyio.Event()
+    conversation: ConversationId
+    wake_event: WakeEvent = field(default_factory=WakeEvent)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    forgiven: Counter[int] = field(default_factory=Counter)
+    held: Held | None = None
+    source: InboxSource | None = None
+    stopped: anyio.Event = field(default_factory=anyio.Event)
 
     @property
     def is_running(self) -> bool:

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
@@ -104,11 +104,11 @@ class Leases:
 # Wake event: rings when there may be work, and remembers it until somebody has looked.
 
 
+@dataclass(slots=True, eq=False)
 class WakeEvent:
     """Ring after the commit, silence before looking: then no message falls between looking and waiting."""
 
-    def __init__(self) -> None:
-        self._stage = anyio.Event()
+    _stage: anyio.Event = field(default_factory=anyio.Event, init=False)
 
     @property
     def rang(self) -> bool:

@@ -80,7 +80,9 @@ class Admission:
         arrival = Arrival(said=said, role=role, dedup=dedup_key(origin or said), event=event_key(origin or said))
         if said.parent is not None and deps.settings.parent_of(arrival.conversation) != said.parent:
             await deps.settings.learn_parent(said.key, said.parent)
-        if self._is_too_old(said):  # before all else: neither a stale /stop nor a stale "yes" may do anything
+        if said.from_history and self._is_too_old(
+            said
+        ):  # before all else: neither a stale /stop nor a stale "yes" may do anything
             return await self._too_old(arrival)
         if origin is None and deps.questions.waits(said.key):
             if await self._is_known(arrival):  # the repeat of a "yes" must not answer the next question
@@ -111,11 +113,9 @@ class Admission:
         mode = deps.settings.get(QUEUE_MODE, said.key)
         if is_part:
             return await self._queue(arrival, mode, interrupt=False)
-        what = verdict(
-            mode,
-            is_running=self._is_running(arrival),
-            preemptible=deps.preemptible(arrival.conversation),
-        )
+        is_running = self._is_running(arrival)
+        preemptible = is_running and deps.preemptible(arrival.conversation)
+        what = verdict(mode, is_running=is_running, preemptible=preemptible)
         if what is Verdict.REFUSE_BUSY:
             return await self._end(arrival, "refused", "busy", Outcome.REFUSED, self._no_room(arrival, "drop"))
         return await self._queue(arrival, mode, interrupt=what is Verdict.ADMIT_AND_CANCEL)
@@ -233,8 +233,6 @@ class Admission:
         return self._deps.conversations.is_running(arrival.conversation)
 
     def _is_too_old(self, said: MessageReceived) -> bool:
-        if not said.from_history:
-            return False
         age_s = (self._deps.clock.now() - (said.sent_at or said.received_at)).total_seconds()
         return age_s > self._deps.live.settings.network.catch_up_max_age
 

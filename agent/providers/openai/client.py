@@ -70,6 +70,7 @@ class OpenAIProvider:
     def _become(self, settings: ProviderSettings, card: Card) -> None:
         self._settings, self._secrets = settings, settings.secrets
         self.model = settings.model
+        self._origin = f"{self.name}/{self.model}"
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
         self.max_tokens = settings.max_tokens
@@ -119,10 +120,6 @@ class OpenAIProvider:
             raise self._failure(error, unanswered=not body.has_begun) from None
         finally:
             response.close()
-
-    @property
-    def _origin(self) -> str:
-        return f"{self.name}/{self.model}"
 
     def _learn(self, dialect: Dialect) -> None:
         """Its server does not understand all that was hoped; kept for later starts."""

@@ -65,7 +65,7 @@ class Draft:
         self._changed: anyio.Event | None = None  # there while the next change is waited for
         self._rest = InterruptibleSleep(clock)
         self._pace = pacing.first_frame(channel.capabilities.stream_every_s, clock.monotonic())
-        self._growing = self._begun()
+        self._growing: Growing | None = None  # made for the first frame
 
     @staticmethod
     def possible(channel: Channel) -> bool:
@@ -87,12 +87,8 @@ class Draft:
     def void(self) -> None:
         """The text so far is wrong (G-24): the next frame shows what comes instead, in the same message."""
         self._pieces.clear()
-        self._growing = self._begun()
+        self._growing = None
         self._touch()
-
-    def _begun(self) -> Growing:
-        capabilities = self._channel.capabilities
-        return Growing(capabilities.text_limit, capabilities.measure, self._guard)
 
     def _touch(self) -> None:
         self._version += 1
@@ -129,6 +125,9 @@ class Draft:
     async def _frame(self, pace: pacing.Pace) -> pacing.Pace:
         version, text = self._version, self.words
         self._pieces = [text]
+        if self._growing is None:
+            capabilities = self._channel.capabilities
+            self._growing = Growing(capabilities.text_limit, capabilities.measure, self._guard)
         document = await worked_on(text, self._growing.frame, long=LONG_TEXT)
         if not document:
             if self._shown is None:  # a stream that begins with "…" could not take it back
