@@ -94,13 +94,10 @@ class Job(Generic[T]):
             except RuntimeError:  # the loop is closed, nobody waits any more
                 continue
 
-    def wake(self) -> None:
-        self._finished.set()
-
 
 def _wake(jobs: list[Job[object]]) -> None:
     for job in jobs:
-        job.wake()
+        job._finished.set()
 
 
 class SerialExecutor:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -52,19 +52,17 @@ class _Ran:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
 class Hooks:
     """Asks for the settings each time; `renewed` ones keep those of that moment, as a turn must (Z-21)."""
 
-    def __init__(self, settings: Callable[[], tuple[HookSettings, ...]], home: Path) -> None:
-        self._settings = self._current = settings
-        self._home = home
+    settings: Callable[[], tuple[HookSettings, ...]]
+    home: Path
+    taken: tuple[HookSettings, ...] | None = None
 
     def renewed(self) -> "Hooks":
         """The same with the settings as they are now, whatever is changed later."""
-        taken = self._current()
-        renewed = Hooks(self._current, self._home)
-        renewed._settings = lambda: taken
-        return renewed
+        return replace(self, taken=self.settings())
 
     @property
     def any(self) -> bool:
@@ -73,12 +71,13 @@ class Hooks:
 
     def wants(self, point: HookPoint) -> bool:
         """Whether there is any for that point: what would be handed over need not be made otherwise."""
-        return any(hook.on == point for hook in self._settings())
+        hooks = self.settings() if self.taken is None else self.taken
+        return any(hook.on == point for hook in hooks)
 
     async def fire(self, point: HookPoint, values: Mapping[str, str], *, tool: str = "", file: str = "") -> Fired:
         """Run what matches, one after another; the first that blocks ends it. Never raises for a hook's sake."""
         output: dict[str, str] = {}
-        for hook in self._settings():
+        for hook in self.settings() if self.taken is None else self.taken:
             if hook.on != point or not _matches(hook.tools, tool) or not _matches(hook.files, file):
                 continue
             told = {**values, "point": point, "hook": hook.name, "tool": tool, "file": file}
@@ -109,7 +108,7 @@ class Hooks:
                 ["/bin/sh", "-c", hook.command],
                 stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
                 env=environment,
-                cwd=self._home,
+                cwd=self.home,
                 start_new_session=True,
             )
             with anyio.fail_after(hook.timeout_ms / 1000):
