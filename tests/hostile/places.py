@@ -39,6 +39,7 @@ import agent.compaction.llm_stages
 import agent.compaction.optional_stages
 import agent.compaction.probe
 import agent.compaction.scoring
+import agent.core.argument_mistakes
 import agent.core.untrusted_text
 import agent.goals.driver
 import agent.goals.goal
@@ -119,6 +120,7 @@ from gateway.delivery.outbox.rows import Claimed
 from gateway.delivery.rendering.markdown import LONG_TEXT
 from gateway.scheduler.phrases.durations import Words
 from gateway.telemetry.redaction import Redactor
+from tests.fakes.calls import mistakes
 
 Work = Callable[[str], object]
 
@@ -486,6 +488,11 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     "agent.skills.skill": (Case(_skill, ANSWER, IN_A_THREAD),),
     "agent.skills.trust": (Case(_skill, ANSWER, IN_A_THREAD),),
     "agent.style.detector": (Case(agent.style.detector.signals_of, WEB_MESSAGE),),
+    "agent.core.argument_mistakes": (
+        Case(lambda text: agent.core.argument_mistakes.unknown((), text, ("path", "text")), MCP_RESULT),
+        Case(lambda text: agent.core.argument_mistakes.mistake(("a",), "enum", "'b'", text), MCP_RESULT),
+        Case(lambda text: mistakes(agent.tools.calculate.calculate, {text: text, "expression": text}), MCP_RESULT),
+    ),
     "agent.tools.arguments": (
         Case(_mistakes, MCP_RESULT),
         Case(agent.tools.arguments.compiled, 1_000, IN_A_THREAD),
