@@ -11,7 +11,7 @@ from agent.tools.approvals import Rules, gate_for
 from agent.tools.output_files import Outputs
 from agent.tools.settings import FileSettings, ShellSettings, WebSettings
 from agent.tools.shell.shell import Room
-from agent.tools.toolbox import WORKING, Reach, working_tools
+from agent.tools.toolbox import WORKING, Reach, Toolbox, working_tools
 from tests.agent.tools.test_sending import FakeSending
 from tests.fakes.calls import call_in
 from tests.fakes.clock import FakeClock
@@ -51,6 +51,20 @@ def test_every_tool_has_one_risk_and_a_name_that_an_agent_may_list() -> None:
 def test_what_strangers_wrote_is_framed_also_when_it_is_read_again() -> None:
     tools = built_in_tools(FakeClock(), Outputs(Path("absent")), FakeSchedules())
     assert {tool.spec.name for tool in tools if tool.spec.untrusted} >= {"read_output", "recall_transcript"}
+
+
+def test_schemas_are_made_before_a_turn_asks() -> None:
+    asked: list[str] = []
+
+    class Asked(dict[str, Any]):
+        def __len__(self) -> int:
+            asked.append("made")
+            return 0
+
+    toolbox = Toolbox([FakeTool(spec=named("late", schema=Asked()))])
+    assert asked == [], "not at the start"
+    toolbox.make_schemas()
+    assert asked == ["made"]
 
 
 def test_what_the_machine_has_not_is_not_offered() -> None:
