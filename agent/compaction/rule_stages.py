@@ -351,14 +351,7 @@ class RuleStages:
         reclaimed = apply_summaries(self._state)
         if reclaimed.count:
             failpoint("stage.folded")
-            self._publish(
-                SummariesApplied(
-                    conversation=self._conversation,
-                    run=run,
-                    pairs=reclaimed.count,
-                    reclaimed=int(reclaimed.raw * load.scale),
-                )
-            )
+            self._tell(partial(SummariesApplied, pairs=reclaimed.count), reclaimed, load, run)
 
     async def prune(self, load: ContextUsage, options: Options, run: RunId | None, need: int) -> None:
         """Results go by the strategy's score until `need` raw tokens are freed."""
@@ -370,15 +363,9 @@ class RuleStages:
         if reclaimed.count:
             failpoint("stage.pruned")
             state.tally.prunes += reclaimed.count
-            self._publish(
-                ToolOutputsPruned(
-                    conversation=self._conversation,
-                    run=run,
-                    strategy=options.memory.compression.pruning_strategy,
-                    pruned=reclaimed.count,
-                    reclaimed=int(reclaimed.raw * load.scale),
-                )
-            )
+            strategy = options.memory.compression.pruning_strategy
+            event = partial(ToolOutputsPruned, strategy=strategy, pruned=reclaimed.count)
+            self._tell(event, reclaimed, load, run)
 
     def mid(self, load: ContextUsage, options: Options, run: RunId | None, before: int) -> None:
         """L2 where a summary is ready; L1, which no model writes, only where the operator wants it (level `full`)."""
@@ -388,14 +375,7 @@ class RuleStages:
             reclaimed, ran = collapse(self._state, before), MidCompactLayer1Ran
         if reclaimed.count:
             failpoint("stage.mid")
-            self._publish(
-                ran(
-                    conversation=self._conversation,
-                    run=run,
-                    messages=reclaimed.count,
-                    reclaimed=int(reclaimed.raw * load.scale),
-                )
-            )
+            self._tell(partial(ran, messages=reclaimed.count), reclaimed, load, run)
 
     def digest(self, load: ContextUsage, options: Options, target: int, room: int) -> int:
         """Shorten without a model: the oldest first, then more of it, until the request fits.
@@ -421,14 +401,11 @@ class RuleStages:
     def _cleared(self, reclaimed: Reclaimed, load: ContextUsage, run: RunId | None) -> None:
         if reclaimed.raw > 0:
             failpoint("stage.cleared")
-            self._publish(
-                MicrocompactRan(
-                    conversation=self._conversation,
-                    run=run,
-                    cleared=reclaimed.count,
-                    reclaimed=int(reclaimed.raw * load.scale),
-                )
-            )
+            self._tell(partial(MicrocompactRan, cleared=reclaimed.count), reclaimed, load, run)
+
+    def _tell(self, event: Callable[..., Event], reclaimed: Reclaimed, load: ContextUsage, run: RunId | None) -> None:
+        """Publish the event of a stage that took something; scaled tokens, as people see them."""
+        self._publish(event(conversation=self._conversation, run=run, reclaimed=int(reclaimed.raw * load.scale)))
 
     def _dump_scores(self, strategy: str, blocks: Sequence[Block], scores: Sequence[float | None]) -> None:
         self._dumps.write("pruning-scores.txt", scores_text(strategy, blocks, scores))
