@@ -292,8 +292,12 @@ async def test_pruning_stops_at_what_was_asked_and_spares_the_newest() -> None:
     for _ in range(10):
         life.tool(640)
     life.begin()
+    before = life.tokens
     await life.engine.before_call(life.load())
-    assert life.of(ToolOutputsPruned)
+    pruned = life.of(ToolOutputsPruned)
+    assert pruned
+    told = sum(event.reclaimed for event in pruned if isinstance(event, ToolOutputsPruned))
+    assert told == before - life.tokens, "people are told what it freed"
     cleared = [entry.is_cleared for entry in life.state.window if entry.message.tool_results]
     assert cleared[0]
     assert cleared == sorted(cleared, reverse=True), "oldest first"
