@@ -134,6 +134,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "adapters/discord/files.py DiscordFiles.fetch": ("aiohttp.ClientSession", OPENS),
     "gateway/channels/kit/http.py json_body": (".iter_chunked", COUNTED),
     "gateway/channels/kit/http.py save": (".iter_chunked", COUNTED),
+    "gateway/channels/kit/http.py json_body": (".iter_chunked", COUNTED),
     "adapters/slack/api.py BoundedResponse.read": (f".iter_any .read {WHOLE}", BY_HELPER),
     "adapters/slack/api.py SlackApi.session": ("aiohttp.ClientSession", BY_LIBRARY),
     "adapters/slack/channel.py _said": (f".iter_any {BEGINNING}", BY_HELPER),

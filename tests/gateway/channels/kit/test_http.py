@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelRejected, ChannelUnsure
-from gateway.channels.kit.http import AFTER_S, one_attempt, refusal, save
+from gateway.channels.kit.http import AFTER_S, LARGEST_ANSWER, json_body, one_attempt, refusal, save
 
 SECRET = "bot123-secret"
 LIMIT = 1000
@@ -30,6 +30,8 @@ async def answer(request: web.Request) -> web.StreamResponse:
             assert request.transport is not None
             request.transport.close()
             return response
+        case "json":
+            return web.Response(text=request.query["body"])
         case "bytes":
             return web.Response(body=b"x" * int(request.query["size"]))
         case status:
@@ -138,3 +140,20 @@ async def test_a_whole_file_is_kept(tmp_path: Path) -> None:
     async with platform() as (session, url), session.get(f"{url}/bytes?size={LIMIT}") as response:
         assert await save(response, tmp_path / "file", limit=LIMIT, too_large="larger than agreed") == LIMIT
     assert (tmp_path / "file").read_bytes() == b"x" * LIMIT
+
+
+async def read(path: str, *, creates: bool = False) -> object:
+    async with platform() as (session, url), session.post(f"{url}/{path}") as response:
+        return await json_body(response, "Folders", "post", creates=creates)
+
+
+async def test_json_is_read() -> None:
+    assert await read('json?body={"id": 7}') == {"id": 7}
+
+
+@pytest.mark.parametrize("path", ["json?body={", f"bytes?size={LARGEST_ANSWER + 1}"])
+async def test_an_answer_that_cannot_be_read_tells_not_what_became_of_the_request(path: str) -> None:
+    with pytest.raises(ChannelUnsure):
+        await read(path, creates=True)
+    with pytest.raises(ChannelBusy):
+        await read(path)
