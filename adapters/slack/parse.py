@@ -91,8 +91,8 @@ def parse_event(
     """The inbound value of an `event_callback`'s event, or None for the bot's own words and for what is no message.
 
     `joined` holds the channel ids of the threads the bot takes part in: words there are meant for it too.
-    A message and its `app_mention` twin give the same `Said` but for files, which Slack leaves out of the latter (see
-    `intake.Twins`), so neither can be answered beside the other.
+    A message and its `app_mention` twin give the same `MessageReceived` but for files, which Slack leaves out of the
+    latter (see `intake.Twins`), so neither can be answered beside the other.
     """
     kind, subtype = event.get("type"), event.get("subtype")
     if kind in ("message", "app_mention"):

@@ -55,7 +55,7 @@ class ChannelSettings(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-    adapter: ClassVar[str]  # "module:Class"; called with (settings, surroundings)
+    adapter: ClassVar[str]  # "module:Class"; called with (settings, context)
     entrance: ClassVar[Entrance] = "platform"
     init_asks: ClassVar[tuple[Asked, ...]] = ()
     place_parts: ClassVar[int | None] = None
