@@ -42,6 +42,7 @@ from agent.voice_messages import VoiceTranscription
 from gateway.access.grants import AccessBook
 from gateway.access.policy import Decisions
 from gateway.channels.adapter import Adapter
+from gateway.channels.entry_points import ids_of, installed
 from gateway.channels.keys import ConversationKey
 from gateway.commands.all import all_commands
 from gateway.commands.command import CommandDeps
@@ -149,6 +150,7 @@ async def build(
     approvals = Approvals(database, clock, lambda: live.settings.approvals, changed=delivery.prompts.changed)
     notices = Notices(database, clock, delivery.wake)
     scheduler = ProcessScheduler(clock)
+    ids = partial(ids_of, installed())
     alerts = Alerts(
         database=database,
         clock=clock,
@@ -156,6 +158,7 @@ async def build(
         troubles=troubles,
         health=accounts.health,
         owners=lambda: wiring.owners(live, book),
+        ids=ids,
         notices=notices,
         phrase=phrase,
     )
@@ -232,6 +235,7 @@ async def build(
         redact=redact,
     )
     services = CommandDeps(
+        ids=ids,
         home=settings.home,
         database=database,
         clock=clock,

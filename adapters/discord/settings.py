@@ -1,10 +1,11 @@
 """The `[[channels]]` section of a Discord bot. Light on purpose: a configuration is checked without discord.py."""
 
+import re
 from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from gateway.channels.adapter import Asked, ChannelSettings
+from gateway.channels.adapter import Asked, ChannelSettings, Ids
 
 PUBLIC_API = "https://discord.com/api/v10"
 
@@ -13,6 +14,8 @@ class DiscordSettings(ChannelSettings):
     """One bot of the Discord developer portal. Every key but `token` may be left out."""
 
     adapter: ClassVar[str] = "adapters.discord.adapter:DiscordAdapter"
+    init_rank: ClassVar[int] = 2
+    ids: ClassVar[Ids] = Ids(person=re.compile(r"[1-9][0-9]*"))
     init_asks: ClassVar[tuple[Asked, ...]] = (Asked("token", "Bot token (Developer Portal → Bot → Reset Token)"),)
 
     type: Literal["discord"] = "discord"

@@ -1,10 +1,11 @@
 """The `[[channels]]` section of a Slack app. Light on purpose: a configuration is checked without the library."""
 
+import re
 from typing import ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from gateway.channels.adapter import Asked, ChannelSettings
+from gateway.channels.adapter import Asked, ChannelSettings, Ids
 
 PUBLIC_API = "https://slack.com/api/"
 TEXT_LIMIT = 4000  # the most chat.update takes as text, and where long answers are split (G-10)
@@ -23,6 +24,11 @@ class SlackSettings(ChannelSettings):
         Asked("bot_token", "Bot User OAuth Token (xoxb-…)"),
         Asked("app_token", "App-Level Token for Socket Mode (xapp-…), empty for HTTP", needed=False),
         Asked("signing_secret", "Signing Secret", needed=False),
+    )
+    init_rank: ClassVar[int] = 3
+    ids: ClassVar[Ids] = Ids(
+        person=re.compile(r"[UW][A-Z0-9]+"),
+        place=re.compile(r"(T[A-Z0-9]+:)?[CG][A-Z0-9]+|T[A-Z0-9]+"),
     )
     place_parts: ClassVar[int | None] = 2  # <team>:<channel>[:<thread>]
 

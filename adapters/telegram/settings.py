@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from gateway.channels.adapter import Asked, ChannelSettings
+from gateway.channels.adapter import Asked, ChannelSettings, Ids
 
 PUBLIC_API = "https://api.telegram.org"
 GROUP_INTERVAL_MS = 3000  # Telegram takes about 20 messages or edits a minute in one group
@@ -20,6 +20,14 @@ class TelegramSettings(ChannelSettings):
 
     adapter: ClassVar[str] = "adapters.telegram.adapter:TelegramAdapter"
     init_asks: ClassVar[tuple[Asked, ...]] = (Asked("token", "Token from @BotFather"),)
+    init_rank: ClassVar[int] = 1
+    ids: ClassVar[Ids] = Ids(
+        person=re.compile(r"[1-9][0-9]*"),
+        place=re.compile(r"-[1-9][0-9]*"),
+        mistake='a person\'s id on Telegram is a number, as in "telegram:77"',
+        names_private_chat=True,
+        place_may_write=True,
+    )
     place_parts: ClassVar[int | None] = 1  # <chat>[:<topic>]
 
     type: Literal["telegram"] = "telegram"

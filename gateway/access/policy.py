@@ -1,7 +1,6 @@
 """Access policy: whether a message may be answered, flood limits, pairing codes, the log of refusals."""
 
 import hashlib
-import re
 from collections import deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Literal
 
 from agent.core.bounded_map import BoundedMap
 from gateway.access.settings import AccessSettings
+from gateway.channels.adapter import Ids
 from gateway.channels.inbound import ChatType, Mention, Received
 from gateway.channels.kit.rate_limits import Rate, TokenBucket
 
@@ -78,25 +78,16 @@ class Grants:
 NO_GRANTS = Grants(everywhere={}, in_place={}, places=frozenset())
 
 
-# What an id looks like. Discord counts people, servers and channels in one row of numbers: an id is of one of them.
-_PEOPLE = {
-    "telegram": re.compile(r"[1-9][0-9]*"),
-    "discord": re.compile(r"[1-9][0-9]*"),
-    "slack": re.compile(r"[UW][A-Z0-9]+"),
-}
-_PLACES = {"telegram": re.compile(r"-[1-9][0-9]*"), "slack": re.compile(r"(T[A-Z0-9]+:)?[CG][A-Z0-9]+|T[A-Z0-9]+")}
-
-
-def subject_kind(name: str) -> Literal["person", "place", None]:
+def subject_kind(name: str, ids: Ids) -> Literal["person", "place", None]:
     """Whether `<platform>:<id>` names a person or a group; None where nobody there can have such an id.
 
-    One of Discord's counts as a person's, and holds for the server or channel that has it as well.
+    One of Discord's counts as a person's, and holds for the server or channel that has it as well: Discord counts
+    people, servers and channels in one row of numbers.
     """
-    platform, _, id = name.partition(":")
-    if (place := _PLACES.get(platform)) is not None and place.fullmatch(id):
+    _, _, id = name.partition(":")
+    if ids.place is not None and ids.place.fullmatch(id):
         return "place"
-    person = _PEOPLE.get(platform)
-    return "person" if id and (person is None or person.fullmatch(id)) else None
+    return "person" if id and (ids.person is None or ids.person.fullmatch(id)) else None
 
 
 def person_name(inbound: Received) -> str:

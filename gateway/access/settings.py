@@ -1,6 +1,5 @@
 """Settings of access: who may talk to the bot. Closed unless opened."""
 
-import re
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -9,13 +8,6 @@ from agent.core.settings_section import SECTION_CONFIG
 DirectPolicy = Literal["pairing", "allowlist", "open", "closed"]
 GroupPolicy = Literal["allowlist", "open", "closed"]
 BotPolicy = Literal["ignore", "mentions"]
-
-_USERNAME = re.compile(r"telegram:(?!-?[0-9]+$).*")
-# Ids of the other kind, which would let in, or shut out, nobody without a word. Discord's numbers are of one row, and
-# on Telegram a group or channel may write as itself.
-_GROUPS = re.compile(r"slack:(T[A-Z0-9]+:)?[CG][A-Z0-9]+|slack:T[A-Z0-9]+")
-_PEOPLE = re.compile(r"telegram:[0-9]+|slack:[UW][A-Z0-9]+")
-_LEARN_IT = "when they write to the bot, the log and `tieline pair list` show it, and later /whoami"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,24 +45,6 @@ class AccessSettings:
             for key, names in named
             for name in names
             if ":" not in name
-        ]
-        # A username there would let in, shut out and make an admin nobody, without a word.
-        found += [
-            f'access.{key}: {name!r}: a person\'s id on Telegram is a number, as in "{_example(key)}"; {_LEARN_IT}'
-            for key, names in named
-            for name in names
-            if key != "allow_groups" and _USERNAME.fullmatch(name)
-        ]
-        found += [
-            f"access.{key}: {name!r} is a group, and only people stand there; access.allow_groups lets in groups"
-            for key, names in named
-            for name in names
-            if key != "allow_groups" and _GROUPS.fullmatch(name)
-        ]
-        found += [
-            f"access.allow_groups: {name!r} is a person, and only groups stand there; access.allow lets in people"
-            for name in self.allow_groups
-            if _PEOPLE.fullmatch(name)
         ]
         if self.messages_per_minute < 1:
             found.append(f"access.messages_per_minute: {self.messages_per_minute} is too small; use 1 or more")

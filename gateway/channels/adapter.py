@@ -1,5 +1,6 @@
 """The contract of one signed-in bot account, and what the gateway lends it."""
 
+import re
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -42,11 +43,27 @@ class Asked(NamedTuple):
     needed: bool = True
 
 
+class Ids(NamedTuple):
+    """The forms of a platform's ids. `person` and `place` match whole ids, None: any may be one.
+
+    A `place` is looked for first, and without it no id can be told from a person's. `mistake` completes "access.allow:
+    'telegram:@ann': …" where the configuration names what matches neither. With `names_private_chat` the private chat
+    with a person has the person's id. With `place_may_write` a group or channel may write as itself, as people do.
+    """
+
+    person: re.Pattern[str] | None = None
+    place: re.Pattern[str] | None = None
+    mistake: str = ""
+    names_private_chat: bool = False
+    place_may_write: bool = False
+
+
 class ChannelSettings(BaseModel):
     """Keys of every `[[channels]]` section. An adapter's own class adds its keys and names the adapter to load.
 
     It also tells what the gateway must know of the platform. `init_asks` is what `tieline init` asks to connect it;
-    without any it is not offered there. `place_parts` says of how many parts, with `:` between, the id of a place
+    without any it is not offered there; those of a lower `init_rank` come first. `ids` tells what ids look like.
+    `place_parts` says of how many parts, with `:` between, the id of a place
     consists: a longer one names a thread or topic that everybody in the place can read, so it shares the memory of the
     place. None: ids do not tell, or a thread may be private.
 
@@ -58,6 +75,8 @@ class ChannelSettings(BaseModel):
     adapter: ClassVar[str]  # "module:Class"; called with (settings, context)
     entrance: ClassVar[Entrance] = "platform"
     init_asks: ClassVar[tuple[Asked, ...]] = ()
+    init_rank: ClassVar[int] = 100
+    ids: ClassVar[Ids] = Ids()
     place_parts: ClassVar[int | None] = None
 
     type: str

@@ -5,7 +5,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
-from gateway.channels.adapter import Adapter, AdapterContext, ChannelSettings
+from gateway.channels.adapter import Adapter, AdapterContext, ChannelSettings, Ids
 
 
 def installed() -> Mapping[str, EntryPoint]:
@@ -16,6 +16,11 @@ def installed() -> Mapping[str, EntryPoint]:
 def settings_class(channel_type: str, platforms: Mapping[str, EntryPoint] | None = None) -> type[ChannelSettings]:
     """The settings of a platform. Raises KeyError for one that is not installed."""
     return cast(type[ChannelSettings], (platforms or installed())[channel_type].load())
+
+
+def ids_of(platforms: Mapping[str, EntryPoint], platform: str) -> Ids:
+    """The forms of a platform's ids; any, where it is not installed."""
+    return settings_class(platform, platforms).ids if platform in platforms else Ids()
 
 
 def open_adapter(settings: ChannelSettings, adapter_context: AdapterContext) -> Adapter:

@@ -14,7 +14,7 @@ import tomlkit
 
 from agent.compaction.settings import CompressionSettings
 from agent.core.phrases import home_as_typed, program_as_typed
-from gateway.channels.adapter import Asked
+from gateway.channels.adapter import Asked, ChannelSettings
 from gateway.channels.entry_points import installed, settings_class
 from gateway.cli.options import fail, home_option
 from gateway.cli.platform_checks import diagnose_channel
@@ -31,7 +31,6 @@ PROVIDERS = {
 }
 _HOST = re.compile(r"(localhost|\d+\.\d+\.\d+\.\d+)(:\d+)?(/|$)")  # of an address without http://
 VARIABLES = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "compatible": "LLM_API_KEY"}
-FIRST = ("telegram", "discord", "slack")  # the others that are installed follow by name
 POLICIES = {
     "pairing": "strangers get a code that you approve",
     "allowlist": "only whom you list",
@@ -156,16 +155,14 @@ def _usual_model(kind: str) -> str:
 def _platforms() -> dict[str, tuple[Asked, ...]]:
     """The installed ones that can be connected by typing secrets, and these."""
     entries = installed()
-    found: dict[str, tuple[Asked, ...]] = {}
-    for name in sorted(entries, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name)):
+    found: dict[str, type[ChannelSettings]] = {}
+    for name in entries:
         try:
-            asked = settings_class(name, entries).init_asks
+            found[name] = settings_class(name, entries)
         except ImportError as error:
             tell([f"{name} is installed and cannot be loaded: {error}"])
-            continue
-        if asked:
-            found[name] = asked
-    return found
+    ordered = sorted(found.items(), key=lambda item: (item[1].init_rank, item[0]))
+    return {name: settings.init_asks for name, settings in ordered if settings.init_asks}
 
 
 def _ask_platform(answers: Answers, platform: str, asked: tuple[Asked, ...], *, check: bool) -> None:

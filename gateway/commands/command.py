@@ -31,7 +31,7 @@ from agent.tools.mcp.servers import Servers
 from gateway.access.grants import AccessBook
 from gateway.access.policy import Decisions, Role
 from gateway.access.settings import AccessSettings
-from gateway.channels.adapter import Health
+from gateway.channels.adapter import Health, Ids
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
 from gateway.config.settings import Settings
@@ -70,6 +70,7 @@ class CommandDeps:
     held: Callable[[Connection, ConversationKey], Held]
     preference_changed: Callable[[ConversationKey], Awaitable[None]]
     health: Callable[[], Mapping[str, Health]]
+    ids: Callable[[str], Ids]  # what those of a platform look like
     stop: Callable[[ConversationId, str, datetime], bool]  # the reason, and when the word came
     stop_within: Callable[[ConversationId, str, datetime], bool]  # the same for a place's topics and threads
     is_running: Callable[[ConversationId], bool]  # a turn is under way there, or is just beginning or ending

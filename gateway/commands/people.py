@@ -28,14 +28,15 @@ async def allow(call: Call) -> Reply:
     words = call.words[1:] if verb else call.words
     if len(words) == 1 and _is_of_a_platform(call, words[0]):
         subject = words[0]
-        if subject_kind(subject) is None:
+        kind = subject_kind(subject, call.deps.ids(subject.partition(":")[0]))
+        if kind is None:
             return Reply(text=call.deps.phrase("allow_no_id", call.incoming.language, given=subject), private=True)
-        if subject_kind(subject) == "place" and verb in ("block", "deny"):
+        if kind == "place" and verb in ("block", "deny"):
             return Reply(
                 text=call.deps.phrase("allow_only_people", call.incoming.language, given=subject), private=True
             )
     elif not words and verb not in ("block", "deny") and call.in_group and call.place:
-        subject = f"{call.key.platform}:{call.place}"
+        subject, kind = f"{call.key.platform}:{call.place}", "place"
     else:
         return Reply(text=call.deps.phrase("allow_usage", call.incoming.language), private=True)
     if words and role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants) < Role.ADMIN:
@@ -46,7 +47,7 @@ async def allow(call: Call) -> Reply:
         return await _remove(call, subject)
     if verb == "deny":
         return await _turn_away(call, subject)
-    if words and subject_kind(subject) == "person":
+    if words and kind == "person":
         return await _let_in_person(call, subject)
     return await _let_in_group(call, subject, named=bool(words))
 

@@ -15,8 +15,9 @@ from pydantic import ValidationError
 
 from agent.providers.settings import from_environment
 from agent.style.backends import unknown
+from gateway.access.policy import subject_kind
 from gateway.channels.adapter import ChannelSettings
-from gateway.channels.entry_points import installed, settings_class
+from gateway.channels.entry_points import ids_of, installed, settings_class
 from gateway.config.errors import ConfigError, lines, told_once
 from gateway.config.settings import Sections, Settings
 
@@ -152,6 +153,9 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> S
     return read(data, environ, home=home, source=source)
 
 
+LEARN_AN_ID = "when they write to the bot, the log and `tieline pair list` show it, and later /whoami"
+
+
 def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, source: Path | None) -> Settings:
     """Check parsed TOML with the environment over it. Raises ConfigError with every mistake in it."""
     unread: list[str] = []
@@ -161,11 +165,11 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
     channels = _channels(values.pop("channels", []), mistakes)
     sections, unusable = _sections(values, mistakes)
     mistakes += _conflicts(sections)
+    mistakes += _of_nobody(sections)
     if "web" not in unusable:
         mistakes += _unfit(channels, sections)
     if "llm" not in unusable:
         mistakes += _unknown_providers(sections, channels)
-    mistakes += _unknown_platforms(sections)
     mistakes = told_once(unread, mistakes)
     if mistakes:
         mistakes = [blamed(mistake, environ, data) for mistake in mistakes]
@@ -216,21 +220,31 @@ def _channels(entries: Any, mistakes: list[str]) -> tuple[ChannelSettings, ...]:
     return tuple(found)
 
 
-def _unknown_platforms(sections: Sections) -> Iterator[str]:
-    """People and groups of platforms that there are not: such an entry would hold for nobody."""
-    known, access = installed(), sections.access
-    keys = {f"access.{key}": getattr(access, key) for key in ("allow", "allow_groups", "admins", "block")}
-    for key, names in {**keys, "approvals.approvers": sections.approvals.approvers}.items():
-        for name in names:
-            platform, colon, _ = name.partition(":")
-            if colon and platform not in known:
-                yield f"{key}: {name!r}: {platform!r} is no platform; use one of {', '.join(known)}"
-
-
 def _unfit(channels: Sequence[ChannelSettings], sections: Sections) -> Iterator[str]:
     """Accounts that cannot work beside the other sections."""
     for one in channels:
         yield from (f"channels ({one.channel_type}): {mistake}" for mistake in one.mistakes(sections.web.public_url))
+
+
+def _of_nobody(sections: Sections) -> Iterator[str]:
+    """Names that nobody has: they would let in, shut out and make an admin nobody, without a word."""
+    platforms, access = installed(), sections.access
+    people = {f"access.{key}": getattr(access, key) for key in ("allow", "admins", "block")}
+    named = {**people, "access.allow_groups": access.allow_groups, "approvals.approvers": sections.approvals.approvers}
+    for key, names in named.items():
+        for name in names:
+            platform, colon, _ = name.partition(":")
+            if colon and platform not in platforms:
+                yield f"{key}: {name!r}: {platform!r} is no platform; use one of {', '.join(platforms)}"
+                continue
+            ids = ids_of(platforms, platform)
+            kind = subject_kind(name, ids)
+            if key in people and ids.mistake and kind is None:
+                yield f"{key}: {name!r}: {ids.mistake}; {LEARN_AN_ID}"
+            elif key in people and kind == "place" and not ids.place_may_write:
+                yield f"{key}: {name!r} is a group, and only people stand there; access.allow_groups lets in groups"
+            elif key == "access.allow_groups" and kind == "person" and ids.place is not None:
+                yield f"{key}: {name!r} is a person, and only groups stand there; access.allow lets in people"
 
 
 def _conflicts(sections: Sections) -> Iterator[str]:

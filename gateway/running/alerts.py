@@ -18,8 +18,8 @@ from agent.providers.routing import Models
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from agent.storage.timestamps import to_timestamp
-from gateway.access.policy import OPERATOR_PLATFORMS
-from gateway.channels.adapter import Health, State
+from gateway.access.policy import OPERATOR_PLATFORMS, subject_kind
+from gateway.channels.adapter import Health, Ids, State
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.ephemeral.pairing_alerts import alert_key
 from gateway.phrases.catalogue import Catalogue, spelled
@@ -63,6 +63,7 @@ class Alerts:
         troubles: Troubles,
         health: Callable[[], Mapping[str, Health]],
         owners: Callable[[], Sequence[str]],
+        ids: Callable[[str], Ids],
         notices: Notices,
         phrase: Catalogue,
     ) -> None:
@@ -71,6 +72,7 @@ class Alerts:
         self._troubles = troubles
         self._health = health
         self._owners = owners
+        self._ids = ids
         self._notices = notices
         self._phrase = phrase
         self._chats: dict[str, _Chat] = {}
@@ -291,9 +293,10 @@ class Alerts:
         return {owner: chat for owner, chat in found.items() if chat is not None}
 
     def _private_chat(self, owner: str) -> _Chat | None:
-        """On Telegram a private chat has the person's own id; elsewhere the person must have written first."""
+        """Where a private chat has the person's own id; elsewhere the person must have written first."""
         platform, _, person = owner.partition(":")
-        if platform != "telegram" or not person.isdecimal():
+        ids = self._ids(platform)
+        if not ids.names_private_chat or subject_kind(owner, ids) != "person":
             return None
         accounts = (name for name in self._health() if name.partition("@")[0] == platform)
         account = next(accounts, None)

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -51,9 +50,9 @@ class PlatformDouble:
     def fail(
         self, method: str, path: str, fault: Fault, *, times: int = 1, status: int = 0, after_s: float = 2.0
     ) -> None:
-        """The next `times` requests to the path (`*` stands for anything) meet this; `after_s` is what `busy` asks for.
+        """The next `times` requests to the path meet this; `after_s` is what `busy` asks for.
 
-        All faults but `cut_after` come before anything is carried out.
+        A `*` at its end stands for anything. All faults but `cut_after` come before anything is carried out.
         """
         self._due.append(_Due(method, path, fault, times, status or STATUSES.get(fault, 0), after_s))
 
@@ -94,7 +93,8 @@ class PlatformDouble:
 
     def _due_for(self, request: web.Request) -> _Due | None:
         for due in self._due:
-            if due.times and due.method == request.method and fnmatchcase(request.path, due.path):
+            matches = request.path.startswith(due.path[:-1]) if due.path.endswith("*") else request.path == due.path
+            if due.times and due.method == request.method and matches:
                 due.times -= 1
                 return due
         return None

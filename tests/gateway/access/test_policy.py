@@ -186,19 +186,3 @@ def test_a_role_given_in_one_place_holds_only_there() -> None:
 def test_a_name_without_platform_is_a_mistake() -> None:
     (mistake,) = AccessSettings(allow=("77",)).mistakes()
     assert "access.allow: '77'" in mistake
-
-
-@pytest.mark.parametrize("group", ["slack:C0TEAM", "slack:T1:G0TEAM", "slack:T1"])
-def test_a_group_among_people_is_a_mistake(group: str) -> None:
-    mistakes = AccessSettings(allow=(group,), admins=(group,), block=(group,)).mistakes()
-    assert [mistake.partition(" is a group")[0] for mistake in mistakes] == [
-        f"access.{key}: {group!r}" for key in ("allow", "admins", "block")
-    ]
-    assert AccessSettings(allow_groups=(group,)).mistakes() == []
-
-
-@pytest.mark.parametrize("person", ["telegram:77", "slack:U0ANN"])
-def test_a_person_among_groups_is_a_mistake(person: str) -> None:
-    (mistake,) = AccessSettings(allow_groups=(person,)).mistakes()
-    assert f"'{person}' is a person" in mistake
-    assert AccessSettings(allow=(person,), admins=(person,), block=(person,)).mistakes() == []

@@ -65,6 +65,22 @@ def test_check_warns_of_an_agent_that_is_not_there(tieline: Tieline) -> None:
     assert "warning: agent.name: there is no agent 'nosuch'; known: default" in ran.stdout
 
 
+@pytest.mark.parametrize("group", ["slack:C0TEAM", "slack:T1:G0TEAM", "slack:T1"])
+@pytest.mark.parametrize("key", ["allow", "admins", "block"])
+def test_a_group_among_people_is_a_mistake(tieline: Tieline, key: str, group: str) -> None:
+    ran = tieline("config", "check", config=f'[access]\n{key} = ["{group}"]')
+    assert f"access.{key}: '{group}' is a group" in ran.stderr
+    assert tieline("config", "check", config=f'[access]\nallow_groups = ["{group}"]').exit_code == 0
+
+
+@pytest.mark.parametrize("person", ["telegram:77", "slack:U0ANN"])
+def test_a_person_among_groups_is_a_mistake(tieline: Tieline, person: str) -> None:
+    ran = tieline("config", "check", config=f'[access]\nallow_groups = ["{person}"]')
+    assert f"access.allow_groups: '{person}' is a person" in ran.stderr
+    fine = f'[access]\nallow = ["{person}"]\nadmins = ["{person}"]\nblock = ["{person}", "telegram:-1005"]'
+    assert tieline("config", "check", config=fine).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("section", "key"),
     [("access", "allow"), ("access", "allow_groups"), ("access", "admins"), ("access", "block"),

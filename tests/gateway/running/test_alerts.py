@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
 import pytest
@@ -12,6 +13,7 @@ from agent.storage.database import Database, RetryingDatabase
 from agent.storage.payloads import decode_outgoing
 from agent.storage.tables import outbox
 from gateway.channels.adapter import Health, State
+from gateway.channels.entry_points import ids_of, installed
 from gateway.channels.keys import ConversationKey
 from gateway.phrases.catalogue import read_catalogue
 from gateway.router.ports import Notices
@@ -59,6 +61,7 @@ class Desk:
             troubles=self.troubles,
             health=lambda: self.healths,
             owners=lambda: self.owners,
+            ids=partial(ids_of, installed()),
             notices=Notices(self.database, self.clock, lambda key: None),
             phrase=read_catalogue(),
         )
