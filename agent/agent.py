@@ -243,16 +243,9 @@ class Agent:
             check_epoch(conn, conversation, work.epoch)
             placed = write_window(conn, step, self) if step is not None else []
             write_staged(conn, staged, self, at)
-            for part, say in enumerate(says):
-                outbox_rows.add(
-                    conn,
-                    conversation=conversation,
-                    inbox_id=work.inbox_id,
-                    part=part,
-                    dedup=f"command:{work.inbox_id}:{part}",
-                    say=say,
-                    at=at,
-                )
+            outbox_rows.add_parts(
+                conn, says, conversation=conversation, inbox_id=work.inbox_id, dedup=f"command:{work.inbox_id}", at=at
+            )
             if ends is not None:
                 inbox_rows.finish(conn, work.inbox_ids, ends, work.epoch)
             take_first(conn)

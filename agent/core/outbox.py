@@ -45,15 +45,14 @@ class OutgoingMessage:
 
     `reply_to` is the platform's id of the message answered, where the answer shows it; `answers` is that id in any chat
     (None for what nobody asked for). `private_to` asks for an ephemeral message to that person, if the platform has
-    one. A `notice` is the gateway speaking (errors, answers to commands), a `reply` the model.
+    one.
 
-    The final answer of a turn is the reply that the turn's own commit puts into the outbox (`agent.turn.commit`). Of
-    a goal's own turns only the last one's words are an answer, which the goal's ending adds (`agent.goals.service`).
-    What a tool sends is a reply too, kept and sent in the same order, and no answer.
+    A `notice` is the gateway speaking (errors, answers to commands). An `answer` is what the model says at the end of
+    its work, and `answer_of` alone makes it. A `reply` is any other word of the model: before a question, or by a tool.
     """
 
     text: str
-    kind: Literal["reply", "notice"] = "reply"
+    kind: Literal["answer", "reply", "notice"]
     tone: Tone = ""
     reply_to: str | None = None
     answers: str | None = None
@@ -109,6 +108,19 @@ class Audience:
     language: str = "en"
     inbox_id: int | None = None
     silent: bool = False
+
+
+def answer_of(text: str, audience: Audience | None = None) -> tuple[OutgoingMessage, ...]:
+    """The model's words at the end of a turn, or of a goal's turns; none where it has said nothing.
+
+    `audience` None: nobody has written the message that it answers.
+    """
+    if not text.strip():
+        return ()
+    to = audience or Audience()
+    return (
+        OutgoingMessage(text=text, kind="answer", reply_to=to.reply_to, answers=to.message, interaction=to.interaction),
+    )
 
 
 class Outbox(Protocol):

@@ -192,16 +192,8 @@ class GoalState(Feature):
         if moved.ended:
             store.cancel_wake_ups(conn, goal)
             says = ending(goal, self.phrases, self.buttons, answer=answer)
-            for part, say in enumerate(says):
-                outbox_rows.add(
-                    conn,
-                    conversation=goal.conversation,
-                    inbox_id=None,
-                    part=part,
-                    dedup=f"goal:{goal.id}:{goal.auto.round if goal.auto else 0}:{goal.used.turns}:end:{part}",
-                    say=say,
-                    at=at,
-                )
+            dedup = f"goal:{goal.id}:{goal.auto.round if goal.auto else 0}:{goal.used.turns}:end"
+            outbox_rows.add_parts(conn, says, conversation=goal.conversation, inbox_id=None, dedup=dedup, at=at)
 
 
 def _complete_session(conn: Connection, run: Run, at: int) -> Closed:

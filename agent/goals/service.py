@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from agent.core.clock import Clock
 from agent.core.errors import Permanent
 from agent.core.ids import ConversationId
-from agent.core.outbox import Button, OutgoingMessage
+from agent.core.outbox import Button, OutgoingMessage, answer_of
 from agent.core.phrases import Phrases, money
 from agent.goals import store
 from agent.goals.goal import LONGEST_TEXT, MOVES, Auto, Goal, Limits, Owner, Reason, Status, rested, spent_limit
@@ -96,7 +96,7 @@ def why_of(reason: Reason | None, phrases: Phrases, language: str) -> str:
 def ending(goal: Goal, phrases: Phrases, buttons: Buttoned, *, answer: bool) -> tuple[OutgoingMessage, ...]:
     """The message at the end: the last answer of work without a person, then the result and what can be done."""
     auto, language = goal.auto, goal.owner.language
-    says = [OutgoingMessage(text=auto.said, kind="reply")] if answer and auto is not None and auto.said.strip() else []
+    says = answer_of(auto.said) if answer and auto is not None else ()
     key = "goal_over_reached" if goal.status == "completed" else "goal_over_paused"
     lines = [phrases(key, language, goal=short(goal.text), id=goal.id)]
     if goal.status == "completed":
@@ -353,9 +353,8 @@ class GoalService:
     def _tell(self, conn: Connection, goal: Goal, what: str, phrases: Phrases, buttons: Buttoned, at: int) -> None:
         """Say that it rests, once for its session of work by itself."""
         session = goal.auto.round if goal.auto is not None else 0
-        for part, say in enumerate(ending(goal, phrases, buttons, answer=False)):
-            dedup = f"goal:{goal.id}:{session}:{what}:{part}"
-            outbox_rows.add(conn, conversation=goal.conversation, inbox_id=None, part=part, dedup=dedup, say=say, at=at)
+        says, dedup = ending(goal, phrases, buttons, answer=False), f"goal:{goal.id}:{session}:{what}"
+        outbox_rows.add_parts(conn, says, conversation=goal.conversation, inbox_id=None, dedup=dedup, at=at)
 
     def _pick(self, conn: Connection, conversation: ConversationId, id: int | None, *wanted: Status | None) -> Goal:
         """The goal that is meant: by number, else the newest with the first of these statuses that there is."""

@@ -82,6 +82,20 @@ def add(
     return cast(int | None, _ADD.scalar(conn, values))
 
 
+def add_parts(
+    conn: Connection,
+    says: Sequence[OutgoingMessage],
+    *,
+    conversation: ConversationId,
+    inbox_id: int | None,
+    dedup: str,
+    at: int,
+) -> None:
+    """Write what is said at one end, in order: the key of each row is `dedup` and its place among them."""
+    for part, say in enumerate(says):
+        add(conn, conversation=conversation, inbox_id=inbox_id, part=part, dedup=f"{dedup}:{part}", say=say, at=at)
+
+
 def known(conn: Connection, dedups: Sequence[str]) -> frozenset[str]:
     """Those of these keys (one run's, so they are few) under which a row was written."""
     return frozenset(conn.execute(select(outbox.c.dedup).where(outbox.c.dedup.in_(dedups))).scalars())

@@ -11,7 +11,7 @@ from agent.core.events import PersistStarted, TokensUsed
 from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId
 from agent.core.messages import Message
-from agent.core.outbox import OutgoingMessage, Tone
+from agent.core.outbox import OutgoingMessage, Tone, answer_of
 from agent.core.untrusted_text import beginning_of
 from agent.ledger import rows
 from agent.ledger.spending import Entry
@@ -282,16 +282,9 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
                     stored(conn, run, [*run.stored.ids, *ids], at)
         if hidden_from_history:  # a heartbeat with nothing to say must not fill the history that every call sends
             store.hide_run(conn, work.inbox_id)
-        for part, say in enumerate(says):
-            outbox_rows.add(
-                conn,
-                conversation=conversation,
-                inbox_id=work.inbox_id,
-                part=part,
-                dedup=f"inbox:{work.inbox_id}:{part}",
-                say=say,
-                at=at,
-            )
+        outbox_rows.add_parts(
+            conn, says, conversation=conversation, inbox_id=work.inbox_id, dedup=f"inbox:{work.inbox_id}", at=at
+        )
         if run.ending.voice_unheard and ends_now:
             outbox_rows.add(
                 conn,
@@ -346,20 +339,11 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[OutgoingMessa
     audience = run.audience
     if run.work.incoming.may_be_silent and (not executed.success or is_silence(executed.text)):
         return ()
-    says, text = [], executed.text
-    if text.strip():
-        if executed.verdict == "answered":
-            for final_text in states.runtime.features.final_text:
-                text = final_text(run, text)
-        says.append(
-            OutgoingMessage(
-                text=text,
-                kind="reply",
-                reply_to=audience.reply_to,
-                answers=audience.message,
-                interaction=audience.interaction,
-            )
-        )
+    text = executed.text
+    if text.strip() and executed.verdict == "answered":
+        for final_text in states.runtime.features.final_text:
+            text = final_text(run, text)
+    says = [*answer_of(text, audience)]
     notices = [executed.notice] if executed.notice is not None else []
     if run.requests.quarantined:
         notices.append(Notice("history_set_aside", {"count": run.requests.quarantined}))

@@ -39,14 +39,18 @@ class Sending:
         self._serves = serves
 
     async def message(self, to: ConversationId, text: str, key: str) -> None:
-        await self._say(to, OutgoingMessage(text=text), key)
+        await self._say(to, OutgoingMessage(text=text, kind="reply"), key)
 
     async def file(self, to: ConversationId, data: bytes, name: str, mime_type: str, caption: str, key: str) -> None:
         folder = hashlib.blake2b(f"{to}:{key}".encode(), digest_size=8).hexdigest()  # the same for a repeat
         path = FOLDER / folder / safe_name(name)
         await anyio.to_thread.run_sync(_keep, self._home / path, data)
         await self._say(
-            to, OutgoingMessage(text=caption, files=(FileRef(path=str(path), name=name, mime_type=mime_type),)), key
+            to,
+            OutgoingMessage(
+                text=caption, kind="reply", files=(FileRef(path=str(path), name=name, mime_type=mime_type),)
+            ),
+            key,
         )
 
     async def knows(self, conversation: ConversationId) -> bool:

@@ -122,7 +122,7 @@ async def test_one_text_is_left(
             await scene.delay()
             voice.preview("Half an ans")
             await until(lambda: bool(scene.calls()))
-            say, at = OutgoingMessage(text="A whole answer."), to_timestamp(clock.now())
+            say, at = OutgoingMessage(text="A whole answer.", kind="reply"), to_timestamp(clock.now())
             conversation = ConversationId(str(key))
             await sqlite_database.write(
                 lambda conn: outbox_rows.add(

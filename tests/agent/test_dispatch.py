@@ -360,6 +360,8 @@ async def test_the_words_before_a_question_stand_above_it_once(sqlite_database: 
     texts = await said(world)
     assert [text for text in texts if text != "May I?"] == [WHY, "One more.", "Done."], "nothing lost, nothing twice"
     assert texts[-3:] == ["One more.", "May I?", "Done."]
+    kinds = {say.text: say.kind for say in await world.says()}
+    assert (kinds[WHY], kinds["One more."], kinds["Done."]) == ("reply", "reply", "answer"), "one of them is the answer"
 
 
 @pytest.mark.requirement("G-01", "G-05", "R-51")

@@ -44,7 +44,7 @@ async def test_a_stop_during_the_stream_keeps_the_partial_text(database: Databas
     work = await world.admit("tell me a story")
     took = await stopped(world, work, lambda: bool(world.outbox.preview_text))
     assert took < HEEDED_S
-    assert [(say.text, say.kind) for say in await world.says(work)] == [("Once upon", "reply"), ("Stopped.", "notice")]
+    assert [(say.text, say.kind) for say in await world.says(work)] == [("Once upon", "answer"), ("Stopped.", "notice")]
     assert await world.texts() == [("user", "tell me a story"), ("assistant", "Once upon")]
     assert (await world.inbox_status(work), await world.turn_state(work)) == ("done", "cancelled")
     assert provider.closed_early == 1

@@ -71,7 +71,7 @@ class EchoAgent:
             inbox_id=work.inbox_id,
             part=0,
             dedup=f"turn:{work.inbox_id}:0",
-            say=OutgoingMessage(text=work.incoming.text),
+            say=OutgoingMessage(text=work.incoming.text, kind="reply"),
             at=to_timestamp(datetime.now(UTC)),
         )
         inbox_rows.finish(conn, work.inbox_ids, "done", work.epoch)

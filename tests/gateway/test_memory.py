@@ -59,7 +59,9 @@ def traces_of(words: str, file: str) -> list[Insert]:
         insert(outbox).values(
             **there, dedup="sent", status="sent",
             payload=encode_outgoing(
-                OutgoingMessage(text="Here.", files=(FileRef(path=file, name="a.txt", mime_type="text/plain"),))
+                OutgoingMessage(
+                    text="Here.", kind="reply", files=(FileRef(path=file, name="a.txt", mime_type="text/plain"),)
+                )
             ),
         ),
     ]  # fmt: skip

@@ -248,8 +248,8 @@ def _web_said(text: str) -> object:
 
 def _composed(text: str) -> object:
     row = Claimed(
-        id=1, inbox_id=None, conversation=ConversationId("web:a"), say=OutgoingMessage(text=text), cut_off=False,
-        sent_refs=(), repeated=None, created_at=0,
+        id=1, inbox_id=None, conversation=ConversationId("web:a"), say=OutgoingMessage(text=text, kind="reply"),
+        cut_off=False, sent_refs=(), repeated=None, created_at=0,
     )  # fmt: skip
     capabilities = Capabilities(measure=adapters.discord.render.measure, text_limit=2_000)
     return gateway.delivery.rendering.compose.compose(row, capabilities, ROOT, english, "en", GUARD)

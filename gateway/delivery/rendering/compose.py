@@ -38,7 +38,7 @@ def compose(
         for part in split(guard.document(_document(say, notes)), capabilities.text_limit, capabilities.measure)
     ]
     with_buttons = max(len(parts) - 1, 0)
-    if files and parts and say.kind != "reply" and say.private_to is None:
+    if files and parts and say.kind == "notice" and say.private_to is None:
         parts[-1] = (parts[-1][0], files)
     elif files:
         parts.append(((), files))

@@ -39,7 +39,13 @@ async def killed_while_sending(
     at = to_timestamp(services.adapter_context.clock.now())
     await database.write(
         lambda conn: outbox_rows.add(
-            conn, conversation=CONVERSATION, inbox_id=1, part=0, dedup="1", say=OutgoingMessage(text=text), at=at
+            conn,
+            conversation=CONVERSATION,
+            inbox_id=1,
+            part=0,
+            dedup="1",
+            say=OutgoingMessage(text=text, kind="reply"),
+            at=at,
         )
     )
     journal = CallJournal(Path())  # which notes nothing: the message may have been sent

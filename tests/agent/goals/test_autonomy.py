@@ -36,7 +36,7 @@ async def test_it_works_until_the_supervisor_finds_the_goal_reached(database: Da
     goal = await world.live()
     assert (goal.status, (await world.auto()).state, (await world.auto()).turns) == ("completed", "achieved", 4)
     assert world.states == ["running", "verifying", "running", "verifying", "achieved"]
-    assert [say.kind for say in await world.told()] == ["reply", "notice"]  # nothing in between
+    assert [say.kind for say in await world.told()] == ["answer", "notice"]  # nothing in between
     assert (await world.told())[0].text == "All pages are tidy."
     assert "all four are there" in (await world.told())[1].text
     assert [event.goal for event in world.events if isinstance(event, GoalCompleted)] == [goal.id]

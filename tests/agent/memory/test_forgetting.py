@@ -39,7 +39,7 @@ def fill(conn: Connection, clock: FakeClock, most: int = FEW) -> None:
         there: dict[str, Any] = {"conv": place, "created_at": 1}
         words = f"my code is {SECRET} {number}" if number % 4 == 1 else f"nothing of note {number}"
         come = encode_incoming(said(text=f"asked {number}"))
-        told = encode_outgoing(OutgoingMessage(text=f"told {number}"))
+        told = encode_outgoing(OutgoingMessage(text=f"told {number}", kind="reply"))
         parts = encode_parts((TextPart(text=words),))
         conn.execute(insert(inbox).values(**there, id=number, kind="message", dedup=str(number), payload=come,
                                           status="done"))  # fmt: skip

@@ -18,7 +18,7 @@ async def add(database: Database, text: str, *, dedup: str | None = None, chat: 
             inbox_id=None,
             part=0,
             dedup=dedup or text,
-            say=OutgoingMessage(text=text),
+            say=OutgoingMessage(text=text, kind="reply"),
             at=1,
         )
     )

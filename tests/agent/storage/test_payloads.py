@@ -95,7 +95,7 @@ def test_half_an_emoji_does_not_stop_a_message() -> None:
     half = json.loads('"a\\ud83d!"')
     incoming = Incoming(text=half, received_at=datetime(2026, 1, 1, tzinfo=UTC))
     assert decode_incoming(encode_incoming(incoming)).text == "a\ufffd!"
-    assert decode_outgoing(encode_outgoing(OutgoingMessage(text=half))).text == "a\ufffd!"
+    assert decode_outgoing(encode_outgoing(OutgoingMessage(text=half, kind="reply"))).text == "a\ufffd!"
     use = ToolUse(id="1", name="t", input={"q": [half]})
     assert decode_parts(encode_parts((use,))) == (ToolUse(id="1", name="t", input={"q": ["a\ufffd!"]}),)
 
@@ -107,7 +107,7 @@ def test_an_older_row_without_a_later_field_and_a_newer_one_with_more_are_read()
 
 
 def test_defaults_are_written_too() -> None:
-    assert json.loads(encode_outgoing(OutgoingMessage(text="")))["verbatim"] is False
+    assert json.loads(encode_outgoing(OutgoingMessage(text="", kind="reply")))["verbatim"] is False
 
 
 @pytest.mark.parametrize("broken", ["", "{}", '{"text": 1}', '[{"kind": "sculpture"}]'])

@@ -34,7 +34,13 @@ async def copy(tmp_path: Path) -> Path:
     await admit(database, CHAT, "waits", dedup="b")
     await database.write(
         lambda conn: outbox_rows.add(
-            conn, conversation=CHAT, inbox_id=answered, part=0, dedup="o", say=OutgoingMessage(text="on its way"), at=1
+            conn,
+            conversation=CHAT,
+            inbox_id=answered,
+            part=0,
+            dedup="o",
+            say=OutgoingMessage(text="on its way", kind="reply"),
+            at=1,
         )
     )
     await back_up(database, tmp_path / "copy.db")

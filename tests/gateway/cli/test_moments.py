@@ -21,7 +21,7 @@ async def test_a_moment_is_told_to_the_minute_on_the_local_clock(home: Path) -> 
     tieline = Program(home, "", {"TZ": "Asia/Tokyo"})
     assert (await tieline.cli("doctor", "--fix", "--offline")).returncode == 0
     said = encode_incoming(Incoming(text="hello", received_at=STORED))
-    answer = encode_outgoing(OutgoingMessage(text="hi"))
+    answer = encode_outgoing(OutgoingMessage(text="hi", kind="reply"))
     with closing(sqlite3.connect(home / "tieline.db")) as database:
         for number, status in ((1, "new"), (2, "dead")):
             held = to_timestamp(UNTIL) if status == "new" else None

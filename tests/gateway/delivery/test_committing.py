@@ -23,7 +23,7 @@ def world(sqlite_database: Database, clock: FakeClock, tmp_path: Path) -> World:
 
 
 def row(conn: Connection, text: str) -> None:
-    say = OutgoingMessage(text=text)
+    say = OutgoingMessage(text=text, kind="reply")
     outbox_rows.add(conn, conversation=ConversationId(str(key())), inbox_id=None, part=0, dedup=text, say=say, at=1)
 
 

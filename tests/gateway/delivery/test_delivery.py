@@ -55,6 +55,7 @@ async def test_only_the_first_part_replies_and_only_the_last_has_buttons(world: 
     (tmp_path / "a.txt").write_text("hello")
     say = OutgoingMessage(
         text="word " * 1000,
+        kind="reply",
         reply_to="m1",
         interaction="i1",
         buttons=((Button(label="Go", action="go"),),),
@@ -78,7 +79,7 @@ async def test_a_file_that_cannot_go_is_named(world: World, tmp_path: Path) -> N
         FileRef(path="none", name="none.txt", mime_type="text/plain"),
     )
     async with world.process():
-        await world.commit(OutgoingMessage(text="see", files=files))
+        await world.commit(OutgoingMessage(text="see", kind="reply", files=files))
         await world.until_idle()
     (text,) = world.screen().texts
     assert text.startswith("see")
@@ -88,7 +89,7 @@ async def test_a_file_that_cannot_go_is_named(world: World, tmp_path: Path) -> N
 
 async def test_verbatim_text_is_not_read_as_markdown(world: World) -> None:
     async with world.process():
-        await world.commit(OutgoingMessage(text="**not bold**", verbatim=True), "**bold**")
+        await world.commit(OutgoingMessage(text="**not bold**", kind="reply", verbatim=True), "**bold**")
         await world.until_idle()
     assert world.screen().texts == ["**not bold**", "bold"]
 
@@ -98,7 +99,7 @@ async def test_a_private_word_is_whispered_where_the_platform_can(
 ) -> None:
     world = World(sqlite_database, clock, tmp_path, replace(DEFAULT, ephemeral=True))
     async with world.process():
-        await world.commit(OutgoingMessage(text="psst", private_to=ANN))
+        await world.commit(OutgoingMessage(text="psst", kind="reply", private_to=ANN))
         await world.until_idle()
     (shown,) = world.screen().shown
     assert (shown.text, shown.private_to) == ("psst", "ann")
@@ -184,7 +185,10 @@ async def test_a_private_word_that_is_refused_is_no_news_for_the_others(
     world = World(sqlite_database, clock, tmp_path, replace(DEFAULT, ephemeral=True))
     world.screen().fail("whisper", ChannelRejected("not there"), times=3)
     async with world.process():
-        await world.commit(OutgoingMessage(text="psst", private_to=ANN), OutgoingMessage(text="psst", private_to=ANN))
+        await world.commit(
+            OutgoingMessage(text="psst", kind="reply", private_to=ANN),
+            OutgoingMessage(text="psst", kind="reply", private_to=ANN),
+        )
         await world.until_idle()
     assert await world.statuses() == ["dead", "dead"]
     (shown,) = world.screen().shown

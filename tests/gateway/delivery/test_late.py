@@ -53,7 +53,7 @@ async def test_a_preview_that_arrives_after_its_final_goes(world: World, after_s
     screen.delay("send", CUT)
     async with world.process() as delivery:
         voice = await with_a_late_preview(world, delivery)
-        await world.commit(OutgoingMessage(text="A whole answer.", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="A whole answer.", kind="reply", reply_to="m1"))
         await world.until_idle()
         await voice.end()
         await world.pass_time(after_s, step_s=0.5)
@@ -70,7 +70,7 @@ async def test_one_that_arrives_before_the_final_becomes_the_final(world: World)
     async with world.process() as delivery:
         voice = await with_a_late_preview(world, delivery)
         screen.catch_up()
-        await world.commit(OutgoingMessage(text="A whole answer.", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="A whole answer.", kind="reply", reply_to="m1"))
         await world.until_idle()
         await voice.end()
         assert await world.notes() == 0
@@ -86,7 +86,7 @@ async def test_one_that_arrives_between_two_tries_of_the_final_does_not_become_a
     async with world.process() as delivery:
         voice = await with_a_late_preview(world, delivery)
         screen.fail("send", CUT, carried_out=True)
-        await world.commit(OutgoingMessage(text="A whole answer.", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="A whole answer.", kind="reply", reply_to="m1"))
         await world.until(lambda: screen.texts == ["A whole answer."])
         screen.catch_up()
         await world.until_idle()
@@ -106,7 +106,7 @@ async def test_it_goes_too_when_a_later_part_of_the_answer_has_to_wait(world: Wo
         voice.preview("line 0")
         await world.until(lambda: is_given_up(screen))
         screen.fail("send", ChannelBusy("flood", after_s=1.0), skip=1)
-        await world.commit(OutgoingMessage(text=text, reply_to="m1"))
+        await world.commit(OutgoingMessage(text=text, kind="reply", reply_to="m1"))
         await world.until_idle()
         await voice.end()
         screen.catch_up()
@@ -200,7 +200,7 @@ async def test_without_keys_the_late_answer_tells_what_must_go(
             voice.preview("Half an ans")
         await world.pass_time(12)
         screen.gates.clear()  # what is under way waits on
-        await world.commit(OutgoingMessage(text="A whole answer.", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="A whole answer.", kind="reply", reply_to="m1"))
         await world.until_idle()
         await voice.end()
         assert screen.texts == ["A whole answer."]

@@ -46,7 +46,7 @@ async def test_the_first_frame_comes_at_once_the_others_at_the_platforms_pace(wo
         assert world.screen().texts == ["The cat"]
         await world.until(lambda: world.screen().texts == ["The cat sat down"], step_s=0.05)
         assert 1.0 <= world.clock.monotonic() - started < 1.3
-        await world.commit(OutgoingMessage(text="The cat sat down.", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="The cat sat down.", kind="reply", reply_to="m1"))
         await world.until_idle()
         await voice.end()
         assert world.screen().texts == ["The cat sat down."]
@@ -59,7 +59,7 @@ async def test_a_reply_that_is_done_at_once_is_sent_once(world: World) -> None:
         voice = delivery.outbox_for(key())
         voice.begin(audience())
         voice.preview("Yes")
-        await world.commit(OutgoingMessage(text="Yes.", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="Yes.", kind="reply", reply_to="m1"))
         await world.until_idle(step_s=0.001)
         await voice.end()
         await world.still()
@@ -82,7 +82,7 @@ async def test_an_answer_goes_on_below_what_a_person_was_asked(world: World, see
             assert world.screen().texts == [*(["I will write it."] if seen else []), "May I?"]
         voice.preview(" Done")
         await world.until(lambda: world.screen().texts == ["May I?", "I will write it. Done"])
-        await world.commit(OutgoingMessage(text="I will write it. Done.", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="I will write it. Done.", kind="reply", reply_to="m1"))
         await world.until_idle()
         await voice.end()
         assert world.screen().texts == ["May I?", "I will write it. Done."]
@@ -120,7 +120,7 @@ async def test_a_retried_stream_starts_over_in_the_same_message(world: World) ->
         await world.until(lambda: world.screen().texts == ["…"])
         voice.preview("A new one")
         await world.until(lambda: world.screen().texts == ["A new one"])
-        await world.commit(OutgoingMessage(text="A new one.", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="A new one.", kind="reply", reply_to="m1"))
         await world.until_idle()
         await voice.end()
     assert world.screen().texts == ["A new one."]
@@ -157,7 +157,7 @@ async def test_what_was_said_before_comes_first_and_takes_no_later_turn_s_previe
 ) -> None:
     world.screen().fail("send", ChannelBusy("flood", after_s=3.0))
     async with world.process() as delivery:
-        await world.commit(OutgoingMessage(text="first answer", reply_to=reply_to and "m1"))
+        await world.commit(OutgoingMessage(text="first answer", kind="reply", reply_to=reply_to and "m1"))
         await world.still()
         voice = delivery.outbox_for(key())
         voice.begin(audience(reply_to=reply_to, inbox_id=2))
@@ -165,7 +165,7 @@ async def test_what_was_said_before_comes_first_and_takes_no_later_turn_s_previe
         await world.pass_time(1)
         assert world.screen().texts == []
         await world.until(lambda: world.screen().texts == ["first answer", "second"])
-        await world.commit(OutgoingMessage(text="second answer", reply_to=reply_to))
+        await world.commit(OutgoingMessage(text="second answer", kind="reply", reply_to=reply_to))
         await world.until_idle()
         await voice.end()
         await world.still()
@@ -215,7 +215,7 @@ async def test_a_platform_that_is_busy_gets_fewer_frames_and_still_the_final(wor
         await world.pass_time(2)
         assert len(world.screen().calls) == refused == 2  # left alone as long as it asked
         await world.until(lambda: world.screen().texts == ["one two three"])
-        await world.commit(OutgoingMessage(text="one two three.", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="one two three.", kind="reply", reply_to="m1"))
         await world.until_idle()
         await voice.end()
     assert world.screen().texts == ["one two three."]
@@ -248,7 +248,7 @@ async def test_a_frame_under_way_never_overwrites_the_final(world: World) -> Non
         gate = world.screen().hold(act)
         voice.preview(" two")
         await world.pass_time(1.5)
-        await world.commit(OutgoingMessage(text="final", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="final", kind="reply", reply_to="m1"))
         await world.still()
         gate.set()
         del world.screen().gates[act]
@@ -265,7 +265,7 @@ async def test_a_preview_that_somebody_deleted_becomes_a_new_message(world: Worl
         voice.preview("one")
         await world.until(lambda: world.screen().texts == ["one"])
         world.screen().shown.clear()
-        await world.commit(OutgoingMessage(text="final", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="final", kind="reply", reply_to="m1"))
         await world.until_idle()
         await voice.end()
     assert world.screen().texts == ["final"]
@@ -285,7 +285,7 @@ async def test_a_preview_deleted_while_it_grows_ends_the_preview_only(world: Wor
         voice.preview(" three")
         await world.pass_time(3)
         assert world.screen().texts == []
-        await world.commit(OutgoingMessage(text="final", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="final", kind="reply", reply_to="m1"))
         await world.until_idle()
         await voice.end()
     assert world.screen().texts == ["final"]
@@ -299,7 +299,7 @@ async def test_a_busy_final_keeps_its_preview(world: World) -> None:
         voice.begin(audience())
         voice.preview("one")
         await world.until(lambda: world.screen().texts == ["one"])
-        await world.commit(OutgoingMessage(text="final", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="final", kind="reply", reply_to="m1"))
         await voice.end()
         await world.until_idle()
     assert world.screen().texts == ["final"]
@@ -325,7 +325,7 @@ async def test_an_unsure_final_over_a_preview_is_one_message(
         voice.preview("one")
         await world.until(lambda: world.screen().texts == ["one"])
         world.screen().fail("finish" if streams else "edit", ChannelUnsure("cut"), carried_out=carried_out)
-        await world.commit(OutgoingMessage(text="final", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="final", kind="reply", reply_to="m1"))
         await voice.end()
         await world.until_idle()
     assert world.screen().texts == ["final"]
@@ -341,7 +341,7 @@ async def test_the_parts_after_the_first_are_new_messages(world: World) -> None:
         await world.until(lambda: bool(world.screen().texts))
         assert world.screen().texts[0].startswith("…")
         assert world.screen().texts[0].endswith("line 999")
-        await world.commit(OutgoingMessage(text=text, reply_to="m1"))
+        await world.commit(OutgoingMessage(text=text, kind="reply", reply_to="m1"))
         await world.until_idle()
         await voice.end()
     assert "".join(world.screen().texts) == text
@@ -357,7 +357,7 @@ async def test_where_nothing_can_be_edited_nothing_is_previewed(
         voice.preview("one")
         await world.pass_time(3)
         assert world.screen().texts == []
-        await world.commit(OutgoingMessage(text="final", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="final", kind="reply", reply_to="m1"))
         await voice.end()
         await world.until_idle()
     assert world.screen().texts == ["final"]
@@ -385,7 +385,7 @@ async def test_a_preview_that_fails_costs_nothing_but_itself(world: World, error
         await world.pass_time(1)
         voice.preview(" two")
         await world.pass_time(3)
-        await world.commit(OutgoingMessage(text="final", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="final", kind="reply", reply_to="m1"))
         await voice.end()
         await world.until_idle()
     assert world.screen().texts == ["final"]
@@ -428,7 +428,7 @@ async def test_a_preview_that_nobody_could_name_any_more_is_found_by_its_key(
         await world.until(lambda: not any(fault.times for fault in world.screen().faults))
         await world.still()
     assert await world.notes() == 1
-    await world.commit(OutgoingMessage(text="A whole answer.", reply_to="m1"))
+    await world.commit(OutgoingMessage(text="A whole answer.", kind="reply", reply_to="m1"))
     async with world.process():
         await world.until_idle()
         await world.until(lambda: world.screen().texts == ["A whole answer."])
@@ -446,7 +446,7 @@ async def test_what_cannot_be_taken_away_at_the_start_is_taken_away_later(world:
 
 async def test_a_preview_left_by_a_kill_after_the_commit_becomes_final(world: World) -> None:
     await killed_with_half_an_answer(world)
-    await world.commit(OutgoingMessage(text="A whole answer.", reply_to="m1"))
+    await world.commit(OutgoingMessage(text="A whole answer.", kind="reply", reply_to="m1"))
     async with world.process():
         await world.until_idle()
         await world.until(lambda: world.screen().texts == ["A whole answer."])
@@ -465,7 +465,7 @@ async def test_a_kill_while_the_final_takes_its_place_leaves_one_message(
         voice.preview("Half an ans")
         await world.until(lambda: world.screen().texts == ["Half an ans"])
         world.screen().fail("edit", ChannelUnsure("killed here"), carried_out=True)
-        await world.commit(OutgoingMessage(text="A whole answer.", reply_to="m1"))
+        await world.commit(OutgoingMessage(text="A whole answer.", kind="reply", reply_to="m1"))
         await world.still()
     async with world.process():
         await world.until_idle()
@@ -489,7 +489,7 @@ async def test_the_first_piece_stands_where_the_preview_stood_whenever_the_proce
         voice.preview("Half an ans")
         await world.until(lambda: screen.texts == ["Half an ans"])
         screen.fail("send", ChannelBusy("wait", after_s=500.0), skip=1)
-        await world.commit(OutgoingMessage(text=answer, reply_to="m1"))
+        await world.commit(OutgoingMessage(text=answer, kind="reply", reply_to="m1"))
         await world.until(lambda: len(screen.shown) == 2)
         await world.still()
     assert await world.notes() == 0, "what has become a part of the answer is no preview any more"

@@ -138,7 +138,7 @@ class World:
     async def commit(self, *says: OutgoingMessage | str, name: str = "1") -> None:
         """A turn commits what it has to say, and tells."""
         place = key(name)
-        rows = [OutgoingMessage(text=say) if isinstance(say, str) else say for say in says]
+        rows = [OutgoingMessage(text=say, kind="reply") if isinstance(say, str) else say for say in says]
         at = to_timestamp(self.clock.now())
         for row in rows:
             self._count += 1

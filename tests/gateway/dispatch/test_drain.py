@@ -506,7 +506,13 @@ async def test_at_the_start_leases_are_freed_and_what_is_open_is_delivered(datab
     await database.write(lambda conn: inbox_rows.finish(conn, [1], "done", 1))
     await database.write(
         partial(
-            outbox_rows.add, conversation=CHAT, inbox_id=1, part=0, dedup="x", say=OutgoingMessage(text="left"), at=1
+            outbox_rows.add,
+            conversation=CHAT,
+            inbox_id=1,
+            part=0,
+            dedup="x",
+            say=OutgoingMessage(text="left", kind="reply"),
+            at=1,
         )
     )
     services = House(database)

@@ -134,7 +134,13 @@ async def to_send(world: World, text: str, *, dead: str | None = None, not_befor
         conversation_rows.ensure(conn, CHAT, 1)
         at = to_timestamp(world.clock.now())
         row = outbox_rows.add(
-            conn, conversation=CHAT, inbox_id=None, part=0, dedup=text, say=OutgoingMessage(text=text), at=at
+            conn,
+            conversation=CHAT,
+            inbox_id=None,
+            part=0,
+            dedup=text,
+            say=OutgoingMessage(text=text, kind="reply"),
+            at=at,
         )
         assert row is not None
         if dead is not None:

@@ -30,7 +30,7 @@ async def test_said_once_and_delivered(sqlite_database: Database, tmp_path: Path
         await sending.message(KEY, "hello", "1:0")
         await sending.file(KEY, b"abc", "../../x y.txt", "text/plain", "the list", "1:1")
     rows = await sqlite_database.read(lambda conn: open_rows(conn, KEY))
-    assert [row.say.text for row in rows] == ["hello", "the list"]
+    assert [(row.say.text, row.say.kind) for row in rows] == [("hello", "reply"), ("the list", "reply")], "no answers"
     (file,) = rows[1].say.files
     assert (tmp_path / file.path).read_bytes() == b"abc"
     assert (tmp_path / file.path).parent.parent == tmp_path / "files" / "sent"

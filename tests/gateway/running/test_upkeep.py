@@ -69,7 +69,7 @@ class House:
                 inbox_id=admitted.id,
                 part=0,
                 dedup=text,
-                say=OutgoingMessage(text=text),
+                say=OutgoingMessage(text=text, kind="reply"),
                 at=to_timestamp(at),
             )
             assert row is not None

@@ -44,7 +44,13 @@ async def test_each_ailment_is_found_and_mended_once(database: Database, what: s
                     model_rows.put(conn, ModelFacts(provider="main", model=model, refused=refused, refusals=1))
             case "answer":
                 outbox_rows.add(
-                    conn, conversation=CHAT, inbox_id=row, part=0, dedup="o", say=OutgoingMessage(text="x"), at=1
+                    conn,
+                    conversation=CHAT,
+                    inbox_id=row,
+                    part=0,
+                    dedup="o",
+                    say=OutgoingMessage(text="x", kind="reply"),
+                    at=1,
                 )
                 conn.execute(update(outbox).values(payload="{"))
 

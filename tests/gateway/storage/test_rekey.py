@@ -33,7 +33,9 @@ def furnish(conn: Connection, key: ConversationId, name: str) -> int:
     conn.execute(conversation.update().where(conversation.c.key == key).values(session_id=name))
     conn.execute(insert(message), {"session_id": name, "conv": key, "role": "user", "parts": "[]", "created_at": 1})
     conn.execute(insert(guideline), {"conv": key, "session_id": name, "body": name, "at": 1})
-    outbox_rows.add(conn, conversation=key, inbox_id=None, part=0, dedup=name, say=OutgoingMessage(text=name), at=1)
+    outbox_rows.add(
+        conn, conversation=key, inbox_id=None, part=0, dedup=name, say=OutgoingMessage(text=name, kind="reply"), at=1
+    )
     outbox_rows.note(conn, conversation=key, kind="status", ref="5", at=1)
     settings_rows.put(conn, key, "persona", name, at=1)
     settings_rows.put(conn, key, f"only {name}", name, at=1)
