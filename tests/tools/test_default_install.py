@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -54,6 +55,18 @@ def said_by_doctor(python: Path, home: Path) -> list[str]:
     text = re.sub(r"`\S*/tieline ", "`tieline ", ran.stdout.replace(str(home), "HOME"))
     text = re.sub(r"[\d,]+ MB free", "… MB free", text)
     return [line for line in text.splitlines() if not line.startswith("✓ Python")]
+
+
+def test_every_extra_is_loaded_by_the_program() -> None:
+    """Else it installs what nobody uses."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    code = "".join(path.read_text() for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
+    unused = {
+        extra
+        for extra, packages in extras.items()
+        if not any(f'= "{re.split("[<>=]", package)[0]}"' in code for package in packages)  # loaded by name
+    }
+    assert not unused
 
 
 @pytest.mark.skipif(not UV.exists(), reason="uv could not be installed here, and pip takes minutes")
