@@ -67,7 +67,7 @@ class Hooks:
     @property
     def any(self) -> bool:
         """Whether there is one at all."""
-        return bool(self._settings())
+        return bool(self.settings() if self.taken is None else self.taken)
 
     def wants(self, point: HookPoint) -> bool:
         """Whether there is any for that point: what would be handed over need not be made otherwise."""

@@ -132,7 +132,6 @@ REGISTER: dict[str, tuple[str, str]] = {
     "adapters/discord/rest.py AccountHTTP.ws_connect": (".ws_connect", NOT_OURS),
     "adapters/discord/rest.py _said": (f".iter_any {BEGINNING}", BY_HELPER),
     "adapters/discord/files.py DiscordFiles.fetch": ("aiohttp.ClientSession", OPENS),
-    "gateway/channels/kit/http.py json_body": (".iter_chunked", COUNTED),
     "gateway/channels/kit/http.py save": (".iter_chunked", COUNTED),
     "gateway/channels/kit/http.py json_body": (".iter_chunked", COUNTED),
     "adapters/slack/api.py BoundedResponse.read": (f".iter_any .read {WHOLE}", BY_HELPER),
