@@ -24,7 +24,6 @@ from agent.run.guards import Progress
 from agent.run.prefix import Prefix
 from agent.run.settings import Settings
 from agent.sessions.runs import Checkpoint, Loop
-from agent.sessions.store import words_of
 from agent.storage.audit_rows import Record
 
 # Speech: the texts of a run's rounds, one below the other, as the person sees them. Previews may vanish, `text`
@@ -105,7 +104,7 @@ class Interrupts:
     """
 
     def __init__(self, token: CancelToken) -> None:
-        self.token = token
+        self._token = token
         self._open: set[anyio.CancelScope] = set()
         token.tells(self._heed)
 
@@ -114,7 +113,7 @@ class Interrupts:
         """A scope that the stop cancels; look at the token afterwards to know why it ended."""
         with anyio.CancelScope() as scope:
             self._open.add(scope)
-            if self.token.fired:
+            if self._token.fired:
                 scope.cancel()
             try:
                 yield scope
@@ -122,7 +121,7 @@ class Interrupts:
                 self._open.discard(scope)
 
     def _heed(self) -> None:
-        if self.token.reason != SHUTDOWN:
+        if self._token.reason != SHUTDOWN:
             self.fire()
 
     def fire(self) -> None:
@@ -251,6 +250,7 @@ class Run:
     fresh: bool  # the session has no row yet
     settings: Settings
     definition: Definition
+    token: CancelToken
     interrupts: Interrupts
     time: TimeLimit
     execution: ExecutionContext
@@ -264,6 +264,7 @@ class Run:
     opened: bool = False  # the turn row is committed
     resumed: bool = False
     loop: Loop | None = None  # of the run that asked what this one's message answers
+    words: str = ""  # what the person said in the message that it answers
     messages: list[Message] = field(default_factory=list)
     windowed: int = 0  # how many of the messages stand in the conversation's window
     stored: StoredProgress = field(default_factory=StoredProgress)
@@ -276,16 +277,6 @@ class Run:
     ending: Ending = field(default_factory=Ending)
     subagent_tasks: int = 0  # how many sub-agents it has begun
     moved: Path | None = None  # where a sub-agent goes on after the step it is at
-
-    @property
-    def token(self) -> CancelToken:
-        """Whether it was told to stop, and why."""
-        return self.interrupts.token
-
-    @property
-    def words(self) -> str:
-        """The words of the person in the message that it answers."""
-        return words_of(self.messages[0]) if self.messages else self.work.incoming.text
 
     def attribution(self, purpose: str = "turn") -> CostAttribution:
         """The payer of its own calls, and of others made for it; a sub-agent's are its parent's to pay."""

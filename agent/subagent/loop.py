@@ -41,8 +41,7 @@ from agent.turn.commit import save_records
 from agent.turn.context import drop_stale_recall
 from agent.turn.decision import ASK_USER, Ask, Calls, Fail, Final, decide, parts_with, with_unique_ids
 from agent.turn.model_call import CallStopped, call_model, dump_reply, dump_request, tried_again
-from agent.turn.prompt import stable_prompt, volatile_prompt
-from agent.turn.requests import cache_tier_for, facts_of, routing_hint_for
+from agent.turn.requests import cache_tier_for, facts_of, routing_hint_for, stable_prompt, volatile_prompt
 from agent.turn.states import States
 from agent.turn.tool_calls import (
     Ready,

@@ -142,7 +142,7 @@ class SubagentRun:
         tools = tools_of(scope, subagent_task.tools, profile.tools, without=profile.without)
         lists = [asked for asked in (subagent_task.tools, profile.tools) if asked is not None]
         named = frozenset(name for name in tools if any(allows(asked, name) for asked in lists))
-        settings = parent.settings
+        settings, token = parent.settings, CancelToken()
         agent = replace(
             settings.agent, step_budget=steps, max_tool_iterations=min(steps, MOST_TOOL_ITERATIONS), max_turns=None
         )
@@ -160,7 +160,8 @@ class SubagentRun:
                 tools=tools,
                 max_tokens=profile.max_tokens or parent.definition.max_tokens,
             ),
-            interrupts=Interrupts(CancelToken()),
+            token=token,
+            interrupts=Interrupts(token),
             time=TimeLimit(inf),
             execution=parent.execution,
             environment=parent.environment,

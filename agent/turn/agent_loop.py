@@ -34,7 +34,7 @@ from agent.turn.context import heal, renewed
 from agent.turn.context_budget import load_of, make_room, make_room_after_refusal, sync_window
 from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
 from agent.turn.model_call import CallStopped, call_model, dump_reply, dump_request, note_cache, tried_again
-from agent.turn.requests import DoesNotFit, build_request, facts_of, fixed_of, need_of, schema_of
+from agent.turn.requests import DoesNotFit, build_request, facts_of, fixed_of, need_of
 from agent.turn.states import States, announce
 from agent.turn.tool_calls import finish_calls, open_calls, run_calls
 
@@ -251,7 +251,7 @@ def step_done(run: Run, states: States, calls: Sequence[ToolUse] = (), failures:
 
 async def execute(prepared: Prepared, run: Run, states: States) -> Executed:
     """Run the loop to its end."""
-    tools = schema_of(run, states)
+    tools = states.tool.schema  # as its context was counted
     states.runtime.services.bus.publish(
         ExecuteStarted(conversation=states.session.conversation, run=run.id, tool_count=len(tools.specs))
     )

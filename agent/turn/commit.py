@@ -210,6 +210,8 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States, at: in
 
 def settle_staged(staged: StagedChanges, states: States) -> None:
     """The changes are on disk: let the states follow."""
+    if not staged.any:
+        return
     if staged.switch_session or staged.hide_from is not None:
         states.metrics.context_raw = 0  # of what is no longer there
         states.provider.cache.forget()

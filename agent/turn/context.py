@@ -94,6 +94,7 @@ async def prepare(run: Run, states: States) -> Prepared:
     metrics.context_raw = raw_of(run, states, notes)
     for before_call in states.runtime.features.before_call:
         if before_call(run, metrics.context_tokens):
+            states.instruction.frame = None
             metrics.context_raw = raw_of(run, states, notes)
     states.runtime.services.bus.publish(
         ContextBuilt(
@@ -195,6 +196,7 @@ def drop_stale_recall(run: Run, states: States) -> None:
 async def read_anew(run: Run, states: States) -> None:
     """The window as the store has it, and what of the run is not stored yet."""
     states.message.forget()
+    states.instruction.frame = None
     await load_history(run, states)
     sync_window(run, states)
 

@@ -21,7 +21,7 @@ from agent.run.messages import landed_as, user_message
 from agent.run.run import Executed, Notice, Run, Speech, Taken
 from agent.sessions import runs, store
 from agent.sessions.runs import Checkpoint, Loop
-from agent.sessions.store import Place, Stored, text_of
+from agent.sessions.store import Place, Stored, text_of, words_of
 from agent.storage import task_rows
 from agent.storage.database import check_epoch
 from agent.storage.timestamps import to_timestamp
@@ -145,6 +145,7 @@ async def ingest(run: Run, states: States) -> Taken:
         take(run)
     states.metrics.estimator.take((stored.message, stored.counted) for stored in opening.stored)
     run.messages = [stored.message for stored in opening.stored]
+    run.words = words_of(run.messages[0]) if run.messages else run.work.incoming.text
     run.stored.ids = [stored.message.id for stored in opening.stored]
     run.stored.next_position = opening.stored[-1].position + 1 if opening.stored else 0
     if opening.loop is not None:

@@ -99,7 +99,7 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
     current = staged.session if staged.switch_session else session.id
     incoming = work.incoming
     reply_to = incoming.message_ref if incoming.chat_type != "direct" else None
-    effective = _effective(runtime.settings, definition, work)
+    token, effective = CancelToken(), _effective(runtime.settings, definition, work)
     return Run(
         id=opened.run if opened else RunId(services.new_id()),
         work=work,
@@ -108,7 +108,8 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
         fresh=current is None,
         settings=effective,
         definition=definition,
-        interrupts=Interrupts(CancelToken()),
+        token=token,
+        interrupts=Interrupts(token),
         time=TimeLimit(effective.agent.execution_timeout_ms / 1000),
         execution=_execution_context(states, current),
         audience=Audience(

@@ -27,7 +27,7 @@ from agent.inbox import Incoming, Source
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
 from agent.memory.memory import Memory
-from agent.providers.provider import Provider, ToolSchema
+from agent.providers.provider import Provider, SystemPrompt, ToolSchema
 from agent.providers.retry_policy import RetryPolicy
 from agent.providers.routing import NO_NEED, Choice, Chooser, Models, Need
 from agent.run.environment import Looked
@@ -286,6 +286,7 @@ class InstructionState:
     stable: str = ""
     stable_for: tuple[Definition, ToolSchema, str, str] | None = None
     fitting: str = ""  # what the newest prompt shows of the skills that fit
+    frame: tuple[object, tuple[SystemPrompt, ToolSchema]] | None = None  # of the step that goes on
     looked: Looked = field(default_factory=Looked)
 
 

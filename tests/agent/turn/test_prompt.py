@@ -14,7 +14,7 @@ from agent.inbox import Incoming, Work
 from agent.providers.provider import ToolSchema
 from agent.run.messages import reminder_for, user_message
 from agent.sessions.store import words_of
-from agent.turn.prompt import stable_prompt, volatile_prompt
+from agent.turn.requests import stable_prompt, volatile_prompt
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 ANN = Incoming(text="hi", person=PersonId("telegram:77"), display="Ann", received_at=NOW)
