@@ -98,7 +98,7 @@ class Work:
         object.__setattr__(self, "inbox_id", self.inbox_ids[0])
 
 
-Opening = Callable[[Any, Work], object]  # of the storage's connection and the work; runs in the storage's thread
+RunOpener = Callable[[Any, Work], object]  # of the storage's connection and the work; runs in the storage's thread
 
 
 class Source(Protocol):
@@ -107,7 +107,7 @@ class Source(Protocol):
     conversation: ConversationId
     epoch: int
 
-    def opens_with(self, opening: Opening) -> None:
+    def opens_with(self, opening: RunOpener) -> None:
         """Let the agent write the start of a run in the very transaction that counts it: one commit instead of two.
 
         An opening that fails takes nothing with it: the work is begun without.

@@ -94,7 +94,7 @@ class VoiceTranscription:
     ) -> Transcript:
         guess = Transcript(text="", seconds=file.size / BYTES_A_SECOND)
         most = _entered(guess, transcriber, settings)
-        reserved = self.ledger.quarantined(
+        reserved = self.ledger.hold_for(
             attribution,
             transcriber.name,
             transcriber.model,

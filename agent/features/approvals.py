@@ -95,13 +95,13 @@ class ApprovalFeature(Feature):
         began = self.clock.monotonic()
         decided: Approval | None = None
         with run.interrupts.scope():
-            decided = await toolset.decided(one.id)
+            decided = await self.approvals.decided(one.id)
         if decided is not None and decided.status == "pending":  # the service has closed: whoever is next asks on
             run.token.fire(SHUTDOWN)
         if run.token.fired:
             if run.token.reason == SHUTDOWN:
                 raise LeftForLater
-            await (toolset.withdraw(one.id) if decided is not None else toolset.end(one.id, "cancelled"))
+            await (self.approvals.withdraw(one.id) if decided is not None else self.approvals.end(one.id, "cancelled"))
             return Outcome(content=CANCELLED.format(name=name), is_error=True, verdict="stopped")
         assert decided is not None
         waited_ms = round((self.clock.monotonic() - began) * 1000)
@@ -283,24 +283,23 @@ class ApprovalFeature(Feature):
 
     async def _decided(self, one: Approval, run: Run) -> Approval | None:
         """The question with its answer, or withdrawn; None: the process ends, and it stands."""
-        toolset = self.approvals
         failpoint("question.open")
         decided: Approval | None = None
         try:
             async with self.waiting(run):
                 with run.interrupts.scope():
-                    decided = await toolset.decided(one.id)
+                    decided = await self.approvals.decided(one.id)
         except anyio.get_cancelled_exc_class():  # the call is over: its time, its server
             if run.token.reason != SHUTDOWN:
                 with anyio.CancelScope(shield=True):
-                    await toolset.end(one.id, "cancelled")
+                    await self.approvals.end(one.id, "cancelled")
             raise
         if decided is not None and decided.status == "pending":  # the service has closed
             run.token.fire(SHUTDOWN)
         if run.token.fired and run.token.reason == SHUTDOWN:
             return None
         if decided is None or decided.status == "pending":
-            await toolset.end(one.id, "cancelled")
+            await self.approvals.end(one.id, "cancelled")
             return one
         return decided
 

@@ -387,12 +387,12 @@ class Ledger:
     ) -> "Reserved":
         """As the meter promises. Raises OverBudget or Unpriced."""
         output = request.max_tokens or provider.max_tokens or OUTPUT_EXPECTED
-        return self.quarantined(
+        return self.hold_for(
             attribution, provider.name, provider.model, tokens=input_tokens + output, prompt=input_tokens,
             usd=_most(input_tokens, output, provider.prices), least_usd=_most(input_tokens, 0, provider.prices),
         )  # fmt: skip
 
-    def quarantined(
+    def hold_for(
         self, attribution: CostAttribution, provider: str, model: str, *, tokens: int, prompt: int, usd: float | None,
         least_usd: float | None,
     ) -> "Reserved":  # fmt: skip

@@ -51,7 +51,7 @@ log = logging.getLogger("tieline.turn")
 
 
 async def ask(prepared: Prepared, run: Run, states: States, context: str = "") -> Reply:
-    """Steps 11 to 17: the model's reply. `context` stands in its requests alone.
+    """Ask the model for its reply. `context` stands in its requests alone.
 
     Raises CallStopped, DoesNotFit, or the AgentError that ended the call.
     """
@@ -92,11 +92,11 @@ async def _answered(call: Callable[..., Awaitable[Answered]], prepared: Prepared
     while True:
         try:
             return await again()
-        except DoesNotFit as poison_message:  # another provider answers now, with a smaller window
-            if fitted and not _forgets_guess(poison_message.provider):
+        except DoesNotFit as misfit:  # another provider answers now, with a smaller window
+            if fitted and not _forgets_guess(misfit.provider):
                 raise
             fitted, again = True, call
-            await make_room(_load(prepared, run, states, poison_message.provider), run, states)
+            await make_room(_load(prepared, run, states, misfit.provider), run, states)
         except AgentError as first:
             error, proven = first, False
             if not _holds_files(run):
@@ -267,9 +267,9 @@ async def execute(prepared: Prepared, run: Run, states: States) -> Executed:
 
 async def _loop(prepared: Prepared, run: Run, states: States) -> Executed:
     while True:
-        if run.token.fired:  # step 7
+        if run.token.fired:
             return Executed(verdict="cancelled", text=run.speech.text, notice=Notice("stopped"))
-        halt = halt_before_call(run.progress, run.settings.agent, run.settings.budget)  # step 8
+        halt = halt_before_call(run.progress, run.settings.agent, run.settings.budget)
         if halt is not None:
             notice = Notice(halt.phrase, halt.values)
             return Executed(verdict="failed", text=run.speech.text, notice=notice, error=halt.phrase)
@@ -308,10 +308,8 @@ async def _iteration(prepared: Prepared, run: Run, states: States, context: str)
     except CallStopped:
         keep_partial(run, states)
         return Executed(verdict="cancelled", text=run.speech.text, notice=Notice("stopped"))
-    except DoesNotFit as poison_message:
-        return Executed(
-            verdict="failed", text=run.speech.text, notice=poison_message.notice, error=poison_message.notice.phrase
-        )
+    except DoesNotFit as misfit:
+        return Executed(verdict="failed", text=run.speech.text, notice=misfit.notice, error=misfit.notice.phrase)
     except NoProviders as error:
         return await _wait_for_providers(error, run, states)
     except ProviderBusy as error:
@@ -326,7 +324,7 @@ async def _iteration(prepared: Prepared, run: Run, states: States, context: str)
     decision = decide(reply)
     if isinstance(decision, Calls):
         run.speech.end_round(reply.text)
-        failures = await run_calls(decision.calls, reply, run, states)  # step 18
+        failures = await run_calls(decision.calls, reply, run, states)
         step_done(run, states, decision.calls, failures)
         if decision.then is None:
             return None

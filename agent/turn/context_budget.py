@@ -126,13 +126,13 @@ async def make_room_after_refusal(load: ContextUsage, run: Run, states: States, 
 
     `below`: see `Engine.after_overflow`.
     """
-    preempted = False
+    made_room = False
     with run.interrupts.scope():
-        preempted = await states.context.engine.after_overflow(load, below)
+        made_room = await states.context.engine.after_overflow(load, below)
     await _write_now(run, states)
     if run.token.fired:
         raise CallStopped
-    return preempted
+    return made_room
 
 
 async def _write_now(run: Run, states: States) -> None:

@@ -42,7 +42,7 @@ def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class OpenedRun:
     """What the start of a run came to. `over`: the work was done already.
 
     `loop`: it answers a question of ours. `taken`: what the run gets of its features. `place`: where the session's
@@ -63,8 +63,8 @@ class Opening:
     committed_up_to: int | None = None
 
 
-def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
-    """Open the work's run in the transaction that counts it, which has checked the epoch; None: `take_in` must do it.
+def open_early(conn: Connection, work: Work, states: States) -> OpenedRun | None:
+    """Open the work's run in the transaction that counts it, which has checked the epoch; None: `ingest` must do it.
 
     Runs in the storage's thread while the agent waits for it; it changes nothing in `states`.
     """
@@ -117,7 +117,7 @@ async def ingest(run: Run, states: States) -> Taken:
     StorageTrouble.
     """
     at = states.runtime.services.clock.now()
-    if isinstance(run.work.opened, Opening):
+    if isinstance(run.work.opened, OpenedRun):
         opening = run.work.opened
     else:
         refused = refusal_of(run.work.incoming, run.settings.agent.max_message_chars)
@@ -164,7 +164,7 @@ class _Ids:
     fresh: bool
 
 
-def _open_whole(conn: Connection, run: Run, states: States, message: Message, at: int) -> Opening:
+def _open_whole(conn: Connection, run: Run, states: States, message: Message, at: int) -> OpenedRun:
     """With everything else that belongs to it, in a transaction of its own."""
     check_epoch(conn, states.session.conversation, run.work.epoch)
     ids = _Ids(run=run.id, session=run.session, fresh=run.fresh)
@@ -176,7 +176,7 @@ def _open_whole(conn: Connection, run: Run, states: States, message: Message, at
     return _with_place(conn, opening, states)
 
 
-def _with_place(conn: Connection, opening: Opening, states: States) -> Opening:
+def _with_place(conn: Connection, opening: OpenedRun, states: States) -> OpenedRun:
     """With the session's place."""
     if states.lifecycle.placed_for != opening.session:
         return replace(opening, place=store.place_of(conn, opening.session))
@@ -191,17 +191,17 @@ def _open(
     at: int,
     states: States,
     staged: Callable[[], None] = lambda: None,
-) -> Opening:
+) -> OpenedRun:
     conversation = states.session.conversation
     begun = runs.find_run(conn, work.inbox_id)
     if begun is not None:
         if begun.state != "running":
-            return Opening(run=ids.run, session=begun.session, over=True)
+            return OpenedRun(run=ids.run, session=begun.session, over=True)
         runs.take_over(conn, work.inbox_id, run=ids.run, epoch=work.epoch)
         store.set_current(conn, conversation, begun.session)
         stored = store.messages_of_run(conn, work.inbox_id)
         store.move_to_end(conn, begun.session, work.inbox_id, stored)
-        return Opening(
+        return OpenedRun(
             run=ids.run,
             session=begun.session,
             stored=stored,
@@ -218,7 +218,7 @@ def _open(
         store.open_session(conn, ids.session, conversation, title=title, at=at)
         task_rows.take_over(conn, ids.session, conversation)
     elif store.state_of(conn, ids.session) == "terminated":
-        return Opening(run=ids.run, session=ids.session, terminated=True)
+        return OpenedRun(run=ids.run, session=ids.session, terminated=True)
     runs.open_run(
         conn,
         inbox_id=work.inbox_id,
@@ -237,7 +237,7 @@ def _open(
     id = store.append(conn, ids.session, conversation, first, at=at)
     store.grow(conn, ids.session, messages=1, prompt=0, output=0, at=at)
     failpoint("intake.commit")
-    return Opening(
+    return OpenedRun(
         run=ids.run,
         session=ids.session,
         stored=(replace(first, message=store.with_id(message, id)),),
@@ -269,7 +269,7 @@ def _go_on(run: Run, loop: Loop) -> None:
     run.progress = Progress(**values)
 
 
-def _count_rounds(run: Run, states: States, opening: Opening) -> None:
+def _count_rounds(run: Run, states: States, opening: OpenedRun) -> None:
     """A run taken up again has the rounds behind it that are stored, and has said what they said."""
     said, after = [], opening.committed_up_to
     for stored, message in zip(opening.stored, run.messages, strict=True):

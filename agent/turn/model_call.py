@@ -275,7 +275,7 @@ class ByBytes:
 
 
 class SideCalls:
-    """Keeps the promise of `compaction.asking.Ask` for one conversation, on the account of `person` where it is their
+    """Keeps the promise of `compaction.question.Ask` for one conversation, on the account of `person` where it is their
     wish."""
 
     def __init__(self, states: States, *, person: PersonId | None = None) -> None:
@@ -283,7 +283,7 @@ class SideCalls:
         self._person = person
 
     async def write_summary(self, messages: Sequence[Message]) -> SummaryPart | None:
-        """Keeps the promise of `compaction.asking.WriteSummary`."""
+        """Keeps the promise of `compaction.question.WriteSummary`."""
         slot = self._states.provider.slot
         route = slot.route()
         if len(route) != 1 or route[0].family not in COMPACTING:

@@ -25,7 +25,7 @@ from agent.turn.agent_loop import execute, keep_partial
 from agent.turn.commit import persist, save_place
 from agent.turn.context import prepare
 from agent.turn.context_budget import prepare_next
-from agent.turn.intake import Opening, hear, ingest, land
+from agent.turn.intake import OpenedRun, hear, ingest, land
 from agent.turn.requests import recall_uses
 from agent.turn.states import States
 
@@ -91,7 +91,7 @@ async def _servers_come(run: Run, states: States) -> None:
 async def begin(work: Work, definition: Definition, states: States, staged: StagedChanges) -> Run:
     """A run with its own token; which session it is in is asked of the store on the first turn after waking."""
     runtime, services, session = states.runtime, states.runtime.services, states.session
-    opened = work.opened if isinstance(work.opened, Opening) else None
+    opened = work.opened if isinstance(work.opened, OpenedRun) else None
     if not session.known:
         conversation = session.conversation
         session.id = await services.database.read(lambda conn: store.current(conn, conversation))

@@ -14,15 +14,14 @@ QueueMode = Literal["queue", "drop", "interrupt"]
 
 class Verdict(Enum):
     ADMIT = "store it; its turn comes"
-    REFUSE_BUSY = "tell the person that it is busy; store nothing"
+    REFUSE_BUSY = "tell the person that it is busy; store it as refused"
     ADMIT_AND_CANCEL = "store it, then cancel the running turn"
 
 
-def verdict(mode: QueueMode, *, is_running: bool, preemptible: bool = False, waiting: int = 0) -> Verdict:
-    """`is_running`: a turn is under way; `gives_way`: one of a plan or goal, which people need not wait for. `waiting`:
-    messages that wait before this one."""
+def verdict(mode: QueueMode, *, is_running: bool, preemptible: bool = False) -> Verdict:
+    """`is_running`: a turn is under way; `preemptible`: one of a plan or goal, which people need not wait for."""
     match mode:
-        case "drop" if (is_running and not preemptible) or waiting > 0:
+        case "drop" if is_running and not preemptible:
             return Verdict.REFUSE_BUSY
         case "interrupt" if is_running:
             return Verdict.ADMIT_AND_CANCEL

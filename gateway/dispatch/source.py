@@ -15,7 +15,7 @@ from agent.core.clock import Clock
 from agent.core.errors import Fenced, LockTimeout
 from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId, NewId
-from agent.inbox import Opening, Work
+from agent.inbox import RunOpener, Work
 from agent.sessions import runs
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database, check_epoch
@@ -173,9 +173,9 @@ class InboxSource:
         self.seen: frozenset[int] = frozenset()  # the rows that it found, as soon as it found them
         self._has_place = False  # among the turns under way
         self._parked = 0
-        self._opening: Opening | None = None
+        self._opening: RunOpener | None = None
 
-    def opens_with(self, opening: Opening) -> None:
+    def opens_with(self, opening: RunOpener) -> None:
         self._opening = opening
 
     def __aiter__(self) -> "InboxSource":
@@ -288,7 +288,7 @@ class InboxSource:
                 _log.exception("the start of a run of %s could not be written", self.conversation)
         return await self._database.write(partial(self._begin, opening=None))
 
-    def _begin(self, conn: Connection, opening: Opening | None) -> Work | DeadLetter | _InVain | None:
+    def _begin(self, conn: Connection, opening: RunOpener | None) -> Work | DeadLetter | _InVain | None:
         """Choose the next run and count it, or end what was tried too often: one transaction."""
         check_epoch(conn, self.conversation, self.epoch)
         now = to_timestamp(self._clock.now())
