@@ -25,7 +25,7 @@ from agent.features.memory import Corrections, MemoryState
 from agent.features.plans import PlanFeature
 from agent.features.skills import SkillState
 from agent.features.style import StyleFeature
-from agent.goals.service import Buttoned, Reachable, RoleOf, always_reachable, no_buttons, role_then
+from agent.goals.service import GoalDeps
 from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_FUNCTIONS
@@ -92,10 +92,8 @@ class Shared:
     """Shared by all agents of a process. `settings` are asked between turns; `models` makes the calls;
     `user_model` gives who keeps how people write, if anybody does.
 
-    `ring` says that a conversation has work; `goal_buttons` are offered below what is told of goals; `goal_role`
-    is the role today of who set a goal or asked for a plan; `reachable` says whether what is said in a conversation
-    can be sent. `plan_buttons` are offered below what is told of
-    plans. `subagent_registry` knows the sub-agents that work now. `more_features` are those that the gateway brings.
+    `plan_buttons` are offered below what is told of plans. `subagent_registry` knows the sub-agents that work now.
+    `more_features` are those that the gateway brings.
     """
 
     home: Path
@@ -114,10 +112,7 @@ class Shared:
     count: CountText = count_by_bytes
     counted_by: Callable[[], str] = lambda: "bytes"
     background: BetweenTurns = field(default_factory=BetweenTurns)
-    ring: Callable[[ConversationId], None] = lambda conversation: None
-    goal_buttons: Buttoned = no_buttons
-    goal_role: RoleOf = role_then
-    reachable: Reachable = always_reachable
+    goals: GoalDeps = field(default_factory=GoalDeps)
     skills: Catalogue = field(default_factory=Catalogue)
     plan_buttons: PlanButtons = no_plan_buttons
     subagent_registry: SubagentRegistry = field(default_factory=SubagentRegistry)
@@ -200,10 +195,7 @@ def assemble(
         phrases=services.phrases,
         settings=lambda: agent.runtime.settings.agent.goal,
         background=Jobs(shared.background),
-        ring=shared.ring,
-        buttons=shared.goal_buttons,
-        role_of=shared.goal_role,
-        reachable=shared.reachable,
+        deps=shared.goals,
     )
 
     async def is_retired(run: Run) -> bool:

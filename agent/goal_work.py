@@ -73,11 +73,11 @@ class Autonomy:
             if found is not None:  # also what a killed process left in its journal, and side calls
                 goal = replace(found, used=found.used.plus(spent_on(conn, found)))
             bar = None
-            if goal is not None and self._goal.role_of(goal) is None:
+            if goal is not None and self._goal.deps.role_of(goal) is None:
                 bar = Reason(key="goal_why_blocked")
             elif conversation_rows.is_gone(conn, conversation):
                 bar = Reason(key="goal_why_gone")
-            elif not self._goal.reachable(conversation):
+            elif not self._goal.deps.reachable(conversation):
                 bar = Reason(key="goal_why_login")
             moved = at_wake_up(goal, settings, round=wake_up.round, tick=wake_up.tick, bar=bar)
             if moved is not None and moved.goal != found:
@@ -93,7 +93,7 @@ class Autonomy:
         if not isinstance(moved.next, Turn):
             return None
         self._allow(moved.goal)
-        role = self._goal.role_of(moved.goal) or work.incoming.role
+        role = self._goal.deps.role_of(moved.goal) or work.incoming.role
         return replace(work, incoming=replace(work.incoming, text=tick_text(moved.goal), role=role))
 
     async def give_up(self, work: Work, why: Reason) -> None:
@@ -149,7 +149,7 @@ class Autonomy:
             states.runtime.services.bus.publish(event)
         if goal.is_autonomous:
             states.runtime.outbox.live(
-                live_line(goal, states.runtime.services.phrases), self._goal.buttons("stop", goal)
+                live_line(goal, states.runtime.services.phrases), self._goal.deps.buttons("stop", goal)
             )
         else:
             states.runtime.outbox.live("")
@@ -168,7 +168,7 @@ class Autonomy:
     async def _ring(self, after_s: float) -> None:
         """A sleeping conversation is woken at the moment; the row itself would be found a little later (Z-118)."""
         await self._states.runtime.services.clock.sleep(after_s + RING_LATE_S)
-        self._goal.ring(self._states.session.conversation)
+        self._goal.deps.ring(self._states.session.conversation)
 
     # -- in the background
 

@@ -58,7 +58,7 @@ class Planning:
             return None
         self._turns.begin()
         head = "Make a plan for" if plan.status == "drafting" else "Carry out the confirmed plan for"
-        role = self._goal.role_of(plan) or work.incoming.role
+        role = self._goal.deps.role_of(plan) or work.incoming.role
         text = f"[plan {plan.id}] {head}: {short(plan.goal)}"
         work = replace(work, incoming=replace(work.incoming, text=text, role=role))
         self.working_on = plan.id
@@ -105,11 +105,11 @@ class Planning:
         states = self._states
         if not states.runtime.settings.plans.enabled:
             return Reason(key="plan_why_off")
-        if self._goal.role_of(plan) is None:
+        if self._goal.deps.role_of(plan) is None:
             return Reason(key="plan_why_blocked")
         if conversation_rows.is_gone(conn, plan.conversation):
             return Reason(key="goal_why_gone")
-        if not self._goal.reachable(plan.conversation):
+        if not self._goal.deps.reachable(plan.conversation):
             return Reason(key="goal_why_login")
         if any(task.state == "running" for task in plan.tasks):
             return Reason(key="plan_why_broken")
@@ -148,7 +148,7 @@ class Planning:
         if plan is None:
             return
         if plan.status in AT_WORK:
-            self._goal.ring(plan.conversation)  # its next wake-up is due
+            self._goal.deps.ring(plan.conversation)  # its next wake-up is due
         if plan.status == "running":
             self._turns.show(plan)
         else:

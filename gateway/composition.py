@@ -15,7 +15,7 @@ from agent.core.events import ContextBuilt, EventBus
 from agent.core.ids import random_uuid
 from agent.definitions import Definitions
 from agent.embedding import Embedders
-from agent.goals.service import GoalService
+from agent.goals.service import GoalDeps, GoalService
 from agent.memory.backlog import Backlog
 from agent.memory.eviction import Sweep
 from agent.memory.memory import Memory
@@ -321,10 +321,12 @@ async def build(
         count=tokenizer,
         counted_by=tokenizer.counted_by,
         background=background,
-        ring=lambda conversation: dispatcher.wake(conversation),
-        goal_buttons=goal_buttons(phrase),
-        goal_role=goal_role(book, live),
-        reachable=reachable,
+        goals=GoalDeps(
+            ring=lambda conversation: dispatcher.wake(conversation),
+            buttons=goal_buttons(phrase),
+            role_of=goal_role(book, live),
+            reachable=reachable,
+        ),
         subagent_registry=subagent_registry,
         plan_buttons=plan_buttons(phrase),
     )

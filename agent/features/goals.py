@@ -16,7 +16,7 @@ from agent.goals import goal as lifecycle
 from agent.goals import store
 from agent.goals.driver import Came, Moved, Outcome, Tick, after_person, after_turn, goal_block, goal_tag
 from agent.goals.goal import IDLE, Goal, Reason, SessionGoal, Used, claims
-from agent.goals.service import Buttoned, Reachable, RoleOf, always_reachable, ending, no_buttons, role_then
+from agent.goals.service import GoalDeps, ending
 from agent.goals.settings import GoalSettings
 from agent.inbox import Work
 from agent.ledger import rows
@@ -53,9 +53,7 @@ class GoalState(Feature):
     """Goals of the conversation. `of_session` holds for the session `known_for`; kept goals are in the database.
 
     `completed` and `moved` are what the last commit made of goals, for the agent to act on; `by_phrase`: completed by
-    what an answer said, and not by a plan or a person. `ring` says that a conversation has work; `role_of` is the role
-    in which a goal's owner has turns run today, None when they may not any more; `reachable` says whether what is said
-    in a conversation can be sent.
+    what an answer said, and not by a plan or a person.
     """
 
     conversation: ConversationId
@@ -63,10 +61,7 @@ class GoalState(Feature):
     phrases: Phrases
     settings: Callable[[], GoalSettings]
     background: Jobs
-    ring: Callable[[ConversationId], None]
-    buttons: Buttoned = no_buttons
-    role_of: RoleOf = role_then
-    reachable: Reachable = always_reachable
+    deps: GoalDeps
     of_session: SessionGoal = IDLE
     known_for: SessionId | None = None
     completed: SessionGoal | None = None
@@ -191,7 +186,7 @@ class GoalState(Feature):
             store.schedule_wake_up(conn, goal, after_s=moved.next.after_s, at=at)
         if moved.ended:
             store.cancel_wake_ups(conn, goal)
-            says = ending(goal, self.phrases, self.buttons, answer=answer)
+            says = ending(goal, self.phrases, self.deps.buttons, answer=answer)
             dedup = f"goal:{goal.id}:{goal.auto.round if goal.auto else 0}:{goal.used.turns}:end"
             outbox_rows.add_parts(conn, says, conversation=goal.conversation, inbox_id=None, dedup=dedup, at=at)
 

@@ -5,7 +5,7 @@ It never runs a turn: to start work by itself it leaves a start pending, which t
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from sqlalchemy import Connection
@@ -64,6 +64,21 @@ Buttoned = Callable[[Offer, Goal], Buttons]
 
 def no_buttons(_: Offer, __: Goal) -> Buttons:
     return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalDeps:
+    """Parts of the gateway that goals at work need.
+
+    `ring` says that a conversation has work; `buttons` stand below what is told of goals; `role_of` is the role in
+    which an owner has turns run today, None when they may not any more; `reachable` says whether what is said in a
+    conversation can be sent.
+    """
+
+    ring: Callable[[ConversationId], None] = lambda conversation: None
+    buttons: Buttoned = no_buttons
+    role_of: RoleOf = role_then
+    reachable: Reachable = always_reachable
 
 
 def live_line(goal: Goal, phrases: Phrases) -> str:

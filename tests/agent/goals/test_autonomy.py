@@ -9,7 +9,7 @@ from agent.core.errors import ProviderBusy, ProviderRefused
 from agent.core.events import GoalCompleted
 from agent.core.phrases import english
 from agent.goals.goal import Limits, Used
-from agent.goals.service import GoalRefused, no_buttons
+from agent.goals.service import GoalDeps, GoalRefused, no_buttons
 from agent.goals.settings import GoalSettings
 from agent.ledger import rows
 from agent.ledger.spending import Entry, Limit, Spending
@@ -377,11 +377,11 @@ async def test_so_many_at_once_and_no_more(world: GoalWorld) -> None:
 
 async def test_it_ends_where_its_owner_was_blocked_or_the_bot_removed(world: GoalWorld) -> None:
     await world.start()
-    world.agent.goal.role_of = lambda goal: None
+    world.agent.goal.deps = GoalDeps(role_of=lambda goal: None)
     goal = await world.live()
     assert goal.why is not None
     assert goal.why.key == "goal_why_blocked"
-    world.agent.goal.role_of = lambda goal: "member"
+    world.agent.goal.deps = GoalDeps(role_of=lambda goal: "member")
     await world.database.write(lambda conn: conversation_rows.set_gone(conn, world.key, gone=True))
     await world.goals.resume(world.key, None, autonomous=True)
     goal = await world.live()
