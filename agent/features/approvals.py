@@ -87,7 +87,7 @@ class ApprovalFeature(Feature):
 
     async def _word_on(self, cleared: Cleared, reason: str, run: Run) -> Approval | Outcome:
         """The approval of exactly this call; an Outcome where there is none."""
-        toolset, name = self.approvals, cleared.call.name
+        name = cleared.call.name
         one = await self._asked(cleared, reason, run)
         self.announce(self._required(one, run))
         self.announce(Suspended(conversation=one.conversation, run=run.id, correlation=one.id))

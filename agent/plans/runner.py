@@ -27,8 +27,11 @@ Change = Callable[[Move, bool], Awaitable[Plan | None]]
 
 @dataclass(slots=True, kw_only=True)
 class Runner:
-    """One stretch of work on one plan. `shown` is given the plan after each change; `preemptible` is set when a person has
-    written: no task begins any more, and those that run have some seconds."""
+    """One stretch of work on one plan.
+
+    `shown` is given the plan after each change. `preemptible` is set when a person has written: no task begins any
+    more, and those that run have some seconds.
+    """
 
     subagents: Subagents
     settings: PlanSettings

@@ -119,10 +119,9 @@ class RouterDeps:
 
     `tell_owner` takes a key of the catalogue and its values; `met` is told where somebody who may be told such things
     talks to us directly, and in which language. `live` holds the configuration, read anew for every message, `settings`
-    are those of single places. `preemptible`:
-    what runs in a conversation is a plan's or a goal's own turn. `expect` is told before a message of a person is stored (see
-    `gateway.dispatch.dispatcher.Dispatcher.expect`). `later` runs a job beside everything else; one that a crash cuts
-    off is not run again.
+    are those of single places. `preemptible`: what runs in a conversation is a plan's or a goal's own turn. `expect` is
+    told before a message of a person is stored (see `gateway.dispatch.dispatcher.Dispatcher.expect`). `later` runs a
+    job beside everything else; one that a crash cuts off is not run again.
     """
 
     database: Database
