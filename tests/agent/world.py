@@ -22,7 +22,7 @@ from agent.core.outbox import OutgoingMessage
 from agent.core.phrases import english
 from agent.core.tools import Tool
 from agent.definitions import Definitions
-from agent.inbox import Incoming, Opening, Work, WorkKind
+from agent.inbox import Incoming, RunOpener, Work, WorkKind
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Spending
 from agent.memory.memory import Memory
@@ -87,7 +87,7 @@ class ListSource:
     conversation: ConversationId = KEY
     epoch: int = 1
 
-    def opens_with(self, opening: Opening) -> None:
+    def opens_with(self, opening: RunOpener) -> None:
         """This source counts no runs, so it has no transaction for it."""
 
     def park(self) -> None:
