@@ -196,6 +196,7 @@ class App:
             tasks.start_soon(services.loops.keep, "event log", event_log.run)
         self._control.add({**services.operations.table(), "status": services.overview.status})
         self._web.measure(self._metrics, services.overview.gauges)
+        self._web.expect({one.channel_type: one.entrance for one in self.live.settings.channels})
         self._web.watch(services.overview.reasons)
 
     def _mount_adapter(self, adapter: Adapter) -> None:

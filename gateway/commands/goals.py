@@ -209,8 +209,17 @@ async def done(call: Call) -> Reply:
         call.deps.hide_live(conversation)
         return Reply(text=phrase("goal_is_completed", language, id=ended.id))
     if text is None:
-        return Reply(text=phrase("done_nothing", language), private=True)
+        return Reply(text=await _why_not_done(call), private=True)
     return Reply(text=phrase("done_session", language, goal=short(text)), verbatim=True)
+
+
+async def _why_not_done(call: Call) -> str:
+    """Why there is no goal that these words could end: there is none, it is paused, or it is somebody else's."""
+    kept = await call.deps.goals.active(_conversation(call)) or await _resting(call)
+    if kept is None:
+        return call.deps.phrase("done_nothing", call.incoming.language)
+    refused = "goal_rests" if _may_change(call, kept) else "goal_not_yours"
+    return call.deps.phrase(refused, call.incoming.language, id=kept.id)
 
 
 async def aim(call: Call) -> str:

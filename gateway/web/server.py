@@ -6,7 +6,7 @@ Nothing is served to strangers but health, the sign-in page and what platforms s
 import contextlib
 import errno
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -146,6 +146,7 @@ class WebServer:
         self._closing = anyio.Event()
         self._socket: socket.socket | None = None
         self._everything_mounted = False
+        self._awaited: set[str] = set()
         self._upload_paths: list[str] = []
 
     def bind(self) -> None:
@@ -210,8 +211,19 @@ class WebServer:
             case "control":
                 raise ValueError(f"{path}: such routes belong to the control socket")
 
+    def expect(self, entrances: Mapping[str, Entrance]) -> None:
+        """Answer 503 for these accounts, by channel type, and for the pages of people, until they are mounted.
+
+        A page or a platform tries such an answer again, and takes a 404 for the end.
+        """
+        served = {name: entrance for name, entrance in entrances.items() if entrance != "control"}
+        self._awaited |= {f"/channels/{name}" for name in served}
+        if "sign_in" in served.values():
+            self._awaited.add("/")  # the chat, and the operator's pages with it
+
     def mount_adapter(self, adapter: Adapter, entrance: Entrance) -> None:
         """Serve what an adapter has, below `/channels/<channel_type>`; the first web chat is `/chat` too."""
+        self._awaited.discard(f"/channels/{adapter.channel_type}")
         if not adapter.routes or entrance == "control":
             return
         self.mount(f"/channels/{adapter.channel_type}", adapter.routes, entrance=entrance)
@@ -224,13 +236,14 @@ class WebServer:
         status = import_module("gateway.web.pages.status")
         chat = self.sign_in.start if self.sign_in.start != "/" else None
         self._behind_sign_in(status.routes(service, self._health.reasons, chat))
+        self._awaited.discard("/")
 
     def measure(self, metrics: Metrics, gauges: Callable[[], Awaitable[Gauges]]) -> None:
         """Give `/metrics` its numbers."""
         self._health.measure(metrics, gauges)
 
     def watch(self, reasons: Callable[[], Sequence[Reason]]) -> None:
-        """Everything is mounted; from now on `/readyz` asks `reasons` why it should be red."""
+        """What does not belong to accounts is mounted; from now on `/readyz` asks `reasons` why it should be red."""
         self._everything_mounted = True
         self._health.watch(lambda: (STOPPING,) if self._closing.is_set() else reasons())
 
@@ -244,11 +257,14 @@ class WebServer:
     async def _missing(self, request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and error.detail != "Not Found":
             return await _as_json(request, error)  # an adapter's own words
-        if not self._everything_mounted:
+        if not self._everything_mounted or self._is_awaited(request.url.path):
             return PlainTextResponse("Tieline is starting.\n", status_code=503, headers={"retry-after": "1"})
         if "text/html" not in request.headers.get("accept", ""):
             return PlainTextResponse("There is nothing here.\n", status_code=404)
         return HTMLResponse(await page("missing.html", start=self.sign_in.start), status_code=404)
+
+    def _is_awaited(self, path: str) -> bool:
+        return any(f"{path.rstrip('/')}/".startswith(f"{awaited.rstrip('/')}/") for awaited in self._awaited)
 
     def _is_trusted(self, request: Request) -> bool:
         client = request.client.host if request.client else None

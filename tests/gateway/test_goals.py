@@ -151,6 +151,7 @@ async def test_done_and_the_other_words(world: World) -> None:
         await world.asks("/goal pause", "Goal 1 is paused")
         for word in ("complete", "pause", "complete 1"):
             assert "/goal resume 1 goes on" in await world.asks(f"/goal {word}", "Goal 1 is paused. /goal")
+        assert "/goal resume 1 goes on" in await world.asks("/done", "Goal 1 is paused. /goal")
         await world.asks("/goal resume", "Goal 1 is active again")
         await world.asks("/goal create another one --usd 1,50 --turns 3", "Limits: 3 turns · 1.5 USD")
         await world.asks("/goal status 1", "Another goal took its place")
@@ -213,6 +214,7 @@ async def test_in_a_group_only_admins_let_it_work_by_itself(world: World) -> Non
         await world.asks("/goal create tidy up --auto", "admin", person=BOB, chat=GROUP)
         await world.asks("/goal create tidy up", "Goal 1", person=ANN, chat=GROUP)
         await world.asks("/goal pause", "Only who set it", person=BOB, chat=GROUP)
+        await world.asks("/done", "Only who set it", person=BOB, chat=GROUP)
         await world.asks("/goal pause", "Goal 1 is paused", person=ANN, chat=GROUP)
         await world.asks("/goal clear", "Only who set it", person=BOB, chat=GROUP)
 

@@ -11,18 +11,21 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
 from agent.core.clock import SystemClock
 from agent.core.phrases import program_as_typed
 from gateway.channels.adapter import Health, State
 from gateway.config.sections import WebSettings
-from gateway.telemetry.trouble import Kind
+from gateway.telemetry.trouble import Kind, Troubles
 from gateway.web.health import Reason, not_ready
 from gateway.web.pages.rendering import render
 from gateway.web.pages.status import KINDS
 from gateway.web.server import WebError, WebServer
 from tests.adapters.web.visitor import Visitor, visiting
-from tests.e2e.site import Site, running_site
+from tests.e2e.site import FakeOverview, Site, running_site
+from tests.fakes.channel import FakeAdapter
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
 
@@ -62,6 +65,27 @@ async def test_it_is_alive_before_anything_is_mounted(tmp_path: Path) -> None:
         server.watch(lambda: ())
         assert (await client.get("/readyz")).status_code == 200
         assert (await client.get("/chat/")).status_code == 404
+
+
+async def test_what_accounts_serve_is_awaited_until_they_are_open(tmp_path: Path) -> None:
+    """A page and a platform send again after a 503, and take a 404 for the end."""
+    server = WebServer(WebSettings(port=0), home=tmp_path, clock=SystemClock())
+    server.bind()
+    server.expect({"web": "sign_in", "slack": "platform", "console": "control"})
+    server.watch(lambda: ())
+    slack, web = FakeAdapter("slack"), FakeAdapter("web")
+    slack.routes = web.routes = [Route("/heard", lambda request: PlainTextResponse("heard"))]
+    async with running(server.run), httpx2.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as client:
+
+        async def found(*paths: str) -> list[int]:
+            return [(await client.get(path)).status_code for path in paths]
+
+        assert await found("/chat/", "/channels/slack/heard", "/") == [503, 503, 503]
+        server.mount_adapter(slack, "platform")
+        assert await found("/channels/slack/heard", "/chat/") == [200, 503]
+        server.mount_adapter(web, "sign_in")
+        server.mount_pages(FakeOverview(Troubles(SystemClock())))
+        assert await found("/chat/heard", "/", "/nowhere") == [401, 401, 404]
 
 
 def test_an_occupied_port_is_named_with_the_fix(tmp_path: Path) -> None:
