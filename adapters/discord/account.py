@@ -70,7 +70,6 @@ class Bot:
             ephemeral=False,  # only where an interaction is open, which a channel cannot promise
             ephemeral_answers=True,
             buttons=True,
-            threads=True,
             reactions=settings.reactions,
             typing=True,
             typing_every_s=TYPING_EVERY_S,

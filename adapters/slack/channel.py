@@ -31,7 +31,6 @@ def capabilities(address: Address, settings: SlackSettings) -> Capabilities:
         measure=measure,
         text_limit=settings.text_limit,
         ephemeral=True,
-        threads=True,
         reactions=settings.reactions,
         typing=address.thread_ts is not None,
         typing_every_s=TYPING_EVERY_S,

@@ -178,7 +178,6 @@ class TelegramChannel:
         self._editing = Capabilities(
             measure=measure,
             text_limit=TEXT_LIMIT,
-            threads=topic is not None,
             reactions=settings.reactions,
             typing=True,
             typing_every_s=4.0,

@@ -31,7 +31,6 @@ class Capabilities:
     ephemeral: bool = False  # `send_ephemeral` shows to one person only
     ephemeral_answers: bool = False  # so it is in answer to a slash command or a button, while that can be answered
     buttons: bool = True
-    threads: bool = False
     reactions: bool = False
     typing: bool = False
     typing_every_s: float = 4.0

@@ -11,6 +11,8 @@ from gateway.channels.keys import ConversationKey, UserId
 
 
 class ChatType(StrEnum):
+    """The kind of a place. `channel`: few write to many there; `group`: any room of several people, public or not."""
+
     DIRECT = "direct"
     GROUP = "group"
     CHANNEL = "channel"
