@@ -64,8 +64,8 @@ async def test_a_kill_loses_no_call_and_a_voice_message_is_answered(doubles: Dou
         await bob.hears("done")
         await bob.say("one more")
         await bob.hears("You may spend 0.50 USD")
-        await ann.hears("person telegram:78 has used up")
-        alert = next(one for one in reversed(await ann.messages()) if "used up" in str(one))
+        await ann.hears("of person telegram:78")
+        alert = next(one for one in reversed(await ann.messages()) if "What is left of" in str(one))
         action = alert["reply_markup"]["inline_keyboard"][0][0]["callback_data"]
         await ann.press(alert["message_id"], action)
         await ann.hears("Allowed. Now: person telegram:78")

@@ -62,7 +62,7 @@ async def test_a_call_that_would_take_more_than_is_left_is_refused_before_it_is_
         assert "0.20 USD of it is left" in refusal
         assert len(world.models_asked) == asked, "nothing was asked"
         assert not world.screen(BOB).shown[-1].actions, "a member's own chat has no button that is not for them"
-        told = await world.shows("person telegram:78 has used up the 16.20 USD", ANN)
+        told = await world.shows("What is left of the 16.20 USD of person telegram:78", ANN)
         assert told.startswith("⚠️")
         await world.answered("hello from Ann", "ok")  # nothing else stops
 
@@ -73,7 +73,7 @@ async def test_the_owner_allows_more_by_a_button_and_the_person_is_told(limited:
         world.script(reply(15_000, 1000))
         await world.answered("hello", "ok", person=BOB)
         await world.say("again", person=BOB)
-        await world.shows("has used up the 16.20 USD", ANN)
+        await world.shows("What is left of the 16.20 USD", ANN)
         action = next(action for shown in world.screen(ANN).shown for action in shown.actions)
         await world.press(action)
         assert "16.00 USD of 24.30 USD" in await world.shows("Allowed. Now: person telegram:78, today", ANN)
@@ -84,7 +84,7 @@ async def test_the_owner_allows_more_by_a_button_and_the_person_is_told(limited:
         await world.shows("Somebody allowed more for person telegram:78 already", ANN)
 
         await world.say("and again", person=BOB)  # once more in the same period
-        await world.shows("has used up the 24.30 USD", ANN)
+        await world.shows("What is left of the 24.30 USD", ANN)
         await world.press([action for shown in world.screen(ANN).shown for action in shown.actions][-1], id="p3")
         await until(lambda: sum("An admin allowed more" in text for text in world.texts(BOB)) == 2)
 
@@ -236,7 +236,7 @@ async def test_allowing_more_counts_from_what_is_used(limited: Callable[..., Wor
     async with world.process():
         refusal = "Your limit of 3,000 tokens is used up; it resets at"
         assert refusal in await world.asks("again", refusal, person=BOB)
-        await world.shows("person telegram:78 has used up the 3,000 tokens")
+        await world.shows("What is left of the 3,000 tokens of person telegram:78")
         no_money = await world.asks("/budget more person:telegram:78 day 2")
         assert "is one of tokens" in no_money
         raised = await world.asks("/budget more person:telegram:78 day")
@@ -252,7 +252,7 @@ async def test_an_owner_who_is_refused_is_told_once(limited: Callable[..., World
         await world.asks("again", "Your limit of 16.20 USD is used up")
         await world.say("how are you", person=BOB)
         await world.settled()
-        assert not [text for text in world.texts()[before:] if "has used up" in text], world.texts()
+        assert not [text for text in world.texts()[before:] if "What is left of" in text], world.texts()
 
 
 def _today(world: World) -> str:
