@@ -33,7 +33,7 @@ async def reported(doubles: Doubles) -> list[dict[str, Any]]:
 async def test_a_kill_loses_no_call_and_a_voice_message_is_answered(doubles: Doubles, program: Start) -> None:
     slow = {"match": {"contains": "slow"}, "reply": {"text": "the slow answer", "hold": "for ever"}}
     ear = {"match": {"api": "transcriptions"}, "reply": {"text": "what is in the post today"}}
-    costly = {"match": {"contains": "costly"}, "reply": {"text": "done", "usage": {"input_tokens": 490_000}}}
+    costly = {"match": {"contains": "costly"}, "reply": {"text": "done", "usage": {"input_tokens": 470_000}}}
     await doubles.llm.post("script", [ear, slow, costly])
     models = configs.models(doubles, "a") + PRICES
     tieline = program(
