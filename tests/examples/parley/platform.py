@@ -38,7 +38,7 @@ class Parley(PlatformDouble):
 
     def write(self, room: str, text: str, *, author: str = "anna", told: bool = True, key: str = "") -> dict[str, Any]:
         """A message stands there; no event tells of it unless it is `told`."""
-        self._last_at = max(time.time(), self._last_at + 0.001)
+        self._last_at = round(max(time.time(), self._last_at + 0.001), 3)  # whole milliseconds
         number = str(len(self.messages) + 1)
         row: dict[str, Any] = {"id": number, "room": room, "author": author, "name": author.title(), "text": text}
         row |= {"at": self._last_at, "direct": room in DIRECT, "client_key": key, "gone": False}
@@ -78,7 +78,7 @@ class Parley(PlatformDouble):
         if "after" in query:
             rows = [row for row in rows if int(row["id"]) > int(query["after"])]
         else:
-            rows = [row for row in rows if row["at"] >= float(query["from"])]
+            rows = [row for row in rows if row["at"] >= round(float(query["from"]), 3)]
         return web.json_response(rows[: int(query["limit"])])
 
     async def post_message(self, request: web.Request) -> web.Response:
