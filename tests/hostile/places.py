@@ -602,6 +602,12 @@ ELSEWHERE: Mapping[str, str] = {
         "rules of the parser of gateway.delivery.rendering.markdown, which is tried with them"
     ),
     "adapters.console_screen": "the operator's own terminal",
+    "adapters.discord.settings": _OPERATOR,
+    "adapters.slack.settings": _OPERATOR,
+    "agent.features.approvals": "shows calls that agent.tools.executor has looked at, bounded and redacted there",
+    "agent.features.hooks": _TURN,
+    "gateway.channels.adapter": _OPERATOR,
+    "gateway.channels.kit.http": "reads bodies within a limit that it counts",
     "adapters.discord.commands": _OURS,
     "adapters.discord.rest": _ANSWERS,
     "adapters.slack.files": _ANSWERS,
