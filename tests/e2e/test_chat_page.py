@@ -705,9 +705,10 @@ async def test_the_page_looks_as_it_should(browser: Browser, site: Site, errors:
     await page.locator("#picker").set_input_files(files)
     chip = page.locator("#chips li")
     await expect(chip).to_be_visible()
-    inset = await chip.evaluate(
-        """(chip) => { const box = document.querySelector('.composer').getBoundingClientRect();
-                       const it = chip.getBoundingClientRect(); return [it.left - box.left, it.top - box.top]; }"""
+    inset = await page.evaluate(  # looked up at once: an upload that ends draws the chip anew
+        """() => { const box = document.querySelector('.composer').getBoundingClientRect();
+                   const it = document.querySelector('#chips li').getBoundingClientRect();
+                   return [it.left - box.left, it.top - box.top]; }"""
     )
     assert min(inset) >= 8, "D-U21"
     await page.get_by_role("button", name="Remove a.txt").click()
