@@ -1,4 +1,4 @@
-"""What was said before there was a memory is kept as well: once, in the background, from the newest message down."""
+"""Backlog: stores messages from before the memory was switched on, once, in the background, the newest first."""
 
 import logging
 import re

@@ -157,7 +157,7 @@ class KnownModel:
         self._owner.changed(self)
 
     def forget_refusal(self) -> None:
-        """What was too long for it is not believed any more; that it was, counts when it shows again."""
+        """Forget which length was too long for it; the next refusal for length counts again."""
         if self.facts.refused is not None:
             self.says_too_long = False
             self.facts = replace(self.facts, refused=None, refused_at=self._owner.now())

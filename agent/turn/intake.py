@@ -43,7 +43,7 @@ def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedRun:
-    """What the start of a run came to. `over`: the work was done already.
+    """A run as it was opened. `over`: the work was done already.
 
     `loop`: it answers a question of ours. `taken`: what the run gets of its features. `place`: where the session's
     tools work and what is set for them, where that is not at hand: after a sleep or a change of session (Z-111).
@@ -247,7 +247,7 @@ def _open(
 
 
 def _taken(conn: Connection, work: Work, states: States, *, new: bool) -> tuple[OnOpened, ...]:
-    """What the features give a run that is opened."""
+    """Functions that the features want called with the opened run."""
     given = [opened(conn, work, new=new) for opened in states.runtime.features.opened]
     return tuple(take for take in given if take is not None)
 

@@ -113,7 +113,7 @@ class History(Protocol):
     """The platform's memory of one conversation."""
 
     async def since(self, after: Position) -> HistoryPage:
-        """What people wrote after that; their messages of the very moment `after.at` count, the bot's own never do.
+        """Messages of people after that position. Those of the very moment `after.at` count, the bot's own never do.
 
         Asked by `kit.catch_up`. One attempt: raises ChannelBusy rather than wait for a rate limit, ChannelGone where
         the place is closed. A message that cannot be read is left out and logged: it would be so each time.

@@ -172,7 +172,7 @@ class Server:
         return f"{reason}; it has said last: {said}" if said else reason
 
     async def _sdk(self) -> Any:
-        """What speaks to servers, as soon as it can be imported: a broken installation is this server's trouble."""
+        """The module that speaks to servers. A broken installation is told as a failure of this server."""
         retries = Retries(RECONNECTING)
         while True:
             try:
