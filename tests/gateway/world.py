@@ -125,7 +125,7 @@ SCREENS: dict[str, dict[ConversationKey, Screen]] = {}
 
 
 class World:
-    """One process after another on the same home. `house` is the one that runs."""
+    """One process after another on the same home. `services` is the one that runs."""
 
     starts_the_program: ClassVar[bool] = True
 
@@ -237,7 +237,7 @@ class World:
         return self.services.database
 
     async def notice(self, text: str, chat: str, on: str = "telegram") -> None:
-        """The house says something there on its own account."""
+        """The gateway says something there on its own account."""
         notices = Notices(self.database, self.clock, self.services.delivery.wake)
         await notices.say(ConversationKey(on, chat), OutgoingMessage(text=text, kind="notice"), dedup=f"{chat}:{text}")
 

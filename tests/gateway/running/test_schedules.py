@@ -1,4 +1,4 @@
-"""What the house adds to schedules: the role that their creator has today, and the accounts that there are."""
+"""What the gateway adds to schedules: the role that their creator has today, and the accounts that there are."""
 
 from collections.abc import Callable
 
@@ -30,8 +30,9 @@ async def test_a_task_has_the_role_that_its_creator_has_by_then(
 async def test_an_account_that_is_no_more_is_not_written_to(world_of: Callable[..., World]) -> None:
     both = world_of(accounts=("telegram", "discord"))
     async with both.process():
-        await both.asks("/remind in 1 sec tea", on="discord", chat="5")
+        await both.asks("/remind in 1 min tea", on="discord", chat="5")
     both.account_names = ("telegram",)
+    both.clock.ahead_s = 61
     async with both.process():
         await both.asks("/remind in 1 sec coffee", "I will remind")
         await both.shows("⏰ coffee")
