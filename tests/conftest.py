@@ -17,15 +17,21 @@ if TYPE_CHECKING:  # importing these costs a second, which most tests do not nee
 
 POSTGRES = "TIELINE_TEST_PG"
 SUITE = "channel_contract.py"
+LONGEST = (
+    "tests/upgrade/test_upgrade.py",
+    "tests/scenarios/test_context_evaluation.py",
+    "tests/tools/test_default_install.py",
+    "tests/tools/test_structure.py",
+)
 SHARED = pytest.StashKey[Any]()
 
 
 def pytest_configure() -> None:
-    """CI has twelve minutes: there hypothesis tries 40 examples of each property, elsewhere its usual 100."""
-    if os.environ.get("CI") == "true":
-        settings = import_module("hypothesis").settings
-        settings.register_profile("brief", settings.get_profile("ci"), max_examples=40)
-        settings.load_profile("brief")
+    """Let hypothesis try the same examples in each run, in CI fewer; `--hypothesis-profile=default` tries new ones."""
+    settings = import_module("hypothesis").settings
+    settings.register_profile("steady", settings.get_profile("ci"))
+    settings.register_profile("brief", settings.get_profile("ci"), max_examples=40)
+    settings.load_profile("brief" if os.environ.get("CI") == "true" else "steady")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -48,8 +54,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The whole program first: a worker that came to it last would keep the others waiting."""
-    items.sort(key=lambda item: "/program/" not in item.nodeid)
+    """What takes longest first: a worker that came to it last would keep the others waiting."""
+    items.sort(key=lambda item: (not item.nodeid.startswith(LONGEST), "/program/" not in item.nodeid))
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ from gateway.delivery.rendering.splitting import Measure
 from tests.fakes.readable import readable, utf16_length
 from tests.gateway.delivery.documents import markdown_texts
 
-PARAGRAPHS = "\n\n".join(f"Paragraph **{n}** says `x_{n}` and *more* of what a_b_{n} is." for n in range(1300))
-CODE = "Look:\n\n```py\n" + "\n".join(f"value_{n} = {n} * {n}  # **not bold**" for n in range(2000)) + "\n```\n\nDone."
-LIST = "".join(f"{n}. item **{n}**\n   - deep `{n}`\n" for n in range(1, 2500))
-TABLE = "| a | b |\n|---|---|\n" + "".join(f"| **{n}** | x_{n} |\n" for n in range(3000))
-LINE = "word **bold** _it_ " * 3300
-PLAIN = "no markup at all, only words\nin lines\n\n" * 1600
+PARAGRAPHS = "\n\n".join(f"Paragraph **{n}** says `x_{n}` and *more* of what a_b_{n} is." for n in range(650))
+CODE = "Look:\n\n```py\n" + "\n".join(f"value_{n} = {n} * {n}  # **not bold**" for n in range(1000)) + "\n```\n\nDone."
+LIST = "".join(f"{n}. item **{n}**\n   - deep `{n}`\n" for n in range(1, 1250))
+TABLE = "| a | b |\n|---|---|\n" + "".join(f"| **{n}** | x_{n} |\n" for n in range(1500))
+LINE = "word **bold** _it_ " * 1650
+PLAIN = "no markup at all, only words\nin lines\n\n" * 800
 ANSWERS = {"paragraphs": PARAGRAPHS, "code": CODE, "list": LIST, "table": TABLE, "line": LINE, "plain": PLAIN}
 
 
@@ -44,7 +44,7 @@ def test_a_joined_frame_is_the_document(name: str) -> None:
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_frame_of_what_outgrew_a_message_is_its_end(name: str) -> None:
-    text = ANSWERS[name][:30_000]
+    text = ANSWERS[name][:20_000]
     growing = Growing(4096, telegram.measure)
     for end in range(700, len(text), 1700):
         frame = growing.frame(text[:end])
@@ -105,7 +105,7 @@ class Counting:
 )
 def test_work_on_a_frame_does_not_grow_with_the_answer(name: str, limit: int, measure: Measure) -> None:
     text, step = ANSWERS[name], 500
-    assert len(text) > 55_000
+    assert len(text) > 27_000
     counting = Counting(measure)
     growing = Growing(limit, counting.measure, read=counting.parse)
     most_read = most_measured = 0
