@@ -39,7 +39,7 @@ class VoiceTranscription:
 
     def wanted(self, files: Sequence[FilePart], text: str, takes: frozenset[str]) -> tuple[FilePart, ...]:
         """The sound files that are to be written down: what the model does not hear itself, and is not yet."""
-        if not files or self.transcribers is None or not self.transcribers.settings.provider:
+        if self.transcribers is None or not self.transcribers.settings.provider:
             return ()
         return tuple(
             file

@@ -53,9 +53,8 @@ _LIST = select(tool_call).order_by(tool_call.c.id.desc()).limit(bindparam("most"
 
 
 def add(conn: Connection, records: Sequence[Record]) -> None:
-    """Write them down; a call that stands there already is left as it is."""
-    if records:
-        conn.execute(_ADD, [_values(record) for record in records])
+    """Write them down, one at least; a call that stands there already is left as it is."""
+    conn.execute(_ADD, [_values(record) for record in records])
 
 
 def recent_tools(conn: Connection, conversation: ConversationId, *, most: int = 50) -> Mapping[str, int]:

@@ -128,7 +128,8 @@ async def save_progress(
         also(conn)
         runs.save_checkpoint(conn, run.work.inbox_id, replace(checkpoint, loop=run.loop))
         rows.add(conn, growth.entries)
-        audit_rows.add(conn, growth.records)
+        if growth.records:
+            audit_rows.add(conn, growth.records)
         has_grown = growth.messages or growth.usage or growth.place
         return write_growth(conn, growth, run, conversation, at, states) if has_grown else []
 
@@ -272,7 +273,8 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     def commit(conn: Connection) -> tuple[list[int | None], list[int] | None, list[Callable[[], None]]]:
         check_epoch(conn, conversation, work.epoch)
         rows.add(conn, growth.entries)
-        audit_rows.add(conn, growth.records)
+        if growth.records:
+            audit_rows.add(conn, growth.records)
         ids: list[int | None] = []
         placed = write_window(conn, step, states) if step is not None else []
         loop = loop_of(run) if executed.verdict == "waiting" else None

@@ -82,6 +82,8 @@ def open_early(conn: Connection, work: Work, states: States) -> OpenedRun | None
 async def hear(run: Run, states: States) -> None:
     """Put what was said in voice messages into the work's words, before they are stored. A stop ends the listening."""
     incoming, voice_transcription = run.work.incoming, states.runtime.services.voice_transcription
+    if not incoming.files:
+        return
     files = _voices(incoming, states)
     run.ending.voice_unheard = voice_transcription.hidden_from_history(
         incoming.files, states.provider.slot.current().takes
@@ -105,6 +107,8 @@ async def _was_begun(run: Run, states: States) -> bool:
 
 
 def _voices(incoming: Incoming, states: States) -> Sequence[FilePart]:
+    if not incoming.files:
+        return ()
     return states.runtime.services.voice_transcription.wanted(
         incoming.files, incoming.text, states.provider.slot.current().takes
     )
@@ -291,6 +295,8 @@ log = logging.getLogger("tieline.turn")
 async def land(run: Run, states: States) -> None:
     """Copy them there. One that cannot be copied is missed by the tools only: the model may still be shown it."""
     work, home = run.work, states.tool.home
+    if not work.incoming.files:
+        return
     tree = Tree(run.execution.workspace, shown)
     for file in work.incoming.files:
         try:
