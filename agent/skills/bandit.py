@@ -107,7 +107,7 @@ _NEVER_RAN = frozenset({"refused", "suspended"})
 def outcome_of(verdict: str, *, stopped: bool, preempted: bool = False, declined: bool = False) -> Outcome:
     """EndTurn and ToolUse are successes; the cap on calls, an error and a stop are failures; the rest says nothing.
 
-    `stopped`: a person or a deadline ended it. `gave_way`: it ended early for a person's sake. `declined`: the model
+    `stopped`: a person or a deadline ended it. `preempted`: it ended early for a person's sake. `declined`: the model
     did not want to answer, which is about what was asked.
     """
     if verdict in _NEVER_RAN or preempted or declined:
