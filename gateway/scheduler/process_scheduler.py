@@ -45,17 +45,18 @@ class PeriodicWakeEvent:
             self._moment = moment
             self._scheduler.put_date_job(self._name, self._at_moment, moment)
 
-    async def wait(self) -> None:
-        """Return when the interval is over by our clock, or `set` was called."""
+    async def wait(self) -> bool:
+        """Return when the interval is over by our clock, or `set` was called; whether it was."""
         while not self._is_set and (left_s := self._due_at - self._clock.monotonic()) > self._early_s:
             if not await self._is_woken_within(left_s + self._scheduler.late_s):
                 # The machine's clock was set back, and the job waits for the old time.
                 self._scheduler.put_interval_job(self._name, self.tick, self._every_s)
-        self._is_set = False
+        was_set, self._is_set = self._is_set, False
         now = self._clock.monotonic()
         if self._due_at - now <= self._early_s:
             following = self._due_at + self._every_s
             self._due_at = following if following > now else now + self._every_s
+        return was_set
 
     async def tick(self) -> None:
         """The interval job: the loop asks our clock whether it is time."""

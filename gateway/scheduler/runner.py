@@ -2,7 +2,8 @@
 
 Any number of processes may run it on one database: rows are locked while they are acted on, and the ledger's unique key
 decides. It has two jobs of APScheduler, so ten thousand schedules cost as much as one: a date job at the
-earliest moment, and an interval job for all that cannot be known before.
+earliest moment, and an interval job for all that cannot be known before. The interval job asks our clock; the table is
+read when a moment has come, a run is under way, something was changed here, or it was not read for a while.
 """
 
 import logging
@@ -29,6 +30,7 @@ from gateway.scheduler.schedule import Schedule
 T = TypeVar("T")
 
 LOOK_EVERY_S = 1.0  # at the latest: a clock that was set forward is noticed so soon
+READ_EVERY_S = 15.0  # at the latest: what another process changed is noticed so soon
 SETTLE_EVERY_S = 1.0  # while runs are under way
 BATCH = 50  # schedules acted on in one transaction
 TROUBLE_PAUSE_S = 2.0
@@ -73,6 +75,8 @@ class Runner:
         self._wake_event: PeriodicWakeEvent | None = None  # while it runs
         self._settled = Settled(True)  # some may be under way: the first look tells
         self._settled_at = float("-inf")
+        self._earliest: datetime | None = None
+        self._read_at = float("-inf")
 
     def look(self) -> None:
         """Something was changed: when to wake up next may be another moment."""
@@ -83,14 +87,29 @@ class Runner:
     async def run(self) -> None:
         """Until cancelled. What the database refuses is tried again."""
         with self._scheduler.wake_event("schedules", every_s=self._look_every_s) as self._wake_event:
+            woken = True
             while True:
-                try:
-                    if (earliest := await self.step()) is not None:
-                        self._wake_event.set_at(earliest)
-                except (StorageTrouble, StorageError, SQLAlchemyError) as error:
-                    _log.warning("schedules wait for the storage: %s", error)
-                    await self._clock.sleep(TROUBLE_PAUSE_S)
-                await self._wake_event.wait()
+                if woken or self._is_due():
+                    await self._look(self._wake_event)
+                woken = await self._wake_event.wait()
+
+    def _is_due(self) -> bool:
+        """Whether the table has to be read, by our clock."""
+        if self._settled.still or self._clock.monotonic() - self._read_at >= READ_EVERY_S:
+            return True
+        return self._earliest is not None and self._earliest <= self._clock.now()
+
+    async def _look(self, wake_event: PeriodicWakeEvent) -> None:
+        try:
+            self._earliest = await self.step()
+        except (StorageTrouble, StorageError, SQLAlchemyError) as error:
+            _log.warning("schedules wait for the storage: %s", error)
+            self._read_at = float("-inf")
+            await self._clock.sleep(TROUBLE_PAUSE_S)
+            return
+        self._read_at = self._clock.monotonic()
+        if self._earliest is not None:
+            wake_event.set_at(self._earliest)
 
     async def step(self) -> datetime | None:
         """Act on everything that is due; the moment before which nothing will be, None when nothing is set."""

@@ -13,6 +13,8 @@ from agent.core.clock import Clock, SystemClock
 from agent.storage.database import Database
 from gateway.running.accounts import Loops
 from gateway.scheduler.process_scheduler import ProcessScheduler
+from gateway.scheduler.runner import READ_EVERY_S
+from gateway.storage.tables import schedule
 from gateway.telemetry.logging import set_up
 from gateway.telemetry.trouble import Troubles
 from tests.fakes.clock import FakeClock
@@ -25,17 +27,21 @@ HOUR_S = 3600.0
 
 
 class HeldClock(FakeClock):
-    """The real time, in which no sleeper wakes up: what goes on was woken by a job. `ahead` is added to the time."""
+    """The real time, in which no sleeper wakes up: what goes on was woken by a job.
+
+    `ahead` is added to the time, `later_s` to the seconds that a stopwatch shows.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.ahead = timedelta()
+        self.later_s = 0.0
 
     def now(self) -> datetime:
         return SystemClock().now() + self.ahead
 
     def monotonic(self) -> float:
-        return SystemClock().monotonic()
+        return SystemClock().monotonic() + self.later_s
 
 
 class HeldSkippingClock(SkippingClock):
@@ -99,6 +105,22 @@ async def test_a_clock_that_was_set_forward_is_noticed_through_the_interval_job(
         await until(lambda: room.outcomes == ["fired"] and clock.sleepers == 1)  # it waits again
         clock.ahead = timedelta(hours=1)
         await until(lambda: room.outcomes == ["fired", "fired"])
+
+
+async def test_the_table_is_left_alone_until_a_moment_comes_and_read_now_and_then(sqlite_database: Database) -> None:
+    """Another process may have changed it."""
+    clock = HeldClock()
+    async with runner_at_work(sqlite_database, clock, look_every_s=0.05) as room:
+        await room.set(in_(clock, hours=1))
+        await until(lambda: clock.sleepers == 1)
+        await sqlite_database.write(lambda conn: conn.execute(schedule.update().values(due_at=0, next_at=0)))
+        beside = Counted()
+        assert room.scheduler is not None
+        async with running(partial(room.scheduler.repeat, "beside", beside.work, every_s=0.05)):
+            await until(lambda: beside.times > 3)
+        assert room.outcomes == []
+        clock.later_s = READ_EVERY_S
+        await until(lambda: bool(room.outcomes))
 
 
 @pytest.mark.requirement("G-14")
