@@ -141,7 +141,7 @@ class GoalState(Feature):
         if run.opened and work.kind == "message" and settings.follows_session:
             closed = self._close_session(conn, executed, run, at)
         if run.goal is not None and (work.kind == "message" or work.incoming.wake_up is not None):
-            closed = replace(closed, moved=self._close_kept(conn, run.goal, executed, run, at))
+            closed = replace(closed, moved=self._close_kept(conn, run.goal, ended))
         return closed
 
     def _close_session(self, conn: Connection, executed: Executed, run: Run, at: int) -> Closed:
@@ -156,7 +156,8 @@ class GoalState(Feature):
         done = after != before and after.state == "completed"
         return Closed(session=run.session, of_session=after, completed=done, by_phrase=done)
 
-    def _close_kept(self, conn: Connection, id: int, executed: Executed, run: Run, at: int) -> Moved | None:
+    def _close_kept(self, conn: Connection, id: int, ended: Ended) -> Moved | None:
+        run, at = ended.run, ended.at
         wake_up = run.work.incoming.wake_up
         conversation_rows.lock_row(conn, self.conversation)
         goal = store.find(conn, id)
@@ -171,7 +172,7 @@ class GoalState(Feature):
         elif goal.auto is None or goal.auto.round != wake_up.round:
             return None  # a newer session has begun; this turn belongs to the one before
         else:
-            moved = after_turn(goal, outcome_of(executed, run), spent, settings)
+            moved = after_turn(goal, outcome_of(ended.executed, run, ended.said), spent, settings)
         self.write_move(conn, moved, at, answer=wake_up is not None)
         return moved
 
@@ -211,8 +212,8 @@ def spent_on(conn: Connection, goal: Goal, *, turns: int = 0) -> Used:
     )
 
 
-def outcome_of(executed: Executed, run: Run) -> Outcome:
-    """The result of the turn, as the driver of its goal counts it."""
+def outcome_of(executed: Executed, run: Run, said: str) -> Outcome:
+    """The result of the turn, as the driver of its goal counts it; `said` are its words as people read them."""
     notice, came, why = executed.notice, _came(executed, run), None
     if notice is not None and came in ("broke", "gave_up", "barred"):
         why = Reason(key=notice.phrase, values={name: str(value) for name, value in notice.values.items()})
@@ -220,7 +221,7 @@ def outcome_of(executed: Executed, run: Run) -> Outcome:
         why = Reason(key="goal_why_gave_up")
     pattern = lifecycle.completion_pattern(run.settings.agent.goal.completion_phrases)
     claimed = came == "went" and claims(executed.text, pattern)
-    return Outcome(came=came, text=executed.text, actions=actions_of(run), claims=claimed, why=why)
+    return Outcome(came=came, text=executed.text, said=said, actions=actions_of(run), claims=claimed, why=why)
 
 
 def actions_of(run: Run) -> tuple[str, ...]:

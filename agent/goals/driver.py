@@ -54,11 +54,12 @@ class Outcome:
 
     `gave_way`: it was cut short for somebody's sake. `waits`: it asked a person something. `broke`: it failed, and may
     work later. `gave_up`: it failed for good, `why` tells. `barred`: a limit forbade its next call. `claims`: its
-    answer says that the goal is reached.
+    answer says that the goal is reached. `said` are the words of the answer as people read them.
     """
 
     came: Came
     text: str = ""
+    said: str = ""
     actions: tuple[str, ...] = ()
     claims: bool = False
     why: Reason | None = None
@@ -163,7 +164,7 @@ def after_turn(goal: Goal, outcome: Outcome, spent: Used, settings: GoalSettings
     auto = replace(
         before,
         turns=before.turns + 1,
-        said=outcome.text or before.said,
+        said=outcome.said or before.said,
         recent=(*before.recent, *outcome.actions)[-RECENT:],
         broken=before.broken + 1 if outcome.came == "broke" else 0,
     )

@@ -39,10 +39,11 @@ class Additions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A run that is being committed."""
+    """A run that is being committed. `said` are the words of its end as people read them."""
 
     run: Run
     executed: Executed
+    said: str
     at: int
 
 

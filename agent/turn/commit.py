@@ -261,7 +261,8 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     before = run.messages[: run.windowed]
     if run.opened:
         run.messages = with_orphaned_uses_answered(run.messages)
-    work, says = run.work, says_of(executed, run, states)
+    said = read_by_people(executed, run, states)
+    work, says = run.work, says_of(said, executed, run, states)
     hidden_from_history = (
         run.opened and not says and not run.speech.was_committed and (run.ending.hidden or work.incoming.may_be_silent)
     )
@@ -303,7 +304,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
             run.ending.on_commit(conn, executed, at)
         follow: list[Callable[[], None]] = []
         if ends_now or not run.opened:
-            ended = Ended(run=run, executed=executed, at=at)
+            ended = Ended(run=run, executed=executed, said=said, at=at)
             follow += filter(None, [committing(conn, ended) for committing in runtime.features.committing])
         refused = executed.verdict == "refused" and not run.opened
         note = executed.notice.phrase if refused and executed.notice is not None else None
@@ -338,16 +339,21 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     return Persisted(transcript_updated=run.opened, session_updated=run.opened, memory_updated=run.memory.written)
 
 
-def says_of(executed: Executed, run: Run, states: States) -> tuple[OutgoingMessage, ...]:
-    """The messages for the person: the model's words, then the gateway's additions."""
-    audience = run.audience
-    if run.work.incoming.may_be_silent and (not executed.success or is_silence(executed.text)):
-        return ()
+def read_by_people(executed: Executed, run: Run, states: States) -> str:
+    """The words of the run's end as people read them: an answer has what features add to it."""
     text = executed.text
     if text.strip() and executed.verdict == "answered":
         for final_text in states.runtime.features.final_text:
             text = final_text(run, text)
-    says = [*answer_of(text, audience)]
+    return text
+
+
+def says_of(said: str, executed: Executed, run: Run, states: States) -> tuple[OutgoingMessage, ...]:
+    """The messages for the person: the words that they read, then the gateway's additions."""
+    audience = run.audience
+    if run.work.incoming.may_be_silent and (not executed.success or is_silence(executed.text)):
+        return ()
+    says = [*answer_of(said, audience)]
     notices = [executed.notice] if executed.notice is not None else []
     if run.requests.quarantined:
         notices.append(Notice("history_set_aside", {"count": run.requests.quarantined}))

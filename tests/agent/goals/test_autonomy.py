@@ -18,6 +18,7 @@ from agent.providers.usage import CostAttribution
 from agent.storage import conversation_rows
 from agent.storage.database import Database
 from tests.agent.goals.world import OWNER, GoalWorld, allowed, verdict
+from tests.agent.turn.test_features import Signing
 from tests.fakes.provider import calls, fails, says
 from tests.fakes.waiting import until
 
@@ -47,6 +48,16 @@ async def test_it_works_until_the_supervisor_finds_the_goal_reached(database: Da
     assert "two are missing" in asked[2]
     assert goal.used.turns == 4
     assert goal.used.tokens == 6 * 15  # the checks cost too
+
+
+async def test_people_read_its_answer_with_what_a_feature_adds(world: GoalWorld) -> None:
+    world.more_features = (Signing(),)
+    await world.restart()
+    world.worker.scripts = [says("All pages are tidy.")]
+    world.supervisor.scripts = [verdict(True)]
+    await world.start(turns=1)
+    await world.live()
+    assert (await world.told())[0].text == f"All pages are tidy.\n\n-- {world.key}"
 
 
 @pytest.mark.requirement("Z-115", "Z-127", "Z-119")
