@@ -327,9 +327,10 @@ class World:
         """Say something to the model; its answer, when the turn is over and everything was sent."""
         said = self.said(text, **fields)
         assert (await self.hears(said)).outcome == "accepted"
-        answer = await self.shows(text if words is None else words, said.key.channel_id, said.key.channel_type)
+        chat, on = said.key.channel_id, said.key.channel_type
+        seen = await self.shows(text if words is None else words, chat, on)  # it may be a draft yet
         await self.settled()
-        return answer
+        return next((shown for shown in reversed(self.texts(chat, on)) if (words or text) in shown), seen)
 
     async def settled(self) -> None:
         """Wait until nothing is left to be done or sent."""
