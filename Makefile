@@ -126,7 +126,7 @@ bench-peers: setup ## the same with other gateways, each installed below .peers/
 	$(BIN)/python -m tests.bench.peers.install $(PEERS)
 	$(BIN)/python -m tests.bench --peers $(ARGS)
 
-bench-page: setup ## make docs/performance.md of the newest run (RUN=folder, ARGS=--keep: beside what is there)
+bench-page: setup ## make docs/performance*.md of the newest run (RUN=folder, ARGS=--keep: beside what is there)
 	$(BIN)/python -m tests.bench.report --publish $(RUN) $(ARGS)
 
 clean: ## remove what was built

@@ -1,7 +1,7 @@
-"""Makes docs/performance.md of the result files in docs/performance/results: `python -m tests.bench.report`.
+"""Makes the pages on performance of the result files in docs/performance/results: `python -m tests.bench.report`.
 
-`--publish [RUN]` first puts the results of a run (the newest below .bench/) there. The prose is in page.md beside this
-module; a line that is a name in double braces stands for what is made here. A test fails while page and results differ.
+`--publish [RUN]` first puts the results of a run (the newest below .bench/) there. The prose of each page is in
+pages/; a line with a name in double braces is replaced by a table that is made here. A test fails while they differ.
 """
 
 import argparse
@@ -18,8 +18,9 @@ from tests.bench.measures import SYSTEMS
 from tests.bench.peers.driver import ROOT, load
 from tests.bench.results import Machine, Record
 
-PAGE = ROOT / "docs" / "performance.md"
-PROSE = Path(__file__).parent / "page.md"
+PAGES = ROOT / "docs"
+PROSE = Path(__file__).parent / "pages"
+SYSTEMS_PAGE = "performance-systems.md"
 
 # measure, key of its result, what it is, digits (None: words)
 ROWS: tuple[tuple[str, str, str, int | None], ...] = (
@@ -105,7 +106,7 @@ def origin(records: Sequence[Record], keys: Keys) -> list[str]:
         ", ".join(sorted({record.date[:10] for record in records})),
         ", ".join(commits),
         ", ".join(sorted({keys.machine(record) for record in records})),
-        ", ".join(f"[{system}](#{anchor(system)})" for system in systems),
+        ", ".join(f"[{system}]({SYSTEMS_PAGE}#{anchor(system)})" for system in systems),
     ]
 
 
@@ -242,8 +243,13 @@ PARTS: dict[str, Callable[[Sequence[Record]], str]] = {
 
 
 def page(records: Sequence[Record], prose: str) -> str:
-    """The whole page. Raises KeyError for a name in braces that is none of PARTS."""
+    """One page. Raises KeyError for a name in braces that is none of PARTS."""
     return re.sub(r"^\{\{(.+)\}\}$", lambda match: PARTS[match[1]](records), prose, flags=re.MULTILINE)
+
+
+def pages(records: Sequence[Record]) -> dict[str, str]:
+    """Every page by its file name in docs/."""
+    return {prose.name: page(records, prose.read_text()) for prose in sorted(PROSE.glob("*.md"))}
 
 
 def main() -> None:
@@ -255,8 +261,9 @@ def main() -> None:
         run = Path(args.publish) if args.publish else results.newest_run()
         results.publish(results.read(run), keep=args.keep)
         print(f"published {json.dumps(run.name)}")
-    PAGE.write_text(page(results.read(results.PUBLISHED), PROSE.read_text()))
-    print(f"made {PAGE.relative_to(ROOT)}")
+    for name, text in pages(results.read(results.PUBLISHED)).items():
+        (PAGES / name).write_text(text)
+        print(f"made {(PAGES / name).relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

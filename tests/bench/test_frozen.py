@@ -21,7 +21,7 @@ def test_the_floor_and_its_measure_are_as_they_were(name: str) -> None:
     """Budgets are multiples of the floor, so a slower floor would look like a faster gateway.
 
     Frozen are the bot, what starts it, and the modules that count its CPU: a change of any of them moves every multiple
-    on docs/performance.md without a line of the product having changed. Who changes one on purpose does it in a commit
+    in docs/performance.md without a line of the product having changed. Who changes one on purpose does it in a commit
     of its own, sets the hash here, and measures everything again; figures from before cannot be compared with it.
     The doubles in tests/doubles are not frozen: they follow the platforms.
     """

@@ -1,4 +1,4 @@
-"""docs/performance.md says what the result files say."""
+"""The pages on performance say what the result files say."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from tests.bench import results
 from tests.bench.budgets import BUDGETS, Source, combined, ratio
-from tests.bench.report import PAGE, PARTS, PROSE, page
+from tests.bench.report import PAGES, PARTS, PROSE, pages
 from tests.bench.results import Machine, Record
 
 MACHINE = Machine(cpu="a processor", cores=2, memory_gb=4.0, kernel="6", python="3.11")
@@ -40,17 +40,19 @@ def row_of(what: str, *records: Record) -> tuple[str, str]:
     return budget.shown(records)[:2]
 
 
-def test_the_page_is_made_of_the_committed_results() -> None:
-    made = page(results.read(results.PUBLISHED), PROSE.read_text())
-    assert PAGE.read_text() == made, "make it again: python -m tests.bench.report"
+def test_the_pages_are_made_of_the_committed_results() -> None:
+    made = pages(results.read(results.PUBLISHED))
+    written = {path.name: path.read_text() for path in PAGES.glob("performance*.md")}
+    assert written == made, "make them again: python -m tests.bench.report"
 
 
-def test_every_part_has_its_place_in_the_prose() -> None:
-    assert [name for name in PARTS if f"\n{{{{{name}}}}}\n" not in PROSE.read_text()] == []
+@pytest.mark.parametrize("name", PARTS)
+def test_every_part_has_one_place_in_the_prose(name: str) -> None:
+    assert sum(path.read_text().count(f"\n{{{{{name}}}}}\n") for path in PROSE.glob("*.md")) == 1
 
 
 def test_a_page_without_results_says_so() -> None:
-    made = page([], PROSE.read_text())
+    made = "".join(pages([]).values())
     assert "| not measured |" in made
     assert made.count("\nNot measured.\n") == 2
 
@@ -114,7 +116,7 @@ def test_a_row_names_date_commit_machine_and_configuration() -> None:
         "2026-11-23",
         "`01234567` + changes",
         "A",
-        "[floor](#configuration-of-floor) |",
+        "[floor](performance-systems.md#configuration-of-floor) |",
     ]
 
 
