@@ -55,11 +55,11 @@ def written(text: str, index: int = 0) -> Mapping[str, Any]:
 
 ROWS = (
     of("Anthropic", "start, blocks, end", "read", SPOKEN, gets=Got(usage=(9, 2, 0), stop="end_turn")),
-    of("Anthropic", "pings between the events", "passed over", messages(BEGIN, {"type": "ping"}, OPEN, {"type": "ping"}, SAY, CLOSE, ENDS, OVER)),
+    of("Anthropic", "pings between the events", "ignored", messages(BEGIN, {"type": "ping"}, OPEN, {"type": "ping"}, SAY, CLOSE, ENDS, OVER)),
     of("a proxy", "no lines that name the events", "read", bare(BEGIN, OPEN, SAY, CLOSE, ENDS, OVER)),
     of("z.ai", "input_tokens only at the end", "counted", messages({**BEGIN, "message": {**MESSAGE, "usage": {"input_tokens": 0, "output_tokens": 0}}}, OPEN, SAY, CLOSE, {**ENDS, "usage": {"input_tokens": 9, "output_tokens": 2}}, OVER), gets=Got(usage=(9, 2, 0))),
     of("a proxy", "no usage at all", "not counted", messages({**BEGIN, "message": {"id": "m", "role": "assistant", "content": []}}, OPEN, SAY, CLOSE, {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, OVER)),
-    of("Anthropic", "an event nobody knows", "passed over, noted", messages(BEGIN, {"type": "weather_report", "sun": True}, OPEN, SAY, CLOSE, ENDS, OVER)),
+    of("Anthropic", "an event nobody knows", "ignored, noted", messages(BEGIN, {"type": "weather_report", "sun": True}, OPEN, SAY, CLOSE, ENDS, OVER)),
     of("Anthropic", "overloaded before a word", "asked again", messages(ERROR), SPOKEN, waits=[1.0]),
     of("Anthropic", "overloaded in the middle", "asked again", messages(BEGIN, OPEN, SAY, ERROR), SPOKEN, waits=[0.5]),
     of("a proxy", "cut before message_stop", "asked again", messages(BEGIN, OPEN, SAY), SPOKEN, waits=[0.5]),

@@ -1,4 +1,4 @@
-"""Every quirk of the table, each in a conversation of its own with the real client; docs/model-quirks.md lists them."""
+"""Every quirk of the table, each in a conversation of its own with the real client; docs/model-quirks*.md list them."""
 
 from pathlib import Path
 
@@ -26,5 +26,11 @@ def test_each_stands_there_once() -> None:
 
 def test_the_documentation_lists_them() -> None:
     """`python -m tests.dialects.page` writes it anew."""
-    written = page.PAGE.read_text("utf-8")
-    assert written == page.with_table(written)
+    written = {path.name: path.read_text("utf-8") for path in page.PAGES.glob("model-quirks*.md")}
+    assert written == page.pages()
+
+
+def test_each_server_is_on_one_page() -> None:
+    servers = [server for family in page.FAMILIES for server in family.servers]
+    assert len(servers) == len(set(servers))
+    assert set(servers) == {row.server for row in ROWS}
