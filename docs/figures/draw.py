@@ -1,4 +1,4 @@
-"""Draws the figures of docs/architecture.md: `python docs/figures/draw.py` writes them beside this file.
+"""Draws the figures of docs/architecture*.md: `python docs/figures/draw.py` writes them beside this file.
 
 A figure is a list of steps. Each step stands in a column (who does it) and on a row of its own; an arrow leads from
 each step to the next. The colours follow the reader's light or dark mode.

@@ -1,4 +1,4 @@
-"""The ways that docs/architecture.md lists are those that the running program takes."""
+"""The ways that the pages docs/architecture-*.md list are those that the running program takes."""
 
 import ast
 import re
@@ -17,7 +17,7 @@ from tests.program.test_compaction import BIG, SMALL, fill, prepare, small_model
 from tools.turn_trace import Traced
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "architecture.md"
+PAGES = sorted((ROOT / "docs").glob("architecture*.md"))
 DETAILS = ROOT / "docs" / "architecture-details.md"
 STEP = re.compile(r"^\d+\. `([\w/]+\.py):([\w.]+)`", re.MULTILINE)
 FUNCTION = re.compile(r"`([\w/]+\.py):([\w.]+)`")
@@ -25,14 +25,14 @@ FAILPOINT = re.compile(r"""failpoint\("([\w.]+)"\)""")
 FAILPOINT_SHOWN = re.compile(r"`((?:[a-z]+\.[a-z]+)|acknowledge|drain|linger)`")
 MESSAGE, TOOL_CALL = "The way of a message", "A tool call that needs approval"
 COMPACTION, CRASH = "The way of a compaction", "The way of a crash"
-DELIVERY = "What delivery does beside it"
+DELIVERY = "Delivery at the start"
 WAYS = (MESSAGE, TOOL_CALL, COMPACTION, CRASH, DELIVERY)
 
 
 def way(heading: str, page: str | None = None) -> list[tuple[str, str]]:
     """The files and functions that stand below a heading, in their order."""
-    text = PAGE.read_text() if page is None else page
-    below = re.split(rf"^#+ {re.escape(heading)}$", text, flags=re.MULTILINE)[1]
+    text = "".join(path.read_text() for path in PAGES) if page is None else page
+    _, below = re.split(rf"^#+ {re.escape(heading)}$", text, flags=re.MULTILINE)
     return STEP.findall(re.split(r"^#", below, flags=re.MULTILINE)[0])
 
 
@@ -62,7 +62,7 @@ def test_a_way_is_compared_with_a_trace(passed: list[str], wrong: list[str]) -> 
 
 
 @pytest.mark.parametrize("heading", WAYS)
-def test_the_page_lists_functions_that_exist(heading: str) -> None:
+def test_the_pages_list_functions_that_exist(heading: str) -> None:
     """Also those of the ways that are traced in the slow tests alone."""
     steps = way(heading)
     assert len(steps) > 5
