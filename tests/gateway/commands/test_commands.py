@@ -193,19 +193,19 @@ async def test_start_says_hello_by_name(world: World) -> None:
     assert "Hello Person 77" in await world.asks("/start")
 
 
-PAGE = (Path(__file__).parents[3] / "docs/commands.md").read_text()
-ROWS = re.findall(r"^\| (`/.*?) \| (?:.*) \| (●?) ?\|$", PAGE, re.MULTILINE)
+PAGES = "".join(path.read_text() for path in (Path(__file__).parents[3] / "docs").glob("commands-*.md"))
+ROWS = re.findall(r"^\| (`/.*?) \| (?:.*) \| (●?) ?\|$", PAGES, re.MULTILINE)
 
 
-def test_the_page_of_commands_names_each_and_no_other() -> None:
+def test_the_pages_of_commands_name_each_and_no_other() -> None:
     named = {name for cell, _ in ROWS for name in re.findall(r"`/([a-z-]+)", cell)}
     assert named <= set(COMMANDS.names), f"there is no {sorted(named - set(COMMANDS.names))}"
     missing = {one.name for one in COMMANDS.all if not one.hidden} - named
-    assert not missing, f"docs/commands.md does not tell of {sorted(missing)}"
+    assert not missing, f"no docs/commands-*.md tells of {sorted(missing)}"
 
 
 @pytest.mark.parametrize(("cell", "mark"), ROWS)
-def test_the_page_of_commands_says_which_are_done_at_once(cell: str, mark: str) -> None:
+def test_the_pages_of_commands_say_which_are_done_at_once(cell: str, mark: str) -> None:
     for name in re.findall(r"`/([a-z-]+)", cell):
         command = COMMANDS.named(name)
         assert command is not None

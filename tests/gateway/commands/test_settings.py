@@ -32,7 +32,7 @@ from tests.gateway.world import ANN, BOB, GROUP, World
 COMMANDS = all_commands()
 TOPIC = f"{GROUP}:7"
 CHANNEL, THREAD = "500", "501"  # on Discord a thread's key does not tell its channel
-PAGE = (Path(__file__).parents[3] / "docs/commands.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/commands-settings.md").read_text()
 ROWS = dict(re.findall(r"^\| `([a-z_]+)` \| (.*) \|$", PAGE[PAGE.index("## Settings of a chat") :], re.MULTILINE))
 
 
