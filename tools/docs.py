@@ -1,4 +1,7 @@
-"""Fails on documentation that points nowhere: a link, a heading, a `make` target or a module that is not there."""
+"""Fails on documentation that points nowhere, and on a page that is too long to be read in one go.
+
+Checked are links, headings, `make` targets and modules.
+"""
 
 import re
 import sys
@@ -6,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+MOST_WORDS = 1_500
+LONGER = ("CHANGELOG.md", "docs/new-adapter.md")  # the first is searched rather than read, the second is being split
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 _TARGET = re.compile(r"\bmake ([a-z][a-z0-9-]*)\b")
@@ -31,9 +36,12 @@ def anchors(text: str) -> set[str]:
 
 
 def mistakes(page: Path, root: Path, targets: set[str]) -> Iterator[str]:
-    """Broken pointers of a page, a line each."""
+    """Broken pointers of a page and its excess of length, a line each."""
     text = page.read_text()
     where = page.relative_to(root)
+    words = len(text.split())
+    if words > MOST_WORDS and where.as_posix() not in LONGER:
+        yield f"{where}: {words} words, {MOST_WORDS} at most: split it by the reader's task"
     for link in _LINK.findall(_CODE.sub("", _FENCE.sub("", text))):
         if re.match(r"[a-z]+:", link):
             continue
@@ -56,7 +64,7 @@ def mistakes(page: Path, root: Path, targets: set[str]) -> Iterator[str]:
 def main() -> int:
     targets = set(re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     found = [line for page in pages(ROOT) for line in mistakes(page, ROOT, targets)]
-    print("\n".join(found) or f"{len(pages(ROOT))} pages point to what is there")
+    print("\n".join(found) or f"{len(pages(ROOT))} pages point to what is there, and are short enough")
     return 1 if found else 0
 
 
