@@ -37,8 +37,7 @@ from gateway.channels.outbound import CommandSpec
 from gateway.config.settings import Settings
 from gateway.conversations.choices import Held
 from gateway.conversations.place_settings import InForce, PlaceSettings
-from gateway.phrases.catalogue import Catalogue
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import Catalogue, UsageError
 from gateway.scheduler.service import ScheduleService
 
 # Dependencies of commands: what they may use of the gateway.
@@ -175,10 +174,10 @@ class Setting(Generic[T]):
     and threads too where it `inherits`.
 
     `choices` are all its values as people write them. Where there is no such list, `text_for` gives the text to be
-    stored for what somebody wrote (None: as if nothing were chosen) or raises Mistake; `usage` shows how it is written.
-    `mistake` is the phrase for what is none of the `choices`; `changed` tells the new value, `cleared` that nothing is
-    chosen any more. `apply` lets what runs already follow, before the value is stored; it may raise Mistake. `show`
-    writes a value as people read it.
+    stored for what somebody wrote (None: as if nothing were chosen) or raises UsageError; `usage` shows how it is
+    written. `mistake` is the phrase for what is none of the `choices`; `changed` tells the new value, `cleared` that
+    nothing is chosen any more. `apply` lets what runs already follow, before the value is stored; it may raise
+    UsageError. `show` writes a value as people read it.
 
     `role` may change it in a direct chat, `group_role` where several people share the chat.
     """
@@ -217,8 +216,8 @@ class Setting(Generic[T]):
             text = await self._text(call, written) if written is not None else None
             found = settings.find(self, call.key, own=False) if text is None else InForce(self.parse(text), call.key)
             self.apply(call, found.value)
-        except Mistake as mistake:
-            return Reply(text=mistake.said(phrase, language), private=True)
+        except UsageError as error:
+            return Reply(text=error.text(phrase, language), private=True)
         if text is None:
             await settings.clear(self, call.key)
         else:
@@ -232,7 +231,7 @@ class Setting(Generic[T]):
             return await self.text_for(call, written)
         word = written.lower()
         if word not in self.choices:
-            raise Mistake(self.mistake, value=written[:40], allowed=", ".join(self.choices))
+            raise UsageError(self.mistake, value=written[:40], allowed=", ".join(self.choices))
         return word
 
 

@@ -19,7 +19,7 @@ from gateway.access.policy import Role, role_everywhere
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Reply, Setting, choices, refused
 from gateway.conversations.choices import account_of
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.storage import preferences
 from gateway.storage.preferences import Preference
 
@@ -191,14 +191,14 @@ async def _first_word(call: Call, written: str) -> str:
 
 
 def _become(call: Call, name: str) -> None:
-    """From the next turn on. Raises Mistake for an AGENT.md that is not there or cannot be read."""
+    """From the next turn on. Raises UsageError for an AGENT.md that is not there or cannot be read."""
     try:
         call.agent.switch_persona(name)
     except AgentMissing:
-        raise Mistake("persona_unknown", name=name, known=", ".join(call.agent.personas())) from None
+        raise UsageError("persona_unknown", name=name, known=", ".join(call.agent.personas())) from None
     except AgentInvalid as error:
         _log.warning("persona not switched: %s", error, extra={"conversation": ConversationId(str(call.key))})
-        raise Mistake("persona_broken", name=name) from error
+        raise UsageError("persona_broken", name=name) from error
 
 
 PERSONA_SETTING: Setting[str] = Setting(

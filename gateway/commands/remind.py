@@ -8,7 +8,7 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import Button
 from agent.core.untrusted_text import worked_on
 from gateway.commands.command import PRESS, Call, Command, Reply
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.person_zones import Zone
 from gateway.scheduler.phrases.when import Wanted, read_when
 from gateway.scheduler.phrases.wording import shown
@@ -49,12 +49,12 @@ async def heartbeat(call: Call) -> Reply:
     if call.args.lower() in _OFF:
         try:
             found = await call.deps.schedules.find(conversation, HEARTBEAT)
-        except Mistake:
+        except UsageError:
             return Reply(text=phrase("heartbeat_none", language), private=True)
         try:
             await call.deps.schedules.remove(conversation, found.id, by=creator_of(call))
-        except Mistake as mistake:
-            return Reply(text=mistake.said(phrase, language), private=True)
+        except UsageError as error:
+            return Reply(text=error.text(phrase, language), private=True)
         return Reply(text=phrase("heartbeat_off", language))
     if not call.args:
         return await _shown(call, lambda one: one.plan.action == "heartbeat", "heartbeat_usage")
@@ -89,11 +89,11 @@ async def _set(
         read = partial(read_when, now=schedules.now, zone=zone_named(zone.name))
         wanted = await worked_on(text, read)
         if recurring and not is_recurring(wanted.rule):
-            raise Mistake("when_not_recurring")
+            raise UsageError("when_not_recurring")
         plan = _plan(wanted, zone, action, kind)
         added = await schedules.add(conversation_of(call), creator_of(call), plan, name=name, origin=origin_of(call))
-    except Mistake as mistake:
-        return Reply(text=mistake.said(phrase, language), private=True)
+    except UsageError as error:
+        return Reply(text=error.text(phrase, language), private=True)
     lines = [confirmation(call, added)]
     if plan.action in ("ask", "heartbeat") and (period_s := shortest_distance_s(plan, schedules.now)) < OFTEN_S:
         lines.append(phrase("schedule_costs", language, seconds=f"{period_s:g}", per_hour=round(3600 / period_s)))
@@ -241,8 +241,8 @@ async def timezone(call: Call) -> Reply:
     try:
         name = find_zone(call.args)
         moved = await schedules.set_zone(person, name)
-    except Mistake as mistake:
-        return Reply(text=mistake.said(phrase, language), private=True)
+    except UsageError as error:
+        return Reply(text=error.text(phrase, language), private=True)
     now = f"{schedules.now.astimezone(zone_named(name)):%H:%M}"
     text = phrase("zone_set", language, zone=shown_zone(name), now=now)
     if moved:

@@ -12,7 +12,7 @@ from agent.core.untrusted_text import worked_on
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.commands.command import PRESS, Call, Command, Reply, Setting
 from gateway.commands.remind import confirmation, conversation_of, creator_of, origin_of
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.ledger import Entry
 from gateway.scheduler.phrases.when import read_when
 from gateway.scheduler.phrases.wording import moment_of, shown, typed
@@ -40,14 +40,14 @@ async def schedules(call: Call) -> Reply:
         if change is None:
             return await _show(call, await _named(call))
         if len(words) < 2:
-            raise Mistake("schedule_which", verb=words[0].lower())
+            raise UsageError("schedule_which", verb=words[0].lower())
         schedule = await call.deps.schedules.find(conversation_of(call), words[1])
         if not may_change(schedule, creator_of(call)):
-            raise Mistake("schedule_of_another", title=schedule.title)
+            raise UsageError("schedule_of_another", title=schedule.title)
         text = await change(call, schedule, call.args.split(maxsplit=2)[2] if len(words) > 2 else "")
         return Reply(text=text, buttons=await _next_buttons(call, words[0].lower(), schedule), verbatim=True)
-    except Mistake as mistake:
-        return Reply(text=mistake.said(call.deps.phrase, call.incoming.language), private=True)
+    except UsageError as error:
+        return Reply(text=error.text(call.deps.phrase, call.incoming.language), private=True)
 
 
 # --- looking ----------------------------------------------------------------------------------------
@@ -92,11 +92,11 @@ async def _named(call: Call) -> Schedule:
     """The one that is meant by its number or name."""
     try:
         return await call.deps.schedules.find(conversation_of(call), call.args)
-    except Mistake:
+    except UsageError:
         if call.words[0].removeprefix("#").isdecimal():
             raise
         there = ", ".join(("list", *_CHANGES, "quiet"))
-        raise Mistake("schedules_words", wanted=call.args[:40], words=there) from None
+        raise UsageError("schedules_words", wanted=call.args[:40], words=there) from None
 
 
 async def _show(call: Call, schedule: Schedule) -> Reply:
@@ -246,7 +246,7 @@ async def _quiet(call: Call, text: str) -> Reply:
 
 
 async def _window(call: Call, written: str) -> str | None:
-    """In the zone of whoever sets it. Raises Mistake."""
+    """In the zone of whoever sets it. Raises UsageError."""
     if written.lower() in ("off", "aus"):
         return None
     zone = await call.deps.schedules.zone_of(call.incoming.person, call.incoming.zone)
@@ -256,8 +256,8 @@ async def _window(call: Call, written: str) -> str | None:
 def _quiet_of(text: str) -> Quiet:
     try:
         return stored_quiet(text)
-    except Mistake as mistake:
-        raise ValueError(f"{text!r} is no window of quiet hours") from mistake
+    except UsageError as error:
+        raise ValueError(f"{text!r} is no window of quiet hours") from error
 
 
 QUIET_HOURS: Setting[Quiet | None] = Setting(

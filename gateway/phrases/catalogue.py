@@ -38,6 +38,22 @@ def _dashes(name: str) -> str:
     return name[len(name.rstrip("-")) :]
 
 
+class UsageError(Exception):
+    """A person or a model asked for something that cannot be; nothing was changed.
+
+    `key` names the sentence of the catalogue that says what is wrong and what would be right.
+    """
+
+    def __init__(self, key: str, **values: object) -> None:
+        super().__init__(key, values)
+        self.key = key
+        self.values = values
+
+    def text(self, phrase: Callable[..., str], language: str) -> str:
+        """The sentence, in that language."""
+        return phrase(self.key, language, **self.values)
+
+
 class Catalogue:
     """Gives the sentence for a key; the agent's own keys included (`agent.core.phrases.Phrases`).
 

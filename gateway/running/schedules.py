@@ -16,9 +16,8 @@ from gateway.channels.keys import ConversationKey
 from gateway.commands.schedules import QUIET_HOURS
 from gateway.config.live import Live
 from gateway.conversations.place_settings import PlaceSettings
-from gateway.phrases.catalogue import Catalogue
+from gateway.phrases.catalogue import Catalogue, UsageError
 from gateway.running.wiring import is_blocked, role_today
-from gateway.scheduler.errors import Mistake
 from gateway.scheduler.firing import FiringDeps
 from gateway.scheduler.person_zones import Zone
 from gateway.scheduler.phrases.when import read_moment
@@ -98,8 +97,8 @@ class Scheduling:
                 misfire=read_misfire(late) if late else RECURRING,
             )
             added = await self.service.add(context.conversation, _creator(context), plan, name=name)
-        except Mistake as mistake:
-            raise ToolError(mistake.said(self._phrase, "en")) from mistake
+        except UsageError as error:
+            raise ToolError(error.text(self._phrase, "en")) from error
         return _told(added)
 
     async def deferred(
@@ -118,8 +117,8 @@ class Scheduling:
                 misfire=ONE_SHOT,
             )
             added = await self.service.add(context.conversation, _creator(context), plan, name=name)
-        except Mistake as mistake:
-            raise ToolError(mistake.said(self._phrase, "en")) from mistake
+        except UsageError as error:
+            raise ToolError(error.text(self._phrase, "en")) from error
         return _told(added)
 
     async def listed(self, context: ToolContext) -> str:
@@ -133,8 +132,8 @@ class Scheduling:
         try:
             found = await self.service.find(context.conversation, name)
             await self.service.remove(context.conversation, found.id, by=_creator(context))
-        except Mistake as mistake:
-            raise ToolError(mistake.said(self._phrase, "en")) from mistake
+        except UsageError as error:
+            raise ToolError(error.text(self._phrase, "en")) from error
         return f"Removed: {_line(found)}"
 
     async def _zone(self, given: str | None, context: ToolContext) -> Zone:

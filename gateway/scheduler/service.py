@@ -11,8 +11,8 @@ from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler import ledger, person_zones, store
-from gateway.scheduler.errors import Mistake
 from gateway.scheduler.firing import Done, FiringDeps, advance, start
 from gateway.scheduler.ledger import Cost, Entry
 from gateway.scheduler.person_zones import Zone, move
@@ -48,19 +48,19 @@ LOOKED_AT = 12  # moments whose distances are compared with the shortest period
 def checked_first(plan: Plan, name: str | None, by: Creator, now: datetime, settings: SchedulerSettings) -> Occurrence:
     """The plan's first moment, when there is one, it is not too long and does not come too often for whoever asks."""
     if not plan.text.strip():
-        raise Mistake("when_no_text")
+        raise UsageError("when_no_text")
     for what, value, limit in (
         ("text", plan.text, LONGEST_TEXT),
         ("name", name or "", LONGEST_NAME),
         ("kind", plan.kind, LONGEST_KIND),
     ):
         if len(value) > limit:
-            raise Mistake("schedule_long", what=what, length=len(value), limit=limit)
+            raise UsageError("schedule_long", what=what, length=len(value), limit=limit)
     first = first_moment(plan, now)
     limit = shortest_period_s(by, settings)
     if shortest_distance_s(plan, now) < limit:
         key = "schedule_often" if limit == settings.min_period_s else "schedule_often_in_group"
-        raise Mistake(key, limit=limit)
+        raise UsageError(key, limit=limit)
     return first
 
 
@@ -77,22 +77,22 @@ def first_moment(plan: Plan, now: datetime) -> Occurrence:
     """The next moment from now."""
     first = first_after(plan.rule, zone_named(plan.zone), now)
     if first is None:
-        raise Mistake("when_never")
+        raise UsageError("when_never")
     return first
 
 
 def check_room(counts: Counts, settings: SchedulerSettings) -> None:
     """Whether one more may be set there, by that person."""
     if counts.here >= settings.per_conversation:
-        raise Mistake("schedule_full_here", limit=settings.per_conversation)
+        raise UsageError("schedule_full_here", limit=settings.per_conversation)
     if counts.theirs >= settings.per_person:
-        raise Mistake("schedule_full_person", limit=settings.per_person)
+        raise UsageError("schedule_full_person", limit=settings.per_person)
 
 
 def check_right(schedule: Schedule, who: Creator) -> None:
     """Whether it is theirs to change."""
     if not may_change(schedule, who):
-        raise Mistake("schedule_of_another", title=schedule.title)
+        raise UsageError("schedule_of_another", title=schedule.title)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +171,7 @@ class ScheduleService:
     ) -> Schedule:
         """Set it; one of the same name in that conversation is replaced, and is the creator's from then on.
 
-        Raises Mistake, also where the creator may not change the one that is there.
+        Raises UsageError, also where the creator may not change the one that is there.
         `origin` names the message that asks: when it comes a second time, what it set the first time is given.
         """
         now = self.now
@@ -196,7 +196,7 @@ class ScheduleService:
                 at=to_timestamp(now),
             )
             if added is None:  # another process was quicker
-                raise Mistake("schedule_taken", name=name or "")
+                raise UsageError("schedule_taken", name=name or "")
             return added
 
         added = await self._database.write(work)
@@ -204,7 +204,7 @@ class ScheduleService:
         return added
 
     async def edit(self, conversation: ConversationId, id: int, plan: Plan, *, by: Creator) -> Schedule:
-        """Give it another plan; it starts afresh and active. Raises Mistake."""
+        """Give it another plan; it starts afresh and active. Raises UsageError."""
         now = self.now
         first = self._checked(conversation, plan, None, by, now)
 
@@ -222,7 +222,7 @@ class ScheduleService:
         return await self._database.read(lambda conn: store.of_conversation(conn, conversation))
 
     async def find(self, conversation: ConversationId, wanted: str) -> Schedule:
-        """By its number, with or without #, or by its name. Raises Mistake."""
+        """By its number, with or without #, or by its name. Raises UsageError."""
 
         def work(conn: Connection) -> Schedule | None:
             number = wanted.strip().removeprefix("#")
@@ -231,7 +231,7 @@ class ScheduleService:
 
         found = await self._database.read(work)
         if found is None or found.conversation != conversation or found.state == "ended":
-            raise Mistake("schedule_unknown", wanted=wanted[:40])
+            raise UsageError("schedule_unknown", wanted=wanted[:40])
         return found
 
     async def detail(self, schedule: Schedule) -> Detail:
@@ -251,7 +251,7 @@ class ScheduleService:
         return await self._change(id, work)
 
     async def resume(self, conversation: ConversationId, id: int) -> Schedule:
-        """It goes on with its next moment; what passed meanwhile is not made up for. Raises Mistake if none is left."""
+        """It goes on with its next moment, without those that passed meanwhile. Raises UsageError if none is left."""
 
         def work(conn: Connection, now: datetime) -> None:
             schedule = _there(conn, conversation, id)
@@ -268,12 +268,12 @@ class ScheduleService:
         return await self._change(id, work)
 
     async def skip(self, conversation: ConversationId, id: int) -> Schedule:
-        """Leave out its next moment. Raises Mistake where there is none after it."""
+        """Leave out its next moment. Raises UsageError where there is none after it."""
 
         def work(conn: Connection, now: datetime) -> None:
             schedule = _there(conn, conversation, id)
             if not schedule.recurs or schedule.due is None:
-                raise Mistake("schedule_no_skip", id=id)
+                raise UsageError("schedule_no_skip", id=id)
             due = schedule.due
             ledger.note(
                 conn, schedule, key=due.key, due_at=to_timestamp(due.at), outcome="skipped", at=to_timestamp(now)
@@ -299,7 +299,7 @@ class ScheduleService:
         return schedule
 
     async def remove(self, conversation: ConversationId, id: int, *, by: Creator) -> Schedule:
-        """Gone for good; its ledger stays. Raises Mistake where it is not theirs to remove."""
+        """Gone for good; its ledger stays. Raises UsageError where it is not theirs to remove."""
 
         def work(conn: Connection) -> Schedule:
             schedule = _there(conn, conversation, id)
@@ -325,18 +325,18 @@ class ScheduleService:
     def _checked(
         self, conversation: ConversationId, plan: Plan, name: str | None, by: Creator, now: datetime
     ) -> Occurrence:
-        """Its first moment. Raises Mistake."""
+        """Its first moment. Raises UsageError."""
         if not self.settings.enabled:
-            raise Mistake("scheduler_off")
+            raise UsageError("scheduler_off")
         if not self._serves(conversation):
-            raise Mistake("schedule_no_place")
+            raise UsageError("schedule_no_place")
         return checked_first(plan, name, by, now, self.settings)
 
 
 def _there(conn: Connection, conversation: ConversationId, id: int) -> Schedule:
     schedule = store.by_id(conn, id)
     if schedule is None or schedule.conversation != conversation or schedule.state == "ended":
-        raise Mistake("schedule_unknown", wanted=f"#{id}")
+        raise UsageError("schedule_unknown", wanted=f"#{id}")
     return schedule
 
 

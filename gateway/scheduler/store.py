@@ -13,7 +13,7 @@ from agent.core.ids import ConversationId, PersonId
 from agent.inbox import AccessRole, ChatType
 from agent.storage.statements import or_ignore
 from agent.storage.timestamps import from_timestamp, to_timestamp
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.schedule import Action, Creator, Plan, Schedule, State, ZoneSource
 from gateway.scheduler.triggers.misfires import Misfire, read_misfire, written
 from gateway.scheduler.triggers.occurrences import Occurrence
@@ -203,7 +203,7 @@ def _parsed(rows: Sequence[Row[Any]]) -> tuple[tuple[Schedule, ...], tuple[int, 
     for row in rows:
         try:
             found.append(_schedule(row))
-        except (ValidationError, Mistake):
+        except (ValidationError, UsageError):
             _log.exception("schedule %d of %s cannot be read", row.id, row.conv)
             broken.append(row.id)
     return tuple(found), tuple(broken)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.phrases import vocabulary as say
 from gateway.scheduler.phrases.durations import Words
 
@@ -47,7 +47,7 @@ class Clock:
 
 
 def read_clock(words: Words, *, loose: bool = False) -> Clock | None:
-    """A time, with "at" or without: 17:30, 5pm, 9 Uhr, half past six, noon. Raises Mistake for one that is not.
+    """A time, with "at" or without: 17:30, 5pm, 9 Uhr, half past six, noon. Raises UsageError for one that is not.
 
     The hour alone, 8.30 and 8h are times only behind "at"; the latter two also where `loose`: behind a day.
     """
@@ -124,10 +124,10 @@ def _in_half(words: Words, text: str, hour: str, minute: int, second: int, half:
     number = int(hour)
     if half:
         if not 1 <= number <= 12:
-            raise Mistake("when_no_time", text=f"{text} {half}")
+            raise UsageError("when_no_time", text=f"{text} {half}")
         number = number % 12 + 12 * (half == "pm")
     if number > 24 or minute > 59 or second > 59 or (number == 24 and (minute or second)):
-        raise Mistake("when_no_time", text=text)
+        raise UsageError("when_no_time", text=text)
     bare = not half and 1 <= number <= 12 and not hour.startswith("0")
     clock = Clock(hour=number, minute=minute, second=second, bare=bare, half=bool(half))
     part = read_part(words)
@@ -160,12 +160,12 @@ def _part(words: Words, *, noun: bool) -> say.Part | None:
 
 
 def in_part(clock: Clock, part: say.Part) -> Clock:
-    """The time within that part of the day. Raises Mistake when it has none such: 14:00 in the morning."""
+    """The time within that part of the day. Raises UsageError when it has none such: 14:00 in the morning."""
     hours = range(clock.hour % 12 or 12, 36, 12) if clock.bare else (clock.hour, clock.hour + 24)
     for hour in hours:
         if part.first <= hour <= part.last:
             return replace(clock, hour=hour, bare=False, half=True)
-    raise Mistake("when_no_part", text=str(clock))
+    raise UsageError("when_no_part", text=str(clock))
 
 
 # --- several times ----------------------------------------------------------------------------------
@@ -217,12 +217,12 @@ def _lone_hour(words: Words) -> Clock | None:
 
 
 def same_half(clocks: Iterable[Clock]) -> tuple[Clock, ...]:
-    """Raises Mistake for an hour of which nothing tells the half beside one of which it was told: at 8 and 10pm."""
+    """Raises UsageError for an hour of which nothing tells the half beside one of which it was told: at 8 and 10pm."""
     found = tuple(clocks)
     if any(clock.half for clock in found):
         for clock in found:
             if clock.bare:
-                raise Mistake("when_which_half", text=str(clock))
+                raise UsageError("when_which_half", text=str(clock))
     return found
 
 
@@ -247,8 +247,8 @@ def _window(words: Words) -> tuple[Clock, Clock] | None:
 
 
 def checked_window(window: tuple[Clock, Clock]) -> tuple[time, time]:
-    """Its ends. Raises Mistake for "between 9 and 5", which nobody means at night."""
+    """Its ends. Raises UsageError for "between 9 and 5", which nobody means at night."""
     begin, end = same_half(window)
     if begin.bare and end.bare and end.time < begin.time:
-        raise Mistake("when_which_half", text=str(end))
+        raise UsageError("when_which_half", text=str(end))
     return begin.time, end.time

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.phrases import vocabulary as say
 from gateway.scheduler.phrases.clock_times import read_clock
 from gateway.scheduler.phrases.durations import Words
@@ -37,7 +37,7 @@ class MonthDay:
         return f"{self.day}.{self.month}."
 
     def next_after(self, today: date) -> date:
-        """From today on. Raises Mistake for a day that is not."""
+        """From today on. Raises UsageError for a day that is not."""
         years = [self.year] if self.year else range(today.year, today.year + 9)  # leap years may be eight years apart
         for year in years:
             try:
@@ -46,14 +46,14 @@ class MonthDay:
                 continue
             if self.year or found >= today:
                 return found
-        raise Mistake("when_no_day", text=str(self))
+        raise UsageError("when_no_day", text=str(self))
 
 
 # --- days of the calendar ---------------------------------------------------------------------------
 
 
 def read_day(words: Words, today: date) -> date | None:
-    """Today, tomorrow, this evening (of which the day is read), 2026-12-24. Raises Mistake for a day that is not."""
+    """Today, tomorrow, this evening (of which the day is read), 2026-12-24. Raises UsageError for a day that is not."""
     return words.try_to(lambda: _day(words, today))
 
 
@@ -71,7 +71,7 @@ def _day(words: Words, today: date) -> date | None:
     try:
         return date(int(found[1]), int(found[2]), int(found[3]))
     except ValueError as error:
-        raise Mistake("when_no_day", text=found[0]) from error
+        raise UsageError("when_no_day", text=found[0]) from error
 
 
 def _of_today(words: Words) -> bool | None:
@@ -182,7 +182,7 @@ def _month_days(words: Words) -> Iterator[str]:
 def read_place(words: Words) -> tuple[str, ...] | None:
     """Days of every month behind "every": the 15th of the month, the first Monday, the last day.
 
-    Raises Mistake for "every second Monday", which may be every other.
+    Raises UsageError for "every second Monday", which may be every other.
     """
     return words.try_to(lambda: _place(words))
 
@@ -196,7 +196,7 @@ def _place(words: Words) -> tuple[str, ...] | None:
     if of_the_month(words) or day.startswith(("1st", "last")):
         return (day,)
     if " " in day:
-        raise Mistake("when_which_place", text=words.between(at, end), day=words.between(end - 1, end))
+        raise UsageError("when_which_place", text=words.between(at, end), day=words.between(end - 1, end))
     return None
 
 

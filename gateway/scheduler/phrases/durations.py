@@ -5,7 +5,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.phrases import vocabulary as say
 
 # Words of a text, read one after another and put back. Pure.
@@ -101,7 +101,7 @@ class Amount:
 
 
 def read_amount(words: Words) -> Amount | None:
-    """A span: 20 min, 1h30m, an hour and a half, half an hour, 2 days. Raises Mistake for an unknown unit."""
+    """A span: 20 min, 1h30m, an hour and a half, half an hour, 2 days. Raises UsageError for an unknown unit."""
     total = words.try_to(lambda: _one_amount(words))
     while total is not None:
         more = words.try_to(lambda: _more(words))
@@ -164,14 +164,14 @@ def read_number(words: Words) -> float | None:
 
 
 def amount_of(number: float, unit: str) -> Amount:
-    """So many of a unit. Raises Mistake for half a month."""
+    """So many of a unit. Raises UsageError for half a month."""
     if unit in ("seconds", "minutes", "hours"):
         return Amount(seconds=number * say.SECONDS[unit])
     whole = number * {"days": 1, "weeks": 7, "months": 1, "years": 12}[unit]
     if whole != int(whole):
         if unit in ("days", "weeks"):
             return Amount(seconds=number * say.SECONDS[unit])
-        raise Mistake("when_whole", unit=unit)
+        raise UsageError("when_whole", unit=unit)
     return Amount(months=int(whole)) if unit in ("months", "years") else Amount(days=int(whole))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
 
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.phrases import vocabulary as say
 from gateway.scheduler.phrases.clock_times import (
     Clock,
@@ -69,11 +69,11 @@ class ParsedPhrase:
         return in_seconds or (self.delay is not None and not self.delay.is_of_the_calendar)
 
     def only(self, *used: Piece) -> None:
-        """Raises Mistake for what was said beside these: it would be lost."""
+        """Raises UsageError for what was said beside these: it would be lost."""
         for piece, words in self.words.items():
             if piece not in used:
                 rest = " ".join(dict.fromkeys(said for other, said in self.words.items() if other != piece))
-                raise Mistake("when_unused", text=words, rest=rest)
+                raise UsageError("when_unused", text=words, rest=rest)
 
     def times(self, usual: Clock) -> tuple[Clock, ...]:
         """The times of the day, in the part that was said, if any; `usual` when neither was."""
@@ -257,11 +257,11 @@ def _every_so_often(words: Words) -> Step | None:
     if amount is None:
         return None
     if amount == Amount():
-        raise Mistake("when_zero")
+        raise UsageError("when_zero")
     if words.at == counted and unit and amount.is_of_the_calendar:
         return _step(_whole(number, say.UNITS[unit]), say.UNITS[unit])
     if amount.months:
-        raise Mistake("when_whole", unit="months")
+        raise UsageError("when_whole", unit="months")
     if amount.is_of_the_calendar:
         return Step(count=_whole(amount.days, "days"), unit="days")
     return Step(count=round(amount.seconds) + amount.days * 86_400, unit="seconds")
@@ -279,7 +279,7 @@ def _whole(number: float | None, unit: str) -> int:
     if number is None:
         return 1
     if number != int(number) or not 1 <= number <= 1000:
-        raise Mistake("when_whole", unit=unit)
+        raise UsageError("when_whole", unit=unit)
     return int(number)
 
 

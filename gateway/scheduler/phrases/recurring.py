@@ -1,13 +1,13 @@
 """Recurring rules from the pieces that they were said in: one function for each repeat. Pure.
 
-Each takes the pieces that it has a use for; any other raises Mistake.
+Each takes the pieces that it has a use for; any other raises UsageError.
 """
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from typing import assert_never
 
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.phrases import vocabulary as say
 from gateway.scheduler.phrases.clock_times import Clock, checked_window
 from gateway.scheduler.phrases.parsed_phrase import ParsedPhrase
@@ -19,7 +19,7 @@ _MORNING = Clock(hour=say.DAY_HOUR)
 
 
 def recurring(said: ParsedPhrase, local: datetime, now: datetime) -> Rule:
-    """The rule; `local` is the wall clock now. Raises Mistake."""
+    """The rule; `local` is the wall clock now. Raises UsageError."""
     step = said.every
     assert step is not None
     match step.unit:
@@ -43,7 +43,7 @@ def _by_the_clock(said: ParsedPhrase, seconds: int, now: datetime) -> Rule:
     if said.window is None and not said.weekdays:
         return Every(seconds=seconds, anchor=now.astimezone(UTC).replace(microsecond=0))
     if seconds % 60 or not 60 <= seconds < 86_400:
-        raise Mistake("when_window")
+        raise UsageError("when_window")
     begin, end = checked_window(said.window) if said.window else (time(0), time(23, 59))
     first, last = (at.hour * 60 + at.minute for at in (begin, end))
     if last < first:
@@ -68,7 +68,7 @@ def _weekly(said: ParsedPhrase, count: int, local: datetime) -> Rule:
     if count == 1:
         return _calendar(times, Line(weekdays=days))
     if len(days) > 1:
-        raise Mistake("when_one_day")
+        raise UsageError("when_one_day")
     return _stride("weeks", count, local.date() + timedelta((days[0] - local.weekday()) % 7), times)
 
 
@@ -80,7 +80,7 @@ def _monthly(said: ParsedPhrase, count: int, local: datetime) -> Rule:
         return _calendar(times, *_lines_of_month(days))
     day = "31" if days == ("last",) else days[0]
     if len(days) > 1 or not day.isdecimal():
-        raise Mistake("when_one_day")
+        raise UsageError("when_one_day")
     return _stride("months", count, _next_with(int(day), local.date()), times)
 
 
@@ -91,7 +91,7 @@ def _yearly(said: ParsedPhrase, count: int, local: datetime) -> Rule:
         start, times = local.date(), _on_the_day(said, said.times(_now(local)))
     else:
         if named.year:
-            raise Mistake("when_unused", text=str(named.year), rest=said.words["every"])
+            raise UsageError("when_unused", text=str(named.year), rest=said.words["every"])
         start, times = named.next_after(local.date()), _on_the_day(said, said.times(_MORNING))
     if count > 1:
         return _stride("years", count, start, times)
@@ -103,11 +103,11 @@ def _yearly(said: ParsedPhrase, count: int, local: datetime) -> Rule:
 
 
 def _on_the_day(said: ParsedPhrase, clocks: Iterable[Clock]) -> list[time]:
-    """Raises Mistake for a time in the night that follows: people do not agree which day has it."""
+    """Raises UsageError for a time in the night that follows: people do not agree which day has it."""
     found = list(clocks)
     for clock in found:
         if clock.hour >= 24:
-            raise Mistake("when_which_night", text=said.words.get("clocks") or said.words["part"])
+            raise UsageError("when_which_night", text=said.words.get("clocks") or said.words["part"])
     return [clock.time for clock in found]
 
 
@@ -136,12 +136,12 @@ def _next_with(day: int, today: date) -> date:
             continue
         if found >= today:
             return found
-    raise Mistake("when_no_day", text=f"{day}.")
+    raise UsageError("when_no_day", text=f"{day}.")
 
 
 def _stride(unit: Unit, count: int, start: date, times: list[time]) -> Stride:
     if len(times) > 1:
-        raise Mistake("when_one_time")
+        raise UsageError("when_one_time")
     return Stride(unit=unit, count=count, start=start, at=times[0])
 
 

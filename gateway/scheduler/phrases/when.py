@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.phrases import vocabulary as say
 from gateway.scheduler.phrases.clock_times import Clock
 from gateway.scheduler.phrases.durations import Words
@@ -97,20 +97,20 @@ class _Behind:
 def read_when(text: str, *, now: datetime, zone: ZoneInfo) -> Wanted:
     """A time in front of the text, behind it, or in both places: "tomorrow call Sarah at 3pm".
 
-    Raises Mistake: there is none, it cannot be, or it is not certain what was meant.
+    Raises UsageError: there is none, it cannot be, or it is not certain what was meant.
     """
     if found := _CRON.match(text.strip()):
         line, rest = read_cron(text.strip()[found.end() :])
         return Wanted(rule=parse_cron(line), when=line, text=_linked(rest))
     if past := _YESTERDAY.match(text.strip()):
-        raise Mistake("when_past", text=past[0])
+        raise UsageError("when_past", text=past[0])
     words = Words(text)
     words.take(say.ME)
     begin, local = words.at, now.astimezone(zone).replace(tzinfo=None)
     front = _read(words, now, zone)
     end, in_front = words.at, words.between(begin, words.at)
     if front is not None and words.next in say.AND - say.COMMA and words.try_to(lambda: _and_more(words, now, zone)):
-        raise Mistake("when_several", text=words.between(begin, words.at))
+        raise UsageError("when_several", text=words.between(begin, words.at))
     behind = None if front is not None and is_full(front) else _behind(words, now, zone, front)
     last = words.between(behind.at, len(words)) if behind else ""
     match where(front, behind.said if behind else None):
@@ -129,19 +129,19 @@ def read_when(text: str, *, now: datetime, zone: ZoneInfo) -> Wanted:
             rule = _rule(front.joined(behind.said), local, now)
             return Wanted(rule=rule, when=f"{in_front} {last}", text=_linked(words.between(end, behind.at)))
         case "unclear":
-            raise Mistake("when_two", one=in_front, other=last)
+            raise UsageError("when_two", one=in_front, other=last)
         case "nowhere":
-            raise Mistake("when_unclear")
+            raise UsageError("when_unclear")
 
 
 def read_moment(text: str, *, now: datetime, zone: ZoneInfo) -> Once | On:
     """One moment and nothing else: ISO 8601, `+1h30m`, "in 5 minutes", "tomorrow 09:30".
 
-    Without an offset it is meant in `zone`. Raises Mistake.
+    Without an offset it is meant in `zone`. Raises UsageError.
     """
     wanted = read_when(text, now=now, zone=zone)
     if wanted.text or not isinstance(wanted.rule, Once | On):
-        raise Mistake("when_not_one", text=text)
+        raise UsageError("when_not_one", text=text)
     return wanted.rule
 
 
@@ -173,17 +173,17 @@ def _and_more(words: Words, now: datetime, zone: ZoneInfo) -> ParsedPhrase | Rul
 
 
 def _behind(words: Words, now: datetime, zone: ZoneInfo, front: ParsedPhrase | Rule | None) -> _Behind | None:
-    """The longest time that the text ends in. Raises Mistake for one that is wrong, or part of something else."""
-    trouble: Mistake | None = None
+    """The longest time that the text ends in. Raises UsageError for one that is wrong, or part of something else."""
+    trouble: UsageError | None = None
     stuck = -1
     again = isinstance(front, ParsedPhrase) and front.every is not None
     for at in range(max(words.at, len(words) - LONGEST), len(words)):
         words.at = at
         try:
             said = _read(words, now, zone, in_front=False, again=again)
-        except Mistake as mistake:
+        except UsageError as error:
             if trouble is None or words.is_done:
-                trouble, stuck = mistake, words.at
+                trouble, stuck = error, words.at
             continue
         if said is None or not words.is_done:
             continue
@@ -194,7 +194,7 @@ def _behind(words: Words, now: datetime, zone: ZoneInfo, front: ParsedPhrase | R
             return _Behind(at=at, said=said)
         if front is not None:  # tomorrow book a table for friday
             return None
-        raise Mistake("when_hanging", text=words.between(at - 1, len(words)))
+        raise UsageError("when_hanging", text=words.between(at - 1, len(words)))
     if trouble is not None and (front is None or stuck >= len(words)):
         raise trouble
     return None
@@ -216,14 +216,14 @@ def _iso(words: Words, now: datetime, zone: ZoneInfo) -> Once | On | None:
     try:
         at = datetime.fromisoformat(found[0].upper())
     except ValueError as error:
-        raise Mistake("when_no_day", text=found[0]) from error
+        raise UsageError("when_no_day", text=found[0]) from error
     if at.tzinfo is None:
         passed = at.replace(tzinfo=zone) <= now
         rule: Once | On = On(wall=at.replace(microsecond=0))
     else:
         passed, rule = at <= now, Once(at=at.astimezone(UTC))
     if passed:
-        raise Mistake("when_past", text=found[0])
+        raise UsageError("when_past", text=found[0])
     return rule
 
 
@@ -231,7 +231,7 @@ def _once(said: ParsedPhrase, local: datetime, now: datetime) -> Once | On:
     """A day and a time, or one of them: a time alone is the next such, a day alone means its morning."""
     said.only("delay", "day", "month_day", "weekdays", "clocks", "part")
     if len(said.clocks) > 1 or len(said.weekdays) > 1:
-        raise Mistake("when_several", text=said.words["clocks" if len(said.clocks) > 1 else "weekdays"])
+        raise UsageError("when_several", text=said.words["clocks" if len(said.clocks) > 1 else "weekdays"])
     if said.delay is not None:
         return _later(said, local, now)
     [at] = said.times(Clock(hour=say.DAY_HOUR))
@@ -255,7 +255,7 @@ def _later(said: ParsedPhrase, local: datetime, now: datetime) -> Once | On:
     amount = said.delay
     assert amount is not None
     if not (amount.months or amount.days or amount.seconds):
-        raise Mistake("when_zero")
+        raise UsageError("when_zero")
     try:
         if not amount.is_of_the_calendar:
             said.only("delay")
@@ -266,17 +266,17 @@ def _later(said: ParsedPhrase, local: datetime, now: datetime) -> Once | On:
         [at] = said.times(Clock(hour=wall.hour, minute=wall.minute, second=wall.second))
         return On(wall=at.on(wall.date()))
     except OverflowError as error:
-        raise Mistake("when_far") from error
+        raise UsageError("when_far") from error
 
 
 def _soon(at: datetime) -> datetime:
     if at.year > 2200:
-        raise Mistake("when_far")
+        raise UsageError("when_far")
     return at
 
 
 def _on(day: date, at: Clock, local: datetime) -> On:
     wall = at.on(day)
     if wall <= local:
-        raise Mistake("when_past", text=f"{wall:%Y-%m-%d %H:%M}")
+        raise UsageError("when_past", text=f"{wall:%Y-%m-%d %H:%M}")
     return On(wall=wall)

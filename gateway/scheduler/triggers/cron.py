@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.triggers.rules import Calendar, Line
 
 LONGEST = 64  # characters (G-16)
@@ -60,12 +60,12 @@ _WEEKDAY = _Field("day of week", 0, 7, _numbered(0, _DAYS, _FULL_DAYS))
 
 
 def parse_cron(text: str) -> Calendar:
-    """The calendar of a cron line. Raises Mistake with the field that is wrong."""
+    """The calendar of a cron line. Raises UsageError with the field that is wrong."""
     if len(text) > LONGEST:
-        raise Mistake("cron_long", limit=LONGEST)
+        raise UsageError("cron_long", limit=LONGEST)
     fields = MACROS.get(text.strip().lower(), text).lower().split()
     if len(fields) not in (5, 6):
-        raise Mistake("cron_fields", count=len(fields))
+        raise UsageError("cron_fields", count=len(fields))
     second, minute, hour, day, month, weekday = ["0", *fields][-6:]
     seconds, minutes, hours = _numbers(_SECOND, second), _numbers(_MINUTE, minute), _numbers(_HOUR, hour)
     months = _numbers(_MONTH, month)
@@ -82,24 +82,24 @@ def parse_cron(text: str) -> Calendar:
         lines.append(line(days=(*days, *places)))
     calendar = Calendar(lines=tuple(lines))
     if not any(_can_be(one) for one in calendar.lines):
-        raise Mistake("cron_never", cron=text)
+        raise UsageError("cron_never", cron=text)
     return calendar
 
 
 def read_cron(text: str) -> tuple[str, str]:
     """The cron line in front of a text, and the text. Quotes tell where it ends, else the fields that make sense.
 
-    Raises Mistake when 5 and 6 fields both make sense: the sixth may be a weekday or the text's first word.
+    Raises UsageError when 5 and 6 fields both make sense: the sixth may be a weekday or the text's first word.
     """
     if text[:1] in _QUOTES and (end := text.find(text[0], 1)) > 0:
         return text[1:end], text[end + 1 :]
     words = text.split()
     lines = [" ".join(words[:count]) for count in (5, 6) if len(words) >= count and all(map(_is_field, words[:count]))]
     if not lines:
-        raise Mistake("cron_fields", count=len(words))
+        raise UsageError("cron_fields", count=len(words))
     fitting = [line for line in lines if _fits(line)]
     if len(fitting) > 1 and _CAN_BE_TEXT.fullmatch(words[5]):
-        raise Mistake("cron_unclear", five=lines[0], six=lines[1])
+        raise UsageError("cron_unclear", five=lines[0], six=lines[1])
     line = (fitting or lines[:1])[-1]
     return line, " ".join(words[len(line.split()) :])
 
@@ -111,7 +111,7 @@ def _is_field(word: str) -> bool:
 def _fits(line: str) -> bool:
     try:
         parse_cron(line)
-    except Mistake:
+    except UsageError:
         return False
     return True
 
@@ -182,5 +182,5 @@ def _number(field: _Field, text: str) -> int:
     return number
 
 
-def _wrong(field: _Field, text: str) -> Mistake:
-    return Mistake("cron_wrong", field=field.name, text=text, low=field.low, high=field.high)
+def _wrong(field: _Field, text: str) -> UsageError:
+    return UsageError("cron_wrong", field=field.name, text=text, low=field.low, high=field.high)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Literal, cast, get_args
 from zoneinfo import ZoneInfo
 
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.triggers.occurrences import Occurrence, moment_of
 from gateway.scheduler.triggers.zones import zone_named
 
@@ -39,13 +39,13 @@ class Quiet:
 
 
 def read_quiet(text: str, zone: str) -> Quiet:
-    """`22-7`, `22:30-07:00`. Raises Mistake."""
+    """`22-7`, `22:30-07:00`. Raises UsageError."""
     found = _WINDOW.fullmatch(text.strip().lower())
     if found is None:
-        raise Mistake("quiet_unclear", text=text[:40])
+        raise UsageError("quiet_unclear", text=text[:40])
     begin, end = _time(found[1], found[2], text), _time(found[3], found[4], text)
     if begin == end:
-        raise Mistake("quiet_unclear", text=text[:40])
+        raise UsageError("quiet_unclear", text=text[:40])
     return Quiet(begin=begin, end=end, zone=zone)
 
 
@@ -57,7 +57,7 @@ def stored_quiet(text: str) -> Quiet:
 
 def _time(hour: str, minute: str | None, text: str) -> time:
     if int(hour) > 24 or int(minute or 0) > 59:
-        raise Mistake("quiet_unclear", text=text[:40])
+        raise UsageError("quiet_unclear", text=text[:40])
     return time(int(hour) % 24, int(minute or 0))
 
 
@@ -129,13 +129,13 @@ def held_back(due: Sequence[Occurrence]) -> Verdict:
 
 
 def read_misfire(text: str) -> Misfire:
-    """`skip`, `once`, `all`, `within` or `within 3600` (seconds). Raises Mistake."""
+    """`skip`, `once`, `all`, `within` or `within 3600` (seconds). Raises UsageError."""
     policy, _, limit = text.strip().lower().replace(":", " ").partition(" ")
     limit = limit.strip()
     if not policy:
-        raise Mistake("misfire_which")
+        raise UsageError("misfire_which")
     if policy not in get_args(Policy) or (limit and (policy != "within" or not limit.isdecimal() or int(limit) < 1)):
-        raise Mistake("misfire_unknown", text=text[:40])
+        raise UsageError("misfire_unknown", text=text[:40])
     return Misfire(policy=cast(Policy, policy), within_s=int(limit) if limit else None)
 
 

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 
 LONGEST = 64
 LIKE = 0.75  # 0..1, of difflib: above what any made-up name has in common with some city
@@ -89,7 +89,7 @@ _BROKEN_OFFSETS: Mapping[str, str] = MappingProxyType(
 
 
 def zone_named(name: str) -> ZoneInfo:
-    """The zone of this very name. Raises Mistake with the nearest names."""
+    """The zone of this very name. Raises UsageError with the nearest names."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -103,10 +103,10 @@ def all_zones(language: str) -> tuple[str, ...]:
 
 
 def find_zone(text: str) -> str:
-    """The IANA name that a person means by a name, a city, letters (EST) or an offset from UTC. Raises Mistake."""
+    """The IANA name that a person means by a name, a city, letters (EST) or an offset from UTC. Raises UsageError."""
     wanted = "_".join(text.split()).lower()
     if likely := _SEVERAL.get(wanted):
-        raise Mistake("zone_which", name=text[:LONGEST], near=", ".join(likely))
+        raise UsageError("zone_which", name=text[:LONGEST], near=", ".join(likely))
     if known := _MEANT.get(wanted) or _by_offset(wanted):
         return known
     names = available_timezones()
@@ -148,10 +148,10 @@ def _by_offset(wanted: str) -> str | None:
     return f"Etc/GMT{-hours:+d}" if hours else "UTC"
 
 
-def _unknown(text: str) -> Mistake:
+def _unknown(text: str) -> UsageError:
     names = {name.rpartition("/")[2].lower(): name for name in sorted(available_timezones())}
     wanted = "_".join(text.split()).lower().rpartition("/")[2]
     close = get_close_matches(wanted, names, n=3, cutoff=LIKE)
     if not close:
-        return Mistake("zone_like_none", name=text[:LONGEST])
-    return Mistake("zone_unknown", name=text[:LONGEST], near=", ".join(names[name] for name in close))
+        return UsageError("zone_like_none", name=text[:LONGEST])
+    return UsageError("zone_unknown", name=text[:LONGEST], near=", ".join(names[name] for name in close))

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.triggers.cron import parse_cron
 from gateway.scheduler.triggers.occurrences import first_after
 from gateway.scheduler.triggers.zones import zone_named
@@ -65,6 +65,6 @@ def test_its_moments(line: str, moments: list[str]) -> None:
     ],
 )
 def test_what_is_wrong_is_named(line: str, why: str, field: str | None) -> None:
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(UsageError) as caught:
         parse_cron(line)
     assert (caught.value.key, caught.value.values.get("field")) == (why, field)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.triggers.misfires import ONE_SHOT, RECURRING, Misfire, held_back, judge, read_misfire, written
 from gateway.scheduler.triggers.occurrences import Occurrence, due
 from gateway.scheduler.triggers.rules import Calendar, Every, Line
@@ -65,12 +65,12 @@ def test_a_policy_is_written_as_it_is_read(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["never", "once 5", "within x", "within 0"])
 def test_what_is_no_policy(text: str) -> None:
-    with pytest.raises(Mistake, match="misfire_unknown"):
+    with pytest.raises(UsageError, match="misfire_unknown"):
         read_misfire(text)
 
 
 def test_a_policy_that_is_missing_is_asked_for() -> None:
-    with pytest.raises(Mistake, match="misfire_which"):
+    with pytest.raises(UsageError, match="misfire_which"):
         read_misfire("")
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.triggers.misfires import read_quiet, stored_quiet
 from gateway.scheduler.triggers.zones import (
     _BROKEN_OFFSETS,
@@ -39,7 +39,7 @@ def test_when_quiet_ends(window: str, at: str, ends: str | None) -> None:
 
 @pytest.mark.parametrize("text", ["", "night", "22", "25-7", "22-22", "22:70-7"])
 def test_what_is_no_window(text: str) -> None:
-    with pytest.raises(Mistake, match="quiet_unclear"):
+    with pytest.raises(UsageError, match="quiet_unclear"):
         read_quiet(text, "UTC")
 
 
@@ -74,7 +74,7 @@ def test_a_zone_is_found(said: str, zone: str) -> None:
 
 @pytest.mark.parametrize(("said", "near"), [("GMT", "Europe/London"), ("IST", "Asia/Kolkata"), ("aest", "Brisbane")])
 def test_letters_of_several_places_are_asked_about(said: str, near: str) -> None:
-    with pytest.raises(Mistake, match="zone_which") as caught:
+    with pytest.raises(UsageError, match="zone_which") as caught:
         find_zone(said)
     assert near in str(caught.value.values["near"])
 
@@ -92,7 +92,7 @@ def test_every_zone_that_is_meant_is_one() -> None:
 @pytest.mark.parametrize("said", ["Mars", "../../etc/passwd", "/etc/localtime", "UTC+99", "UTC-3:30", "\0"])
 def test_what_is_no_zone(said: str) -> None:
     for look in (find_zone, zone_named):
-        with pytest.raises(Mistake, match=r"zone_(unknown|like_none)"):
+        with pytest.raises(UsageError, match=r"zone_(unknown|like_none)"):
             look(said)
     assert not is_zone(said)
 

@@ -15,9 +15,8 @@ from agent.storage.database import Database
 from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.tables import inbox, outbox
 from agent.storage.timestamps import to_timestamp
-from gateway.phrases.catalogue import read_catalogue
+from gateway.phrases.catalogue import UsageError, read_catalogue
 from gateway.scheduler import ledger, store
-from gateway.scheduler.errors import Mistake
 from gateway.scheduler.firing import FiringDeps
 from gateway.scheduler.process_scheduler import ProcessScheduler
 from gateway.scheduler.runner import LOOK_EVERY_S, Runner
@@ -429,7 +428,7 @@ async def test_switched_off_nothing_fires_and_nothing_is_set(lite: Room) -> None
     lite.settings = replace(lite.settings, enabled=False)
     await lite.passes(minutes=1)
     assert await lite.said() == []
-    with pytest.raises(Mistake, match="scheduler_off"):
+    with pytest.raises(UsageError, match="scheduler_off"):
         await lite.set(in_(lite.clock, minutes=1))
 
 
@@ -449,10 +448,10 @@ async def test_in_a_group_members_set_nothing_that_comes_all_the_time(lite: Room
     often = Every(seconds=599, anchor=lite.clock.now())
     bob = Creator(person=PersonId("telegram:78"), chat_type="group")
     plan = (await lite.set(often)).plan  # in a direct chat
-    with pytest.raises(Mistake, match="schedule_often_in_group"):
+    with pytest.raises(UsageError, match="schedule_often_in_group"):
         await lite.service.add(HERE, bob, plan)
     slow = await lite.service.add(HERE, bob, replace(plan, rule=Every(seconds=600, anchor=lite.clock.now())))
-    with pytest.raises(Mistake, match="schedule_often_in_group"):
+    with pytest.raises(UsageError, match="schedule_often_in_group"):
         await lite.service.edit(HERE, slow.id, plan, by=bob)
     await lite.service.add(HERE, replace(bob, role="admin"), plan)
 
@@ -470,7 +469,7 @@ async def test_in_a_group_members_set_nothing_that_comes_all_the_time(lite: Room
     ],
 )
 async def test_what_cannot_be_set(lite: Room, values: dict[str, Any], why: str) -> None:
-    with pytest.raises(Mistake, match=why):
+    with pytest.raises(UsageError, match=why):
         await lite.set(**{"rule": NINE, **values})
 
 
@@ -478,10 +477,10 @@ async def test_there_is_room_for_so_many(lite: Room) -> None:
     lite.settings = replace(lite.settings, per_conversation=2)
     for _ in range(2):
         await lite.set(NINE)
-    with pytest.raises(Mistake, match="schedule_full_here"):
+    with pytest.raises(UsageError, match="schedule_full_here"):
         await lite.set(NINE)
     lite.settings = replace(lite.settings, per_conversation=9, per_person=2)
-    with pytest.raises(Mistake, match="schedule_full_person"):
+    with pytest.raises(UsageError, match="schedule_full_person"):
         await lite.set(NINE)
     await lite.service.remove(HERE, 1, by=ANN)
     await lite.set(NINE)
@@ -513,9 +512,9 @@ async def test_schedules_of_other_chats_cannot_be_touched(lite: Room) -> None:
     set_ = await lite.set(NINE)
     elsewhere = ConversationId("telegram:78")
     for change in (lite.service.pause, lite.service.resume, lite.service.skip, partial(lite.service.remove, by=ANN)):
-        with pytest.raises(Mistake, match="schedule_unknown"):
+        with pytest.raises(UsageError, match="schedule_unknown"):
             await change(elsewhere, set_.id)
-    with pytest.raises(Mistake, match="schedule_unknown"):
+    with pytest.raises(UsageError, match="schedule_unknown"):
         await lite.service.find(elsewhere, f"#{set_.id}")
 
 
@@ -524,13 +523,13 @@ async def test_in_a_group_only_its_creator_and_admins_replace_or_remove_one(room
     bob, eve = (Creator(person=PersonId(f"telegram:{id}"), chat_type="group") for id in (78, 79))
     plan = (await room.set(NINE)).plan
     added = await room.service.add(HERE, ann, plan, name="report")
-    with pytest.raises(Mistake, match="schedule_of_another"):
+    with pytest.raises(UsageError, match="schedule_of_another"):
         await room.service.add(HERE, bob, replace(plan, text="bob's words"), name="report")
-    with pytest.raises(Mistake, match="schedule_of_another"):
+    with pytest.raises(UsageError, match="schedule_of_another"):
         await room.service.remove(HERE, added.id, by=bob)
     assert await room.service.find(HERE, "report") == added
     own = await room.service.add(HERE, bob, plan, name="bob's")
-    with pytest.raises(Mistake, match="schedule_of_another"):
+    with pytest.raises(UsageError, match="schedule_of_another"):
         await room.service.remove(HERE, own.id, by=eve)
     taken_over = await room.service.add(HERE, ann, replace(plan, text="ann's words"), name="bob's")
     assert (taken_over.id, taken_over.creator) == (own.id, ann)  # whose words they are, whose name they come in

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.scheduler.errors import Mistake
+from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.phrases.when import read_moment, read_when
 from gateway.scheduler.triggers.occurrences import first_after
 
@@ -279,7 +279,7 @@ def test_it_reads(text: str, moment: str, rest: str) -> None:
     ],
 )
 def test_what_cannot_be_is_said(text: str, why: str) -> None:
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(UsageError) as caught:
         read(text)
     assert caught.value.key == why
 
@@ -304,7 +304,7 @@ def test_a_tool_s_moment(text: str, utc: str) -> None:
 
 @pytest.mark.parametrize("text", ["every day 9:00", "tomorrow 9:00 and more", "soon"])
 def test_a_tool_s_moment_is_one_and_nothing_else(text: str) -> None:
-    with pytest.raises(Mistake):
+    with pytest.raises(UsageError):
         read_moment(text, now=NOW, zone=BERLIN)
 
 
@@ -365,7 +365,7 @@ def test_any_words_give_a_rule_with_a_moment_or_a_mistake(words: list[str]) -> N
     text = " ".join(words)
     try:
         wanted = read_when(text, now=NOW, zone=BERLIN)
-    except Mistake:
+    except UsageError:
         return
     first = first_after(wanted.rule, BERLIN, NOW)
     assert first is None or first.at > NOW
