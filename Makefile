@@ -96,8 +96,8 @@ faults: setup ## kill the running program, have platforms fail (SHORT=1: the sho
 soak: setup ## talk for long with everything failing now and then (SIZE=conversations, TURNS=of each)
 	$(BIN)/python -m tests.soak --conversations $(or $(SIZE),1000) --turns $(or $(TURNS),20) $(ARGS)
 
-ladder: setup ## take 100,000 random lives through the context ladder
-	LADDER_RUNS=$(or $(RUNS),100000) $(BIN)/pytest -q tests/agent/compaction/test_ladder_runs.py --timeout=0 $(ARGS)
+ladder: setup ## take 100,000 random lives through the stages of compaction
+	LADDER_RUNS=$(or $(RUNS),100000) $(BIN)/pytest -q tests/agent/compaction/test_random_lives.py --timeout=0 $(ARGS)
 
 e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for the short form)
 	$(BIN)/pytest -q -n 2 tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from agent.compaction.dumps import Form
 from agent.compaction.guidelines import Guideline
-from agent.compaction.ladder import badge_of
 from agent.compaction.recap import Recap, recap_of
+from agent.compaction.stages import badge_of
 from agent.core.events import CompactComplete
 from agent.core.ids import SessionId
 from agent.features.memory import MemoryState

@@ -4,23 +4,35 @@ It owns what compaction remembers and reads no database: what must be written wa
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from agent.compaction import rule_stages
-from agent.compaction.dumps import Dumps
+from agent.compaction.dumps import Dumps, registry_text, scores_text
 from agent.compaction.guidelines import Missed
-from agent.compaction.ladder import Cooldown, Limits, PolicyInput, Step, limits_for, next_step
 from agent.compaction.llm_stages import Ahead, Job, LlmStages
 from agent.compaction.optional_stages import Housekeeping
 from agent.compaction.question import Ask, WriteSummary
-from agent.compaction.rule_stages import RuleStages
-from agent.compaction.selection import Stage
+from agent.compaction.rule_stages import NOTHING, Reclaimed, spared
+from agent.compaction.scoring import Block
+from agent.compaction.stages import Cooldown, Limits, PolicyInput, Stage, limits_for, next_stage
 from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.core.errors import AgentError
-from agent.core.events import CompactComplete, Event, LookedUpAgain, MemoryFlushed, ReactiveCompactTriggered
+from agent.core.events import (
+    CompactComplete,
+    Event,
+    LookedUpAgain,
+    MemoryFlushed,
+    MicrocompactRan,
+    MidCompactLayer1Ran,
+    MidCompactLayer2Ran,
+    ReactiveCompactTriggered,
+    SummariesApplied,
+    ToolOutputsPruned,
+)
 from agent.core.ids import ConversationId, RunId
 
 AHEAD = 0.85  # of the soft threshold: from here on the summary that may be needed there is made in the background
@@ -39,14 +51,47 @@ class Flush(Protocol):
         """
 
 
-async def _nothing(step: str) -> None:
+async def _nothing(stage: str) -> None:
     """Nobody wants to know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """Figures that a stage goes by.
+
+    `need`: raw tokens that pruning must free; None: so many that it comes down to its aim. `target`: scaled tokens of
+    a request that a digest aims at.
+    """
+
+    load: ContextUsage
+    limits: Limits
+    need: int | None = None
+    target: int
+    idle_minutes: float = 0.0
+
+
+class StageRow(NamedTuple):
+    """A stage in the table of an engine: its function, and what makes its event.
+
+    The event is None where nothing has to be told. Stages that replace messages by a summary tell of themselves.
+    """
+
+    run: Callable[[Pass], Reclaimed | Awaitable[Reclaimed]]
+    event: Callable[[Reclaimed], Callable[..., Event] | None] = lambda reclaimed: None
+
+
+def _cleared(reclaimed: Reclaimed) -> Callable[..., Event] | None:
+    return partial(MicrocompactRan, cleared=reclaimed.count) if reclaimed.raw > 0 else None
+
+
+def _mid(reclaimed: Reclaimed) -> Callable[..., Event] | None:
+    return partial(MidCompactLayer1Ran if reclaimed.mechanical else MidCompactLayer2Ran, messages=reclaimed.count)
 
 
 class Engine:
     """One conversation's. `spawn` runs a job in the background: it may outlive the turn, and dies with the agent.
 
-    `may_flush` says whether lasting notes may be written now. `before_compact` is awaited, with the first step, right
+    `may_flush` says whether lasting notes may be written now. `before_compact` is awaited, with the first stage, right
     before a pass that makes room (W-26).
     """
 
@@ -80,9 +125,6 @@ class Engine:
         self._run: RunId | None = None
         self._working = False
         self._housekeeping = Housekeeping(state=state, ask=ask, count_text=count_text)
-        self._rule_stages = RuleStages(
-            conversation=conversation, state=state, publish=publish, count_text=count_text, dumps=self.dumps
-        )
         self._llm_stages = LlmStages(
             conversation=conversation,
             state=state,
@@ -96,8 +138,9 @@ class Engine:
             state=state,
             ask=ask,
             failed=lambda: self._llm_stages.failed(self._run),
-            probed=lambda summary: self._llm_stages.probed(summary, "mid", self._run),
+            probed=lambda summary: self._llm_stages.probed(summary, Stage.MID, self._run),
         )
+        self._stages = self._table()
 
     def begin_turn(self, run: RunId, options: Options) -> None:
         """A turn begins: before anything in it may compact."""
@@ -107,19 +150,20 @@ class Engine:
 
     async def before_call(self, load: ContextUsage, *, idle_minutes: float = 0.0) -> None:
         """Make room, as far as the pressure calls for it, before a request is built (W-27, R-48)."""
-        state, options = self.state, self.options
+        state = self.state
         self._learn()
         self._take_found(load)
-        if load.first and 0 < options.microcompact.idle_minutes <= idle_minutes:
-            self._rule_stages.clear_stale(load, options, self._run, idle_minutes)
         limits = self._limits(load)
-        done: set[Step] = set()
-        while (step := next_step(load.tokens(state.window), done, limits, self._standing(load))) is not None:
-            if step is not Step.MICROCOMPACT and done <= {Step.MICROCOMPACT}:
+        given = Pass(load=load, limits=limits, target=int(limits.room * DEEPER), idle_minutes=idle_minutes)
+        if load.first:
+            await self._take(Stage.STALE, given)
+        done: set[Stage] = set()
+        while (stage := next_stage(load.tokens(state.window), done, limits, self._standing(load))) is not None:
+            if stage is not Stage.MICROCOMPACT and done <= {Stage.MICROCOMPACT}:
                 # Once for a pass; of the clearing of old results, which may happen in each iteration, nothing is said.
-                await self._before_compact(step.name.lower())
-            done.add(step)
-            await self._take(step, load, limits)
+                await self._before_compact(stage.value)
+            done.add(stage)
+            await self._take(stage, given)
         state.released = False
 
     async def after_overflow(self, load: ContextUsage, below: int | None = None) -> bool:
@@ -135,16 +179,17 @@ class Engine:
         self._publish(ReactiveCompactTriggered(conversation=self._conversation, run=self._run, tokens_before=before))
         if options.level == "off":
             return False
-        await self._before_compact("reactive")
-        self._rule_stages.apply_summaries(load, self._run)
-        await self._rule_stages.prune(load, options, self._run, load.raw(before - target))
-        self._rule_stages.microcompact(load, options, self._run)
+        await self._before_compact(Stage.REACTIVE.value)
+        given = Pass(load=load, limits=self._limits(load), need=load.raw(before - target), target=target)
+        for stage in (Stage.SUMMARIES, Stage.PRUNE, Stage.MICROCOMPACT):
+            await self._take(stage, given)
         if load.tokens(state.window) > target:
             # A history that was refused whole may be read in part: the part that is about to leave.
-            await self._flush_first(load, options, "reactive", upto=self._llm_stages.end_of_old(options, "reactive"))
-            await self._llm_stages.compact(load, options, self._run, stage="reactive")
+            end = self._llm_stages.end_of_old(options, Stage.REACTIVE)
+            await self._flush_first(load, options, Stage.REACTIVE, upto=end)
+            await self._take(Stage.REACTIVE, given)
         if load.tokens(state.window) > target:
-            self._digest(load, target)
+            await self._take(Stage.DIGEST, given)
         return load.tokens(state.window) < before
 
     async def compact_now(self, load: ContextUsage, options: Options, keep: str = "") -> CompactComplete | None:
@@ -155,10 +200,11 @@ class Engine:
         state.breaker = state.breaker.half_opened(state.turn)
         state.cooldown = Cooldown()
         self._take_found(load)
-        await self._before_compact("hard")
-        self._rule_stages.apply_summaries(load, self._run)
-        await self._flush_first(load, options, "hard")
-        return await self._llm_stages.compact(load, options, None, stage="hard", keep=keep)
+        await self._before_compact(Stage.HARD.value)
+        limits = self._limits(load)
+        await self._take(Stage.SUMMARIES, Pass(load=load, limits=limits, target=limits.room))
+        await self._flush_first(load, options, Stage.HARD)
+        return await self._llm_stages.compact(load, options, None, stage=Stage.HARD, keep=keep)
 
     def near_hard(self, load: ContextUsage) -> int | None:
         """How full the window is, in percent, when the next turn may bring a hard compaction; once in a cycle."""
@@ -215,7 +261,7 @@ class Engine:
             hard_ready=state.cooldown.is_ready,
             flush_due=self._flush_due,
             prune_pays=self._paying(load) > 0,
-            folds_wait=bool(state.window.waiting),
+            summaries_wait=bool(state.window.waiting),
             clear_from=int(options.microcompact.min_pressure * load.window) if options.clears_first else None,
         )
 
@@ -223,27 +269,73 @@ class Engine:
         """Raw tokens that are worth pruning though there is room: a subgoal was completed, and its results may go."""
         return rule_stages.paying(self.state, self.options, load, self._count_text) if self.state.released else 0
 
-    async def _take(self, step: Step, load: ContextUsage, limits: Limits) -> None:
-        state, options = self.state, self.options
-        before = load.tokens(state.window)
-        match step:
-            case Step.MICROCOMPACT:
-                self._rule_stages.microcompact(load, options, self._run)
-            case Step.FOLD:
-                self._rule_stages.apply_summaries(load, self._run)
-            case Step.PRUNE:
-                need = max(load.raw(max(0, before - limits.pruned)), self._paying(load))
-                await self._rule_stages.prune(load, options, self._run, need)
-            case Step.MID:
-                self._rule_stages.mid(load, options, self._run, before)
-            case Step.FLUSH:
-                await self._write_notes(before)
-            case Step.HIGH:
-                await self._llm_stages.compact(load, options, self._run, stage="high")
-            case Step.HARD:
-                await self._llm_stages.compact(load, options, self._run, stage="hard", hard_limit=limits.hard)
-            case Step.DIGEST:
-                self._digest(load, int(limits.room * DEEPER))
+    def _table(self) -> Mapping[Stage, StageRow]:
+        """The stages: function and event. When each applies says `agent.compaction.stages.next_stage`."""
+        state = self.state
+        return {
+            Stage.STALE: StageRow(
+                lambda given: rule_stages.clear_stale(state, self.options, given.idle_minutes), _cleared
+            ),
+            Stage.MICROCOMPACT: StageRow(
+                lambda given: rule_stages.microcompact(state, self.options, spared(state, given.load)), _cleared
+            ),
+            Stage.SUMMARIES: StageRow(
+                lambda given: rule_stages.apply_summaries(state),
+                lambda reclaimed: partial(SummariesApplied, pairs=reclaimed.count),
+            ),
+            Stage.PRUNE: StageRow(
+                self._prune,
+                lambda reclaimed: partial(
+                    ToolOutputsPruned,
+                    strategy=self.options.memory.compression.pruning_strategy,
+                    pruned=reclaimed.count,
+                ),
+            ),
+            Stage.MID: StageRow(
+                lambda given: rule_stages.mid(state, self.options, given.load.tokens(state.window)), _mid
+            ),
+            Stage.FLUSH: StageRow(lambda given: self._write_notes(given.load.tokens(state.window))),
+            Stage.HIGH: StageRow(partial(self._summarise, Stage.HIGH)),
+            Stage.HARD: StageRow(partial(self._summarise, Stage.HARD)),
+            Stage.REACTIVE: StageRow(partial(self._summarise, Stage.REACTIVE)),
+            Stage.DIGEST: StageRow(self._digest),
+        }
+
+    async def _take(self, stage: Stage, given: Pass) -> None:
+        """Run one stage and tell what it freed, in scaled tokens, as people see them."""
+        row = self._stages[stage]
+        done = row.run(given)
+        reclaimed = done if isinstance(done, Reclaimed) else await done
+        event = row.event(reclaimed) if reclaimed.count else None
+        if event is not None:
+            scaled = int(reclaimed.raw * given.load.scale)
+            self._publish(event(conversation=self._conversation, run=self._run, reclaimed=scaled))
+
+    async def _prune(self, given: Pass) -> Reclaimed:
+        state, load, need = self.state, given.load, given.need
+        if need is None:
+            need = max(load.raw(max(0, load.tokens(state.window) - given.limits.pruned)), self._paying(load))
+        note = self._dump_scores if self.dumps.on else None
+        reclaimed = await rule_stages.prune(state, self.options, need, load, self._count_text, note)
+        if self.dumps.on and self.options.uses_subgoals:
+            self.dumps.write("subgoal-registry.txt", registry_text(state.watch.subgoals.subgoals))
+        return reclaimed
+
+    def _dump_scores(self, strategy: str, blocks: Sequence[Block], scores: Sequence[float | None]) -> None:
+        self.dumps.write("pruning-scores.txt", scores_text(strategy, blocks, scores))
+
+    async def _summarise(self, stage: Stage, given: Pass) -> Reclaimed:
+        limit = given.limits.hard if stage is Stage.HARD else None
+        await self._llm_stages.compact(given.load, self.options, self._run, stage=stage, hard_limit=limit)
+        return NOTHING
+
+    def _digest(self, given: Pass) -> Reclaimed:
+        load = given.load
+        before = load.tokens(self.state.window)
+        count = rule_stages.digest_until(self.state, self.options, load, given.target, given.limits.room)
+        if count:
+            self._llm_stages.completed(load, Stage.DIGEST, count, before, mechanical=True, run=self._run)
+        return NOTHING
 
     @property
     def _flush_due(self) -> bool:
@@ -256,21 +348,16 @@ class Engine:
         if self._flush_due and self._llm_stages.end_of_old(options, stage) >= 2:
             await self._write_notes(load.tokens(self.state.window), upto)
 
-    async def _write_notes(self, tokens: int, upto: int | None = None) -> None:
+    async def _write_notes(self, tokens: int, upto: int | None = None) -> Reclaimed:
         assert self._flush is not None
         self.state.flushed = True
         try:
             await self._flush(upto)
         except (AgentError, TimeoutError) as error:
             log.warning("lasting notes not written before the compaction: %s", error)
-            return
+            return NOTHING
         self._publish(MemoryFlushed(conversation=self._conversation, run=self._run, tokens=tokens))
-
-    def _digest(self, load: ContextUsage, target: int) -> None:
-        before = load.tokens(self.state.window)
-        count = self._rule_stages.digest(load, self.options, target, self._limits(load).room)
-        if count:
-            self._llm_stages.completed(load, "digest", count, before, mechanical=True, run=self._run)
+        return NOTHING
 
     def _learn(self) -> None:
         """Note what was looked up again since the last look, soon after it had left: later compactions know it.

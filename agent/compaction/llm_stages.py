@@ -14,12 +14,12 @@ import anyio
 from agent.compaction import probe, rule_stages
 from agent.compaction.deferred import LEAST_AT_ONCE, pairs_to_summarise, summaries_of, that_fit
 from agent.compaction.excerpts import Excerpt, digest, harmless, last_resort, scrubbed
-from agent.compaction.ladder import Breaker, compacted, exhausted
 from agent.compaction.probe import Probed, probed, questions_in, questions_of
 from agent.compaction.question import Ask, Question, WriteSummary
 from agent.compaction.rule_stages import leaving_from, spared
 from agent.compaction.scoring import evicted, retentions
-from agent.compaction.selection import HARD, HIGH, Stage, boundary, oldest
+from agent.compaction.selection import HARD, HIGH, boundary, oldest
+from agent.compaction.stages import Breaker, Stage, compacted, exhausted
 from agent.compaction.state import CompactionState, ContextUsage, Options, SessionSummary
 from agent.compaction.window import Clearing, Entry, Window
 from agent.core.cancellation import first_error
@@ -252,12 +252,14 @@ class LlmStages:
     ) -> CompactComplete | None:
         """Replace what is old by a summary; None when nothing could give way.
 
-        `hard_limit` (scaled tokens) belongs to the hard stage of the ladder: it first gives up what is remembered
+        `hard_limit` (scaled tokens) belongs to the hard stage of a pass: it first gives up what is remembered
         worst, which may do, and is exhausted when it cannot get below.
         """
         state = self._state
         before = load.tokens(state.window)
-        self._publish(CompactTriggered(conversation=self._conversation, run=run, stage=stage, tokens_before=before))
+        self._publish(
+            CompactTriggered(conversation=self._conversation, run=run, stage=stage.value, tokens_before=before)
+        )
         if hard_limit is not None:
             rule_stages.apply_summaries(state)
             self._forget_worst(load, options, load.raw(load.tokens(state.window) - hard_limit))
@@ -277,7 +279,7 @@ class LlmStages:
                 text = sealed.text
             else:
                 text, mechanical = await self._summary(leaving, load, options, run, stage=stage, keep=keep)
-            label = HIGH if stage == "high" else HARD
+            label = HIGH if stage is Stage.HIGH else HARD
             reclaimed = rule_stages.replace_oldest(
                 state, end, text, label=label, stage=stage, tokens_before=before, mechanical=mechanical, sealed=sealed
             )
@@ -289,7 +291,7 @@ class LlmStages:
                 self._exhaust(after, run)
             if not reclaimed.count:
                 return None
-        elif stage in ("hard", "reactive"):
+        elif stage in (Stage.HARD, Stage.REACTIVE):
             state.cooldown = compacted(options.memory.compaction_cooldown_turns)
         state.flushed = state.warned = False  # another cycle begins
         return self.completed(load, stage, reclaimed.count, before, mechanical=mechanical, run=run)
@@ -297,7 +299,7 @@ class LlmStages:
     def end_of_old(self, options: Options, stage: Stage) -> int:
         """How many messages of the window the stage takes for old."""
         window = self._state.window
-        tail = HIGH_TAIL if stage == "high" else options.memory.compaction_preserve_tail
+        tail = HIGH_TAIL if stage is Stage.HIGH else options.memory.compaction_preserve_tail
         return boundary(window, len(window) - tail)
 
     def completed(
@@ -306,7 +308,7 @@ class LlmStages:
         """Note what was gained and say so (Z-72, Z-74)."""
         after, tally = load.tokens(self._state.window), self._state.tally
         tally.compactions += 1
-        tally.hard += stage == "hard"
+        tally.hard += stage is Stage.HARD
         if after < before:
             tally.tokens_saved += before - after
             tally.last_before, tally.last_after = before, after
@@ -322,7 +324,7 @@ class LlmStages:
         done = CompactComplete(
             conversation=self._conversation,
             run=run,
-            stage=stage,
+            stage=stage.value,
             messages=messages,
             tokens_before=before,
             tokens_after=after,
@@ -341,7 +343,7 @@ class LlmStages:
             event = SummaryProbed(
                 conversation=self._conversation,
                 run=run,
-                stage=stage,
+                stage=stage.value,
                 asked=summary.asked,
                 answered=summary.answered,
                 put_back=summary.put_back,
@@ -396,7 +398,7 @@ class LlmStages:
         if state.breaker.allows(state.turn):
             state.asked_this_turn = True
             try:
-                if stage == "high":
+                if stage is Stage.HIGH:
                     summary = await structured(self._ask, messages, brief)
                 else:
                     # A scale below 1 comes from tools, which are counted high: plain text is not.
@@ -436,9 +438,9 @@ class LlmStages:
 
 def _passed(stage: Stage) -> None:
     match stage:
-        case "high":
+        case Stage.HIGH:
             failpoint("stage.high")
-        case "hard":
+        case Stage.HARD:
             failpoint("stage.hard")
         case _:
             failpoint("stage.reactive")

@@ -1,4 +1,4 @@
-"""Stages that go by rule and ask no model, taken one at a time; each returns what it freed."""
+"""Stages that go by rule and ask no model. Each looks at the window, changes it and returns what it freed."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -8,7 +8,6 @@ from functools import partial
 import anyio
 
 from agent.compaction.deferred import summaries_to_apply
-from agent.compaction.dumps import Dumps, registry_text, scores_text
 from agent.compaction.excerpts import digest, words
 from agent.compaction.pairs import mend
 from agent.compaction.scoring import EVICTED, QUADRATIC, STRATEGIES, Block, Scene, blocks_in, evicted, strategy_for
@@ -16,7 +15,6 @@ from agent.compaction.selection import (
     LOW_VALUE,
     SESSION,
     STALE,
-    Stage,
     boundary,
     cleared_but_recent,
     drain,
@@ -28,22 +26,12 @@ from agent.compaction.selection import (
     summary_message,
     superseded,
 )
+from agent.compaction.stages import Stage
 from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.compaction.subgoals import Tier
 from agent.compaction.window import Cleared, Clearing, Entry, Window
-from agent.core.events import (
-    Event,
-    MicrocompactRan,
-    MidCompactLayer1Ran,
-    MidCompactLayer2Ran,
-    SummariesApplied,
-    ToolOutputsPruned,
-)
 from agent.core.failpoints import failpoint
-from agent.core.ids import ConversationId, RunId
 from agent.core.messages import SummaryPart
-
-# Changes by rule. Each function looks at the window, changes it and returns what it freed.
 
 MOST_DIGEST = 24_000  # characters of a mechanical digest
 PROTECTED_SHARE = 0.35  # of a small window, where the setting would protect everything
@@ -69,10 +57,14 @@ Raw = int  # uncalibrated tokens
 
 @dataclass(frozen=True, slots=True)
 class Reclaimed:
-    """The effect of a stage: how many results, pairs or messages it took, and the raw tokens that freed."""
+    """The effect of a stage: how many results, pairs or messages it took, and the raw tokens that freed.
+
+    `mechanical`: no model wrote the text in their place.
+    """
 
     count: int = 0
     raw: Raw = 0
+    mechanical: bool = False
 
 
 NOTHING = Reclaimed()
@@ -108,7 +100,7 @@ def microcompact(state: CompactionState, options: Options, kept: Collection[int]
         clearing = _with_stubs(clearing, window, positions, state, options)
     # The newest that stayed must be looked at again; what was skipped before them is skipped for good.
     state.settled = max(state.settled, len(window.results) - settings.retain_recent)
-    return _cleared(state, clearing)
+    return _freed_by_clearing(state, clearing)
 
 
 def _with_stubs(
@@ -138,7 +130,14 @@ def clear_stale(state: CompactionState, options: Options, idle_minutes: float) -
         only=LOW_VALUE,
         text=STALE.format(minutes=int(idle_minutes)),
     )
-    return _cleared(state, clearing)
+    return _freed_by_clearing(state, clearing)
+
+
+def _freed_by_clearing(state: CompactionState, clearing: Clearing) -> Reclaimed:
+    reclaimed = _cleared(state, clearing)
+    if reclaimed.raw > 0:
+        failpoint("stage.cleared")
+    return reclaimed
 
 
 def apply_summaries(state: CompactionState) -> Reclaimed:
@@ -148,6 +147,7 @@ def apply_summaries(state: CompactionState) -> Reclaimed:
         return NOTHING
     reclaimed = state.change(change)
     mend(state.window, state.change, aloud=state.aloud)
+    failpoint("stage.folded")
     return Reclaimed(len(change.pairs), reclaimed)
 
 
@@ -177,7 +177,11 @@ async def prune(
         scores = score(blocks, scene)
     if note is not None:
         note(strategy, blocks, scores)
-    return _cleared(state, evicted(blocks, scores, need))
+    reclaimed = _cleared(state, evicted(blocks, scores, need))
+    if reclaimed.count:
+        failpoint("stage.pruned")
+        state.tally.prunes += reclaimed.count
+    return reclaimed
 
 
 def blocks_of(
@@ -229,6 +233,16 @@ def goal_of(window: Window) -> str:
     return ""
 
 
+def mid(state: CompactionState, options: Options, tokens_before: int) -> Reclaimed:
+    """L2 where a summary is ready; L1, which no model writes, only where the operator wants it (level `full`)."""
+    reclaimed = replace_prefix(state, tokens_before)
+    if not reclaimed.count and options.level == "full":
+        reclaimed = collapse(state, tokens_before)
+    if reclaimed.count:
+        failpoint("stage.mid")
+    return reclaimed
+
+
 def replace_prefix(state: CompactionState, tokens_before: int) -> Reclaimed:
     """L2: the session's summary, made ahead of time, takes the place of what it covers (R-49, G-19)."""
     summary = state.summary
@@ -237,13 +251,14 @@ def replace_prefix(state: CompactionState, tokens_before: int) -> Reclaimed:
     state.summary = None
     end = boundary(state.window, min(summary.end, state.own))
     return replace_oldest(
-        state, end, summary.text, label=SESSION, stage="mid", tokens_before=tokens_before, mechanical=False
+        state, end, summary.text, label=SESSION, stage=Stage.MID, tokens_before=tokens_before, mechanical=False
     )
 
 
 def collapse(state: CompactionState, tokens_before: int) -> Reclaimed:
     """L1: a mechanical digest takes the place of the oldest part."""
-    return digest_oldest(state, min(oldest(state.window), boundary(state.window, state.own)), "mid", tokens_before)
+    end = min(oldest(state.window), boundary(state.window, state.own))
+    return digest_oldest(state, end, Stage.MID, tokens_before)
 
 
 def digest_oldest(state: CompactionState, end: int, stage: Stage, tokens_before: int) -> Reclaimed:
@@ -273,7 +288,7 @@ def replace_oldest(
     """
     pinned, active = parted(state.window, end, state.tiers)
     leaving = gone(state.window, end, (*pinned, *active))
-    if len(leaving) < (1 if stage == "digest" else 2):
+    if len(leaving) < (1 if stage is Stage.DIGEST else 2):
         return NOTHING
     count = len(leaving)
     message = summary_message(
@@ -283,13 +298,36 @@ def replace_oldest(
         return NOTHING  # a summary longer than what it stands for
     reclaimed = state.change(drain(end, pinned, active, message))
     mend(state.window, state.change, aloud=state.aloud)  # Z-78: always, also when there is nothing to find
-    return Reclaimed(count, reclaimed)
+    return Reclaimed(count, reclaimed, mechanical)
 
 
 def leaving_from(state: CompactionState, end: int) -> list[Entry]:
     """The messages among the oldest `end` that a summary would stand for."""
     pinned, active = parted(state.window, end, state.tiers)
     return gone(state.window, end, (*pinned, *active))
+
+
+def digest_until(state: CompactionState, options: Options, load: ContextUsage, target: int, room: int) -> int:
+    """Digest the oldest, then more of it, until the request has `target` scaled tokens; how many messages went.
+
+    Results are cut as well while it has more than `room`.
+    """
+    window = state.window
+    before = load.tokens(window)
+    tail = options.memory.compaction_preserve_tail
+    count = 0
+    for wanted in (state.own - tail, len(window) - tail, state.own, len(window) - 2):
+        if load.tokens(window) <= target:
+            break
+        end = boundary(window, min(wanted, len(window) - 1))
+        if options.uses_subgoals:
+            state.watch.subgoals.release_before(end)
+        count += digest_oldest(state, end, Stage.DIGEST, before).count
+    if load.tokens(window) > room:
+        count += shorten(state, load, target).count
+    if count:
+        failpoint("stage.digest")
+    return count
 
 
 def shorten(state: CompactionState, load: ContextUsage, target: int) -> Reclaimed:
@@ -318,94 +356,3 @@ def shorten(state: CompactionState, load: ContextUsage, target: int) -> Reclaime
 def _cleared(state: CompactionState, clearing: Clearing) -> Reclaimed:
     count = len(clearing.results) + len(clearing.calls)
     return Reclaimed(count, state.change(clearing)) if count else NOTHING
-
-
-class RuleStages:
-    """Trims one conversation's window. `run` is the turn it does so in; what it keeps is in `state`."""
-
-    def __init__(
-        self,
-        *,
-        conversation: ConversationId,
-        state: CompactionState,
-        publish: Callable[[Event], None],
-        count_text: Callable[[str], int],
-        dumps: Dumps,
-    ) -> None:
-        self._conversation = conversation
-        self._state = state
-        self._publish = publish
-        self._count_text = count_text
-        self._dumps = dumps
-
-    def clear_stale(self, load: ContextUsage, options: Options, run: RunId | None, idle_minutes: float) -> None:
-        """L0t: after a long silence."""
-        self._cleared(clear_stale(self._state, options, idle_minutes), load, run)
-
-    def microcompact(self, load: ContextUsage, options: Options, run: RunId | None) -> None:
-        """L0: old results."""
-        self._cleared(microcompact(self._state, options, spared(self._state, load)), load, run)
-
-    def apply_summaries(self, load: ContextUsage, run: RunId | None) -> None:
-        """Deferred summaries take their pairs' places."""
-        reclaimed = apply_summaries(self._state)
-        if reclaimed.count:
-            failpoint("stage.folded")
-            self._tell(partial(SummariesApplied, pairs=reclaimed.count), reclaimed, load, run)
-
-    async def prune(self, load: ContextUsage, options: Options, run: RunId | None, need: int) -> None:
-        """Results go by the strategy's score until `need` raw tokens are freed."""
-        state = self._state
-        note = self._dump_scores if self._dumps.on else None
-        reclaimed = await prune(state, options, need, load, self._count_text, note)
-        if self._dumps.on and options.uses_subgoals:
-            self._dumps.write("subgoal-registry.txt", registry_text(state.watch.subgoals.subgoals))
-        if reclaimed.count:
-            failpoint("stage.pruned")
-            state.tally.prunes += reclaimed.count
-            strategy = options.memory.compression.pruning_strategy
-            event = partial(ToolOutputsPruned, strategy=strategy, pruned=reclaimed.count)
-            self._tell(event, reclaimed, load, run)
-
-    def mid(self, load: ContextUsage, options: Options, run: RunId | None, before: int) -> None:
-        """L2 where a summary is ready; L1, which no model writes, only where the operator wants it (level `full`)."""
-        ran: type[MidCompactLayer1Ran | MidCompactLayer2Ran]
-        reclaimed, ran = replace_prefix(self._state, before), MidCompactLayer2Ran
-        if not reclaimed.count and options.level == "full":
-            reclaimed, ran = collapse(self._state, before), MidCompactLayer1Ran
-        if reclaimed.count:
-            failpoint("stage.mid")
-            self._tell(partial(ran, messages=reclaimed.count), reclaimed, load, run)
-
-    def digest(self, load: ContextUsage, options: Options, target: int, room: int) -> int:
-        """Shorten without a model: the oldest first, then more of it, until the request fits.
-
-        How many messages went; whoever calls says so, as after every compaction.
-        """
-        state, window = self._state, self._state.window
-        before = load.tokens(window)
-        tail = options.memory.compaction_preserve_tail
-        count = 0
-        for wanted in (state.own - tail, len(window) - tail, state.own, len(window) - 2):
-            if load.tokens(window) <= target:
-                break
-            if options.uses_subgoals:
-                state.watch.subgoals.release_before(boundary(window, min(wanted, len(window) - 1)))
-            count += digest_oldest(state, boundary(window, min(wanted, len(window) - 1)), "digest", before).count
-        if load.tokens(window) > room:
-            count += shorten(state, load, target).count
-        if count:
-            failpoint("stage.digest")
-        return count
-
-    def _cleared(self, reclaimed: Reclaimed, load: ContextUsage, run: RunId | None) -> None:
-        if reclaimed.raw > 0:
-            failpoint("stage.cleared")
-            self._tell(partial(MicrocompactRan, cleared=reclaimed.count), reclaimed, load, run)
-
-    def _tell(self, event: Callable[..., Event], reclaimed: Reclaimed, load: ContextUsage, run: RunId | None) -> None:
-        """Publish the event of a stage that took something; scaled tokens, as people see them."""
-        self._publish(event(conversation=self._conversation, run=run, reclaimed=int(reclaimed.raw * load.scale)))
-
-    def _dump_scores(self, strategy: str, blocks: Sequence[Block], scores: Sequence[float | None]) -> None:
-        self._dumps.write("pruning-scores.txt", scores_text(strategy, blocks, scores))

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Literal
 
+from agent.compaction.stages import Stage
 from agent.compaction.subgoals import Tier, Tiers
 from agent.compaction.window import Cleared, Clearing, Drain, Entry, Stubbed, holds_results
 from agent.core.messages import CompactionPart, Message, SummaryPart
@@ -14,7 +14,6 @@ HIGH = "[Conversation summary]"
 SESSION = "[Session memory summary]"
 
 KEPT, LEAST_KEPT = 0.15, 6  # the newest messages, which no summary made ahead of time stands for: share and number
-Stage = Literal["mid", "high", "hard", "digest", "reactive"]
 
 
 def boundary(entries: Sequence[Entry], wanted: int) -> int:
@@ -70,7 +69,7 @@ def summary_message(
     """The message for those that went, with the record of the compaction: seen by the model alone (Z-31)."""
     headed = f"{label.format(count=count)}\n{text}" if label else text
     record = CompactionPart(
-        summary=text, stage=stage, messages=count, tokens_before=tokens_before, mechanical=mechanical
+        summary=text, stage=stage.value, messages=count, tokens_before=tokens_before, mechanical=mechanical
     )
     summary = SummaryPart(text=headed) if sealed is None else replace(sealed, text=headed)
     return Message(role="user", parts=(summary, record), user_visible=False, agent_visible=True)

@@ -172,7 +172,7 @@ class AgentCompressionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings:
-    """`[memory]`: the ladder's thresholds, as shares of the window, and what it spares.
+    """`[memory]`: the thresholds of the stages, as shares of the window, and what it spares.
 
     `summary_provider` names the provider that writes summaries; "" takes the conversation's own. `provider_compaction`:
     where the conversation's route is one provider whose service writes and seals summaries itself, it does. `warn`:

@@ -84,7 +84,7 @@ def sync_window(run: Run, states: States) -> None:
 
 
 async def make_room(load: ContextUsage, run: Run, states: States) -> None:
-    """Climb the ladder as far as the pressure calls for it. Raises CallStopped, Fenced or StorageTrouble."""
+    """Run the stages that the pressure calls for. Raises CallStopped, Fenced or StorageTrouble."""
     engine = states.context.engine
     states.context.fixed = load.fixed
     with run.interrupts.scope():

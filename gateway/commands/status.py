@@ -6,7 +6,7 @@ from typing import get_args
 
 from sqlalchemy import Connection
 
-from agent.compaction.ladder import Colour, badge_of, colour_of
+from agent.compaction.stages import Colour, badge_of, colour_of
 from agent.core.ids import ConversationId
 from agent.goals.store import short
 from agent.ledger import rows

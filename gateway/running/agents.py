@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from agent.agent import Agent
 from agent.assembly import Shared, assemble
-from agent.compaction.ladder import badge_of, colour_of
+from agent.compaction.stages import badge_of, colour_of
 from agent.core.clock import Clock
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.events import EventBus

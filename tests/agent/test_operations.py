@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from agent.built_ins import CommandResult
-from agent.compaction.ladder import Cooldown, exhausted
+from agent.compaction.stages import Cooldown, exhausted
 from agent.core.errors import AgentMissing
 from agent.core.events import ProviderSwitched
 from agent.core.ids import ConversationId

@@ -1,4 +1,4 @@
-"""The program on one channel, with a small window: brought to a rung, killed there, started again and judged."""
+"""The program on one channel, with a small window: brought to a stage, killed there, started again and judged."""
 
 import signal
 import sqlite3
@@ -41,7 +41,7 @@ class Climb:
     answers: int = 0
 
     async def through(self, stage: Stage, point: Point) -> None:
-        """A conversation of its own, a kill at `point` of that rung, and the conversation goes on."""
+        """A conversation of its own, a kill at `point` of that stage, and the conversation goes on."""
         await self._configure(stage)
         await self.place.doubles.llm.post("script", [*rules_for(stage, point), {"match": {}, "reply": {"text": NOTED}}])
         await self._said("/new")
@@ -71,7 +71,7 @@ class Climb:
         await self.program.ready()  # who is not connected hears nothing of a place it does not know
 
     async def _until_death(self, stage: Stage, point: Point) -> int:
-        """Say what brings the rung about; again, where what it works with was not ready. How often it was said."""
+        """Say what brings the stage about; again, where what it works with was not ready. How often it was said."""
         new = self.order.with_suffix(".new")
         new.write_text(point)
         new.replace(self.order)
@@ -128,7 +128,7 @@ class Climb:
         await until(at_rest, seconds=WITHIN_S, what="rest")
 
     async def _valid(self, stage: Stage, point: Point) -> None:
-        """The request that was answered after the kill: taken by the model, and it shows the rung."""
+        """The request that was answered after the kill: taken by the model, and it shows the stage."""
         calls = await self._calls(stage.trigger)
         assert calls[-1].get("status", 200) == 200, calls[-1].get("error")
         if not stage.lost or point == "window.after":

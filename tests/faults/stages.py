@@ -1,6 +1,6 @@
-"""Each rung of the context ladder to be killed in: how a conversation gets there, and what is seen of it afterwards.
+"""Each stage of compaction to be killed in: how a conversation gets there, and what is seen of it afterwards.
 
-The model's window is small, and each rung has thresholds of its own under which it is the one that is climbed. What is
+The model's window is small, and each stage has thresholds of its own under which it is the one that runs. What is
 sent besides the conversation weighs about 2,000 tokens.
 """
 
@@ -20,11 +20,11 @@ CUT_OFF = "prompt is too long: 300000 tokens > 200000 maximum"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One rung. `memory` are its settings, `before` is said and answered first, then `trigger` brings it about.
+    """One stage. `memory` are its settings, `before` is said and answered first, then `trigger` brings it about.
 
     `mark` is what a request shows of it; "" where the next process, which is not in that bind, makes something else of
     it. `stored`: the window is written before the model is asked, not with the turn.
-    `lost`: what it works with is known to the process alone until it is stored; the next one climbs another rung.
+    `lost`: what it works with is known to the process alone until it is stored; the next one runs another stage.
     """
 
     point: Point
@@ -63,7 +63,7 @@ def _thresholds(soft: float, high: float, hard: float, *, strategy: str, micro: 
 # An active subgoal may fill 0.30 of the window: what is to get below a threshold must have one above that.
 _EARLY_HARD = _thresholds(0.50, 0.52, 0.55, strategy="subgoal")
 
-RUNGS = (
+STAGES = (
     Stage(
         point="stage.cleared",
         memory=_thresholds(0.80, 0.85, 0.90, strategy="reactive", micro=0.0),

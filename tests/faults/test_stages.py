@@ -1,4 +1,4 @@
-"""Killed at each rung of the context ladder: changed in memory, while it is stored, stored."""
+"""Killed at each stage of compaction: changed in memory, while it is stored, stored."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ import pytest
 
 from agent.core.failpoints import Point
 from tests.faults.climbing import climbing
-from tests.faults.stages import RUNGS, Stage
+from tests.faults.stages import STAGES, Stage
 
-CELLS = [(stage, point) for stage in RUNGS for point in stage.points]
+CELLS = [(stage, point) for stage in STAGES for point in stage.points]
 CHANNELS = ("telegram", "discord", "slack")
 
 
@@ -29,7 +29,7 @@ async def test_a_hard_compaction_dies_while_it_is_stored(home: Path) -> None:
 @pytest.mark.requirement("Z-29", "W-13")
 @pytest.mark.parametrize("channel", CHANNELS)
 async def test_each_of_them(channel: str, home: Path) -> None:
-    """Every rung and point, the channels taking turns; a hard compaction on each of them."""
+    """Every stage and point, the channels taking turns; a hard compaction on each of them."""
     mine = CELLS[CHANNELS.index(channel) :: len(CHANNELS)]
     hard = [(stage, point) for stage, point in CELLS if stage.name == "hard" and (stage, point) not in mine]
     await climb(channel, [*mine, *hard], home)

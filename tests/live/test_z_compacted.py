@@ -139,7 +139,7 @@ async def test_summaries_made_ahead_take_the_places_of_calls_and_their_results(
         calls = [one for one in turns_of(world)[-1]["messages"] if one.get("tool_calls")]
         results = [one for one in turns_of(world)[-1]["messages"] if one["role"] == "tool"]
         assert {use["id"] for one in calls for use in one["tool_calls"]} == {one["tool_call_id"] for one in results}
-        assert not happened(world, CompactComplete), "the cheap rung alone"
+        assert not happened(world, CompactComplete), "the cheap stage alone"
         await look(world, number + 1 if number < 17 else 0)
         assert all(call.get("status", 200) == 200 for call in llm.calls)
 
@@ -148,7 +148,7 @@ async def test_summaries_made_ahead_take_the_places_of_calls_and_their_results(
 async def test_after_summaries_have_taken_their_places_orphaned_results_are_looked_for(
     world_of: WorldOf, llm: LlmServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No rung leaves an orphan, so one is put into the window of the agent that runs; the dump tells where it went."""
+    """No stage leaves an orphan, so one is put into the window of the agent that runs; the dump tells where it went."""
     write_agent(tmp_path)
     strategy = '[memory.compression]\npruning_strategy = "subgoal"\n'
     config = f"{PLAIN}[debug]\nenabled = true\n{strategy}{model(llm)}"
@@ -167,7 +167,7 @@ async def test_after_summaries_have_taken_their_places_orphaned_results_are_look
             if happened(world, SummariesApplied):
                 break
         assert happened(world, SummariesApplied)
-        assert not happened(world, CompactComplete), "the cheap rung alone"
+        assert not happened(world, CompactComplete), "the cheap stage alone"
         told = [record.getMessage() for record in caplog.records if "orphaned" in record.getMessage()]
         assert told == [f"orphaned tool results at position {at - 2} taken out"], "the two pairs before it are one each"
         assert not any("of a call that is nowhere" in text for text in sent(world))

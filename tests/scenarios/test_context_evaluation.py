@@ -48,8 +48,8 @@ async def test_the_default_strategy_keeps_what_later_calls_need_in_less_than_hal
 OWN = ("operations-1", "shop-1", "library-1", "workshop-1", "ledger-1")  # read as one long session
 
 
-class Rungs:
-    """The rungs that were climbed, by the events of the engine."""
+class StagesRun:
+    """The stages that ran, by the events of the engine."""
 
     def __init__(self) -> None:
         self.seen: set[str] = set()
@@ -70,14 +70,14 @@ class Shown:
 
 
 async def climbed(one: Recording, window: int, *, in_time: bool = True, failing: Collection[str] = ()) -> set[str]:
-    model, stages = Summariser(count_by_bytes, failing), Rungs()
+    model, stages = Summariser(count_by_bytes, failing), StagesRun()
     model.in_time = in_time
     await play(one, Options(), window, count_by_bytes, model=model, watch=stages)
     return stages.seen
 
 
 @pytest.mark.requirement("R-05", "Z-12", "Z-28", "Z-38", "Z-40", "Z-53", "H-02", "H-03", "H-06", "H-26", "H-27", "H-30")
-async def test_at_shipped_defaults_the_rungs_are_climbed_on_the_trees_own_sessions() -> None:
+async def test_at_shipped_defaults_the_stages_run_on_the_trees_own_sessions() -> None:
     """Pruning, folding, the session summary; where the model is late or fails, clearing and what follows it."""
     long = joined([session(name) for name in OWN])
     by_rule = {"tool_outputs_pruned", "deferred_summaries_applied", "mid_compact_layer2_ran"}
@@ -87,7 +87,7 @@ async def test_at_shipped_defaults_the_rungs_are_climbed_on_the_trees_own_sessio
 
 
 @pytest.mark.slow
-async def test_at_shipped_defaults_the_rungs_are_climbed_in_a_large_window_too() -> None:
+async def test_at_shipped_defaults_the_stages_run_in_a_large_window_too() -> None:
     long = joined([session(plan.name) for plan in PLANS if not plan.name.endswith("2")])
     by_rule = {"tool_outputs_pruned", "deferred_summaries_applied", "mid_compact_layer2_ran"}
     assert by_rule <= await climbed(long, 128_000)
@@ -102,7 +102,7 @@ async def test_at_shipped_defaults_the_rungs_are_climbed_in_a_large_window_too()
         ("correspondence-2", 128_000, {"microcompact_ran", "high", "hard", "digest"}),
     ],
 )
-async def test_at_shipped_defaults_a_burst_of_long_words_reaches_the_hard_rung(
+async def test_at_shipped_defaults_a_burst_of_long_words_reaches_the_hard_stage(
     name: str, window: int, stages: set[str]
 ) -> None:
     """Before the summary that is made in the background is ready, more comes than one structured summary is for."""

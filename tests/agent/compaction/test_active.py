@@ -3,6 +3,7 @@
 import pytest
 
 from agent.compaction.rule_stages import replace_oldest
+from agent.compaction.stages import Stage
 from agent.compaction.state import CompactionState, Options
 from agent.compaction.subgoals import Tier
 from agent.core.messages import Message, TextPart, text_message
@@ -26,7 +27,7 @@ def test_the_order_is_summary_pinned_active_tail() -> None:
     state.watch.subgoals.push_active("the newest half", 6)
     state.watch.subgoals.extend_active(10)
     reclaimed = replace_oldest(
-        state, 9, "what was", label="[s]", stage="hard", tokens_before=1, mechanical=False
+        state, 9, "what was", label="[s]", stage=Stage.HARD, tokens_before=1, mechanical=False
     )  # fmt: skip
     assert reclaimed.count == 5
     messages = state.window.messages

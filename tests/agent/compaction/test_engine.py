@@ -1,4 +1,4 @@
-"""The ladder's runner over a window in memory: what each rung makes of it, and what happens when a model fails."""
+"""The engine over a window in memory: what each stage makes of it, and what happens when a model fails."""
 
 import logging
 from collections import Counter

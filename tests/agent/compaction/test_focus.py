@@ -104,7 +104,7 @@ async def test_closing_a_focus_leaves_its_findings_and_takes_its_steps() -> None
         "[tool_use: look(c5)]",
         "[tool_result: c5]\nClosed",
     ]
-    assert talk.state.window[0].pinned, "findings outlive every rung"
+    assert talk.state.window[0].pinned, "findings outlive every stage"
 
 
 async def test_what_is_pinned_and_what_people_said_stays_and_a_short_focus_takes_nothing() -> None:

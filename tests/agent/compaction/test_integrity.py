@@ -1,10 +1,11 @@
-"""Tool pairs stay whole after every rung, and no request goes out with an orphan."""
+"""Tool pairs stay whole after every stage, and no request goes out with an orphan."""
 
 import logging
 
 import pytest
 
 from agent.compaction.pairs import answer, mend, orphans_in
+from agent.compaction.rule_stages import apply_summaries
 from agent.compaction.window import Change, Drain, Replacement, Window
 from agent.core.errors import AgentError, ProviderBusy
 from agent.core.messages import Message, TextPart, ToolResult, ToolUse, text_message
@@ -78,7 +79,7 @@ async def test_they_are_looked_for_after_every_hard_compaction_and_every_fold(fa
     folded.state.window.defer(2, "short")
     folded.state.window.append(results("gone"))
     folded.begin()
-    folded.engine._rule_stages.apply_summaries(folded.load(), None)
+    apply_summaries(folded.state)
     assert [message.role for message in folded.state.window.messages] == ["user", "assistant", "user"]
     assert orphans_in(folded.state.window) == []
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.compaction.excerpts import MOST_RULES, deserves_pin, scrubbed, states_rule
-from agent.compaction.ladder import Breaker, Cooldown, advanced, badge_of, colour_of, compacted, exhausted
+from agent.compaction.stages import Breaker, Cooldown, advanced, badge_of, colour_of, compacted, exhausted
 
 
 def test_after_a_hard_compaction_two_turns_rest() -> None:

@@ -1,4 +1,4 @@
-"""Subgoals keep to their messages through everything a rung may do, by arithmetic alone."""
+"""Subgoals keep to their messages through everything a stage may do, by arithmetic alone."""
 
 from dataclasses import dataclass
 

@@ -3,6 +3,7 @@
 import pytest
 
 from agent.compaction.question import Question
+from agent.compaction.rule_stages import prune
 from agent.compaction.task_goal import EVERY, TAIL
 from agent.core.errors import ProviderBusy
 from tests.agent.compaction.test_engine import Life, W
@@ -62,7 +63,7 @@ async def test_other_strategies_ask_for_none(strategy: str) -> None:
 async def pruned(life: Asked, say: str) -> list[str]:
     """What pruning takes first after these words, by the first word of each."""
     life.begin(say)
-    await life.engine._rule_stages.prune(life.load(), life.options, None, 1_000)
+    await prune(life.state, life.options, 1_000, life.load(), lambda text: len(text) // 4)
     return [entry.stored.tool_results[0].content.split()[0] for entry in life.state.window if entry.is_cleared]
 
 

@@ -1,4 +1,4 @@
-"""Random lives of a conversation through the whole ladder: after every run the promises of docs/context.md hold.
+"""Random lives of a conversation through all stages: after every run the promises of docs/context.md hold.
 
 The ordinary suite makes about 1,000 runs, `make ladder` 100,000.
 """
@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from agent.compaction.engine import Engine
-from agent.compaction.ladder import Step, order_of
 from agent.compaction.pairs import mend, orphans_in, repaired
 from agent.compaction.question import Question
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings, StrategyName
+from agent.compaction.stages import Stage, order_of
 from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.compaction.subgoal_watch import MOST_ACTIVE
 from agent.compaction.subgoals import Subgoals, Tier
@@ -135,7 +135,7 @@ class Lives(RuleBasedStateMachine):
     def somebody_says_something(
         self, words: int, pinned: bool, rounds: list[list[int]], failing: type[Exception] | None
     ) -> None:
-        """A turn: words, rounds with tools, an answer; the ladder runs before each call of the model."""
+        """A turn: words, rounds with tools, an answer; compaction runs before each call of the model."""
         self.turn, self.model.failing = self.turn + 1, failing
         self.engine.begin_turn(RunId(f"r{self.turn}"), self.options)
         self._say("user", TextPart(text="w" * words), pinned=pinned and words < 100)
@@ -202,33 +202,33 @@ class Lives(RuleBasedStateMachine):
         shown = {entry.stored.id: entry.message for entry in self.state.window}
         for id, message in self.said.items():
             if message.pinned:
-                assert shown[id].parts == message.parts, "pinned messages outlive every rung"
+                assert shown[id].parts == message.parts, "pinned messages outlive every stage"
         for position in self.state.tiers.active(len(self.state.window)):
             entry = self.state.window[position]
             if entry.stored.id is not None:
                 assert entry.message.parts == self.said[entry.stored.id].parts, "active messages keep every byte"
 
     def _before_call(self, *, first: bool) -> int:
-        """One run of the ladder; how often a model was asked to compact."""
+        """One pass of compaction; how often a model was asked to compact."""
         self._poll()
         kept, asked, newest = self._active(), self.model.calls["compaction"], self.state.window[-1].key
         self.events.clear()
         self._wait(self.engine.before_call(self._load(first=first)))
         self._still_there(kept)
         assert self.state.window[-1].key == newest, "what came last is what the model must answer"
-        taken = [step for event in self.events if (step := _step(event)) is not None]
+        taken = [stage for event in self.events if (stage := _stage(event)) is not None]
         order = order_of(clears_first=self.options.clears_first)
-        assert taken == sorted(taken, key=order.index), "rungs are taken in their order (G-31)"
+        assert taken == sorted(taken, key=order.index), "stages are taken in their order (G-31)"
         if not first:
             assert self.model.calls["compaction"] == asked, "no model is asked between two rounds of tools"
         if self.subgoals.let_go:
-            assert {Step.HIGH, Step.HARD, Step.DIGEST} & set(taken), "only where nothing else could leave"
+            assert {Stage.HIGH, Stage.HARD, Stage.DIGEST} & set(taken), "only where nothing else could leave"
         if self.options.level == "off":
-            assert set(taken) <= {Step.MICROCOMPACT}
+            assert set(taken) <= {Stage.MICROCOMPACT}
         return sum(isinstance(event, CompactTriggered) for event in self.events)
 
     def _poll(self) -> None:
-        """Take what the background found out before a run, so that nothing but rungs changes anything in it."""
+        """Take what the background found out before a run, so that nothing but stages changes anything in it."""
         if self.options.uses_subgoals:
             window = self.state.window
             self.state.watch.poll(window, self.window)
@@ -266,22 +266,22 @@ def _count(message: Message) -> int:
     return 4 + len(message.content) // 4
 
 
-def _step(event: Event) -> Step | None:
+def _stage(event: Event) -> Stage | None:
     match event:
         case MicrocompactRan():
-            return Step.MICROCOMPACT
+            return Stage.MICROCOMPACT
         case SummariesApplied():
-            return Step.FOLD
+            return Stage.SUMMARIES
         case ToolOutputsPruned():
-            return Step.PRUNE
+            return Stage.PRUNE
         case MidCompactLayer1Ran() | MidCompactLayer2Ran():
-            return Step.MID
+            return Stage.MID
         case CompactComplete(stage="high"):
-            return Step.HIGH
+            return Stage.HIGH
         case CompactComplete(stage="hard"):
-            return Step.HARD
+            return Stage.HARD
         case CompactComplete(stage="digest"):
-            return Step.DIGEST
+            return Stage.DIGEST
         case _:
             return None
 

@@ -1,4 +1,4 @@
-"""Which rung the pressure calls for, and in what order."""
+"""The stage that the pressure calls for, and in what order."""
 
 from dataclasses import replace
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.compaction.ladder import BY_MODEL, Limits, PolicyInput, Step, limits_for, next_step, order_of
 from agent.compaction.settings import MemorySettings
+from agent.compaction.stages import BY_MODEL, Limits, PolicyInput, Stage, limits_for, next_stage, order_of
 from agent.run.settings import ContextSettings
 
 LIMITS = limits_for(200_000, 177_000, MemorySettings(), reserve_floor=4_000, flush_threshold=8_000)
@@ -18,19 +18,19 @@ READY = PolicyInput(
     hard_ready=True,
     flush_due=False,
     prune_pays=False,
-    folds_wait=False,
+    summaries_wait=False,
     clear_from=None,
 )
 
 
-BY_RULE = [Step.PRUNE, Step.MID, Step.MICROCOMPACT]  # of the rungs that nothing has been prepared for
+BY_RULE = [Stage.PRUNE, Stage.MID, Stage.MICROCOMPACT]  # of the stages that nothing has been prepared for
 
 
-def steps(tokens: int, standing: PolicyInput = READY, limits: Limits = LIMITS) -> list[Step]:
-    """The rungs of a pass in which none frees anything."""
-    done: list[Step] = []
-    while (step := next_step(tokens, done, limits, standing)) is not None:
-        done.append(step)
+def stages(tokens: int, standing: PolicyInput = READY, limits: Limits = LIMITS) -> list[Stage]:
+    """The stages of a pass in which none frees anything."""
+    done: list[Stage] = []
+    while (stage := next_stage(tokens, done, limits, standing)) is not None:
+        done.append(stage)
     return done
 
 
@@ -39,31 +39,31 @@ def steps(tokens: int, standing: PolicyInput = READY, limits: Limits = LIMITS) -
     ("tokens", "called"),
     [
         pytest.param(120_000, [], id="0.60 itself is no pressure"),
-        pytest.param(120_001, BY_RULE, id="above 0.60 the mechanical rungs, clearing last"),
+        pytest.param(120_001, BY_RULE, id="above 0.60 the mechanical stages, clearing last"),
         pytest.param(150_000, BY_RULE, id="0.75 itself asks no model"),
-        pytest.param(150_001, [*BY_RULE, Step.HIGH], id="above 0.75 of 200,000"),
-        pytest.param(176_999, [*BY_RULE, Step.HIGH], id="up to the hard threshold"),
+        pytest.param(150_001, [*BY_RULE, Stage.HIGH], id="above 0.75 of 200,000"),
+        pytest.param(176_999, [*BY_RULE, Stage.HIGH], id="up to the hard threshold"),
         pytest.param(
             177_001,
-            [*BY_RULE, Step.HARD, Step.DIGEST],
+            [*BY_RULE, Stage.HARD, Stage.DIGEST],
             id="at the ceiling, below 0.90 here, the full compaction, then whatever makes it fit",
         ),
     ],
 )
-def test_the_pressure_calls_for(tokens: int, called: list[Step]) -> None:
-    assert steps(tokens) == called
+def test_the_pressure_calls_for(tokens: int, called: list[Stage]) -> None:
+    assert stages(tokens) == called
 
 
 @pytest.mark.requirement("R-05")
 @pytest.mark.parametrize(
     ("tokens", "called"),
     [
-        pytest.param(100, [Step.MICROCOMPACT], id="whatever the pressure"),
-        pytest.param(120_001, [Step.MICROCOMPACT, Step.PRUNE, Step.MID], id="before anything is chosen"),
+        pytest.param(100, [Stage.MICROCOMPACT], id="whatever the pressure"),
+        pytest.param(120_001, [Stage.MICROCOMPACT, Stage.PRUNE, Stage.MID], id="before anything is chosen"),
     ],
 )
-def test_what_clears_first_clears_before_each_call(tokens: int, called: list[Step]) -> None:
-    assert steps(tokens, replace(READY, clear_from=0)) == called
+def test_what_clears_first_clears_before_each_call(tokens: int, called: list[Stage]) -> None:
+    assert stages(tokens, replace(READY, clear_from=0)) == called
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,16 @@ def test_what_clears_first_clears_before_each_call(tokens: int, called: list[Ste
     [
         pytest.param(100, {"prune_pays": True}, True, id="with room left, where it pays"),
         pytest.param(100, {}, False, id="with room left it does not"),
-        pytest.param(120_000, {"folds_wait": True}, False, id="nothing was folded at the threshold itself"),
+        pytest.param(120_000, {"summaries_wait": True}, False, id="nothing was folded at the threshold itself"),
     ],
 )
 def test_pruning(tokens: int, changes: dict[str, bool], prunes: bool) -> None:
-    assert (Step.PRUNE in steps(tokens, replace(READY, **changes))) is prunes  # type: ignore[arg-type]
+    assert (Stage.PRUNE in stages(tokens, replace(READY, **changes))) is prunes  # type: ignore[arg-type]
 
 
 def test_once_the_prefix_is_broken_pruning_goes_down_to_what_it_aims_at() -> None:
-    for tokens, step in ((LIMITS.pruned + 1, Step.PRUNE), (LIMITS.pruned, None)):
-        assert next_step(tokens, {Step.FOLD}, LIMITS, READY) is step
+    for tokens, stage in ((LIMITS.pruned + 1, Stage.PRUNE), (LIMITS.pruned, None)):
+        assert next_stage(tokens, {Stage.SUMMARIES}, LIMITS, READY) is stage
 
 
 @pytest.mark.requirement("Z-28", "Z-12")
@@ -93,29 +93,29 @@ def test_once_the_prefix_is_broken_pruning_goes_down_to_what_it_aims_at() -> Non
     ],
 )
 def test_deferred_summaries(tokens: int, waiting: bool, folds: bool) -> None:
-    assert (Step.FOLD in steps(tokens, replace(READY, folds_wait=waiting))) is folds
+    assert (Stage.SUMMARIES in stages(tokens, replace(READY, summaries_wait=waiting))) is folds
 
 
 @pytest.mark.requirement("W-63", "H-39")
 def test_off_leaves_only_the_clearing_of_results() -> None:
-    assert steps(1_000_000, replace(READY, level="off")) == [Step.MICROCOMPACT]
+    assert stages(1_000_000, replace(READY, level="off")) == [Stage.MICROCOMPACT]
 
 
 def test_inside_a_tool_loop_no_model_is_asked() -> None:
-    assert not BY_MODEL & set(steps(190_000, replace(READY, first=False)))
+    assert not BY_MODEL & set(stages(190_000, replace(READY, first=False)))
 
 
 @pytest.mark.parametrize(
     "standing",
     [
         pytest.param(replace(READY, may_ask=False), id="one model compaction a turn"),
-        pytest.param(replace(READY, hard_ready=False), id="the hard rung cools down"),
+        pytest.param(replace(READY, hard_ready=False), id="the hard stage cools down"),
     ],
 )
 def test_what_is_not_allowed_gives_way_to_the_digest(standing: PolicyInput) -> None:
-    called = steps(190_000, standing)
+    called = stages(190_000, standing)
     assert not BY_MODEL & set(called)
-    assert called[-1] is Step.DIGEST
+    assert called[-1] is Stage.DIGEST
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_what_is_not_allowed_gives_way_to_the_digest(standing: PolicyInput) -> N
     ],
 )
 def test_flush(tokens: int, flushed: bool) -> None:
-    called = steps(tokens, replace(READY, flush_due=True))
-    assert (Step.FLUSH in called) is flushed
+    called = stages(tokens, replace(READY, flush_due=True))
+    assert (Stage.FLUSH in called) is flushed
 
 
 @given(
@@ -140,7 +140,7 @@ def test_flush(tokens: int, flushed: bool) -> None:
         hard_ready=st.booleans(),
         flush_due=st.booleans(),
         prune_pays=st.booleans(),
-        folds_wait=st.booleans(),
+        summaries_wait=st.booleans(),
         clear_from=st.sampled_from([None, 0, 50_000]),
     ),
     st.sampled_from([2_000, 8_000, 32_000, 128_000, 200_000, 2_000_000]),
@@ -149,12 +149,12 @@ def test_flush(tokens: int, flushed: bool) -> None:
 def test_the_order_holds_and_one_model_at_most(tokens: int, standing: PolicyInput, window: int) -> None:
     room = window - min(20_000, window // 4) - min(3_000, window // 16)
     limits = limits_for(window, room, MemorySettings(), reserve_floor=4_000, flush_threshold=8_000)
-    called = steps(tokens, standing, limits)
+    called = stages(tokens, standing, limits)
     order = order_of(clears_first=standing.clear_from is not None)
-    assert called == [step for step in order if step in called]
-    assert sum(step in BY_MODEL for step in called) <= 1
-    if Step.FLUSH in called:
-        assert all(order.index(step) > order.index(Step.FLUSH) for step in called if step in BY_MODEL)
+    assert called == [stage for stage in order if stage in called]
+    assert sum(stage in BY_MODEL for stage in called) <= 1
+    if Stage.FLUSH in called:
+        assert all(order.index(stage) > order.index(Stage.FLUSH) for stage in called if stage in BY_MODEL)
 
 
 @pytest.mark.requirement("B-19", "B-78")

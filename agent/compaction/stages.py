@@ -1,37 +1,45 @@
-"""Compaction policy: thresholds, the next stage, cooldown, circuit breaker, gauge. Pure."""
+"""The stages of compaction and when each applies: thresholds, order, cooldown, circuit breaker, gauge. Pure.
+
+The function and the event of each stage stand in the table of `Engine`.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from enum import Enum, auto
+from enum import StrEnum
 from typing import Literal
 
 from agent.compaction.settings import Level, MemorySettings
 
 
-class Step(Enum):
-    """The stages; `order_of` says in which order one pass may take them."""
+class Stage(StrEnum):
+    """A stage of compaction; the value is what hooks are told and what is stored with a summary.
 
-    MICROCOMPACT = auto()  # all old results are cleared
-    FOLD = auto()  # deferred pair summaries take their pairs' places
-    PRUNE = auto()
-    MID = auto()
-    FLUSH = auto()
-    HIGH = auto()  # a model's structured summary
-    HARD = auto()  # a model's full summary
-    DIGEST = auto()  # mechanical: what must go so that the request fits at all
+    `order_of` gives the order of those that one pass may take. L0 to L3 are their numbers in the requirements.
+    """
+
+    STALE = "stale"  # L0t: after a long silence, results that are cheap to get again are cleared
+    MICROCOMPACT = "microcompact"  # L0: all old results are cleared
+    SUMMARIES = "fold"  # deferred pair summaries take their pairs' places
+    PRUNE = "prune"  # results go by their scores
+    MID = "mid"  # L2: a summary made ahead takes the place of the oldest part; L1: a mechanical digest does
+    FLUSH = "flush"  # lasting notes are written before a model compacts
+    HIGH = "high"  # L3: a model's structured summary
+    HARD = "hard"  # a model's full summary
+    REACTIVE = "reactive"  # the same, after a provider has refused the request as too long; no pass takes it
+    DIGEST = "digest"  # mechanical: what must go so that the request fits at all
 
 
 PRUNE_SLACK = 0.5  # of the soft threshold: freeing more at once keeps the prefix still, and cached, for many turns
-BY_MODEL = frozenset({Step.HIGH, Step.HARD})
-_CHOOSING = (Step.FOLD, Step.PRUNE, Step.MID)
-_LAST = (Step.FLUSH, Step.HIGH, Step.HARD, Step.DIGEST)
+BY_MODEL = frozenset({Stage.HIGH, Stage.HARD})
+_CHOOSING = (Stage.SUMMARIES, Stage.PRUNE, Stage.MID)
+_LAST = (Stage.FLUSH, Stage.HIGH, Stage.HARD, Stage.DIGEST)
 
 
-def order_of(*, clears_first: bool) -> tuple[Step, ...]:
+def order_of(*, clears_first: bool) -> tuple[Stage, ...]:
     """The order of the stages: clearing first leaves little to choose among, clearing last takes what is left."""
     if clears_first:
-        return (Step.MICROCOMPACT, *_CHOOSING, *_LAST)
-    return (*_CHOOSING, Step.MICROCOMPACT, *_LAST)
+        return (Stage.MICROCOMPACT, *_CHOOSING, *_LAST)
+    return (*_CHOOSING, Stage.MICROCOMPACT, *_LAST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +75,7 @@ class PolicyInput:
     hard_ready: bool
     flush_due: bool
     prune_pays: bool
-    folds_wait: bool
+    summaries_wait: bool
     clear_from: int | None
 
 
@@ -94,38 +102,38 @@ def limits_for(window: int, room: int, settings: MemorySettings, *, reserve_floo
     )
 
 
-def next_step(tokens: int, done: Collection[Step], limits: Limits, standing: PolicyInput) -> Step | None:
+def next_stage(tokens: int, done: Collection[Stage], limits: Limits, standing: PolicyInput) -> Stage | None:
     """The next stage of this pass, or None: the request can go out, or nothing is left that could make it smaller.
 
-    Steps are taken in their order and each once; a stage that asks a model closes the pass for the other one.
+    Stages are taken in their order and each once; a stage that asks a model closes the pass for the other one.
     """
     order = order_of(clears_first=standing.clear_from is not None)
-    taken = max((order.index(step) for step in done), default=-1)
-    for step in order[taken + 1 :]:
-        if _calls(step, tokens, done, limits, standing):
-            return step
+    taken = max((order.index(stage) for stage in done), default=-1)
+    for stage in order[taken + 1 :]:
+        if _applies(stage, tokens, done, limits, standing):
+            return stage
     return None
 
 
-def _calls(step: Step, tokens: int, done: Collection[Step], limits: Limits, standing: PolicyInput) -> bool:
-    if step is Step.MICROCOMPACT:
+def _applies(stage: Stage, tokens: int, done: Collection[Stage], limits: Limits, standing: PolicyInput) -> bool:
+    if stage is Stage.MICROCOMPACT:
         return tokens > limits.soft if standing.clear_from is None else tokens >= standing.clear_from
     if standing.level == "off":
         return False
-    match step:
-        case Step.FOLD:
-            return standing.folds_wait and tokens > limits.soft
-        case Step.PRUNE:
+    match stage:
+        case Stage.SUMMARIES:
+            return standing.summaries_wait and tokens > limits.soft
+        case Stage.PRUNE:
             # Where the prefix is broken anyway, so much goes that this is rare.
-            return tokens > (limits.pruned if Step.FOLD in done else limits.soft) or standing.prune_pays
-        case Step.MID:
+            return tokens > (limits.pruned if Stage.SUMMARIES in done else limits.soft) or standing.prune_pays
+        case Stage.MID:
             return tokens > limits.soft
-        case Step.FLUSH:
+        case Stage.FLUSH:
             return standing.first and standing.flush_due and tokens > limits.flush
-        case Step.HIGH:
+        case Stage.HIGH:
             return standing.first and standing.may_ask and limits.high < tokens <= limits.hard
-        case Step.HARD:
-            asked = any(stage in done for stage in BY_MODEL)
+        case Stage.HARD:
+            asked = any(one in done for one in BY_MODEL)
             return standing.first and standing.may_ask and not asked and standing.hard_ready and tokens > limits.hard
         case _:
             return tokens > limits.room
