@@ -7,7 +7,6 @@ from functools import partial
 
 import anyio
 
-from agent.compaction.deferred import summaries_to_apply
 from agent.compaction.excerpts import digest, words
 from agent.compaction.pairs import mend
 from agent.compaction.scoring import EVICTED, QUADRATIC, STRATEGIES, Block, Scene, blocks_in, evicted, strategy_for
@@ -23,6 +22,7 @@ from agent.compaction.selection import (
     oldest,
     parted,
     stubbed,
+    summaries_to_apply,
     summary_message,
     superseded,
 )

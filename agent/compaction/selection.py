@@ -1,12 +1,22 @@
-"""Selection of what leaves a window: the oldest part, what in it stays, its replacement, and microcompaction. Pure."""
+"""Selection of the messages that leave a window, and of what replaces them: the oldest, pairs, old results. Pure."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from agent.compaction.stages import Stage
 from agent.compaction.subgoals import Tier, Tiers
-from agent.compaction.window import Cleared, Clearing, Drain, Entry, Stubbed, holds_results
+from agent.compaction.window import (
+    AppliedSummaries,
+    AppliedSummary,
+    Cleared,
+    Clearing,
+    Drain,
+    Entry,
+    Stubbed,
+    Window,
+    holds_results,
+)
 from agent.core.messages import CompactionPart, Message, SummaryPart
 
 HARD = "[conversation summary — {count} messages compacted]"
@@ -176,3 +186,59 @@ def _stub(value: object) -> object:
 def names_before(entries: Sequence[Entry], position: int) -> dict[str, str]:
     """Which tool each call answered at `position` was of."""
     return {use.id: use.name for use in entries[position - 1].message.tool_uses} if position else {}
+
+
+# Pairs of a call and its result: summarised ahead of time, applied when room is short. Pure.
+
+LEAST_PAIRS, MOST_PAIRS = 4, 8  # in one question: fewer wait for more
+WORTH = 400  # raw tokens of a pair as the model sees it; of shorter ones a summary costs more than it saves
+PAIR_LABEL = "[tool summary]"
+
+
+def pairs_to_summarise(window: Window, positions: Sequence[int], tiers: Tiers, *, cutoff: int, end: int) -> list[int]:
+    """Positions of the oldest results that need a summary, so that `cutoff` pairs stay without one.
+
+    `positions` are those of results, ascending; what stands at `end` or later belongs to the run that goes on.
+    """
+    open_pairs = [position for position in positions if position < end and not window[position].deferred]
+    due = open_pairs[: max(0, len(open_pairs) - cutoff)]
+    worth = [position for position in due if window[position - 1].tokens + window[position].tokens >= WORTH]
+    return [position for position in worth if _may_give_way(window, position, tiers)][:MOST_PAIRS]
+
+
+def summaries_to_apply(window: Window, positions: Sequence[int], tiers: Tiers, *, end: int) -> AppliedSummaries:
+    """Every pair whose summary waits; one that lost its call, is pinned or active stays as it is."""
+    pairs = [
+        AppliedSummary(request=position - 1, response=position, summary=pair_summary_message(window[position].deferred))
+        for position in positions
+        if position < end and window[position].deferred and _may_give_way(window, position, tiers)
+    ]
+    return AppliedSummaries(pairs=tuple(pairs))
+
+
+def pair_summary_message(summary: str) -> Message:
+    """The message in the place of a summarised pair: seen by the model alone."""
+    return Message(
+        role="assistant", parts=(SummaryPart(text=f"{PAIR_LABEL} {summary}"),), user_visible=False, agent_visible=True
+    )
+
+
+def that_fit(pairs: Sequence[tuple[Entry, Entry]], count: Callable[[Message], int], most: int) -> int:
+    """How many of the pairs, from the first on, weigh `most` raw tokens at most as stored; one at least."""
+    room, taken = most, 0
+    for request, response in pairs:
+        room -= count(request.stored) + count(response.stored)
+        if room < 0 and taken:
+            break
+        taken += 1
+    return taken
+
+
+def _may_give_way(window: Window, position: int, tiers: Tiers) -> bool:
+    request, response = window[position - 1] if position else None, window[position]
+    if request is None or response.pinned or request.pinned or not request.message.tool_uses:
+        return False
+    if Tier.ACTIVE in (tiers.tier(position), tiers.tier(position - 1)):
+        return False
+    # A person's words beside the results must not go with them.
+    return all(part.kind == "tool_result" for part in response.message.parts)

@@ -7,12 +7,11 @@ from functools import cached_property
 
 from agent.compaction import guidelines
 from agent.compaction.excerpts import scrubbed
+from agent.compaction.goal_watch import SubgoalWatch, TaskGoal
 from agent.compaction.guidelines import Guidelines
 from agent.compaction.settings import FocusSettings, Level, MemorySettings, MicrocompactSettings, SubgoalSettings
 from agent.compaction.stages import Breaker, Cooldown, advanced
-from agent.compaction.subgoal_watch import SubgoalWatch
 from agent.compaction.subgoals import NoTiers, Subgoals, Tiers
-from agent.compaction.task_goal import TaskGoal
 from agent.compaction.window import (
     Change,
     CountMessage,

@@ -9,7 +9,6 @@ from functools import partial
 import anyio
 from sqlalchemy import Connection
 
-from agent.compaction.taco import compressed, is_eligible
 from agent.core.cancellation import first_error
 from agent.core.events import Event, MemoryWritten, PermissionDenied, ToolEnded, ToolOutputCompressed, ToolStarted
 from agent.core.failpoints import failpoint
@@ -39,6 +38,7 @@ from agent.tools.deferred_tools import SEARCH
 from agent.tools.executor import Cleared, Limits, Outcome, batches_of
 from agent.tools.files.edit import put
 from agent.tools.files.paths import shown
+from agent.tools.taco import compressed, is_eligible
 from agent.tools.tasks import SessionTasks
 from agent.turn.commit import save_progress
 from agent.turn.decision import parts_with

@@ -618,7 +618,6 @@ ELSEWHERE: Mapping[str, str] = {
     "adapters.telegram.settings": _OPERATOR,
     "adapters.telegram.webhook": _ANSWERS,
     "adapters.web.routes": "reads a post of 200,000 characters, as adapters.web.parse does",
-    "agent.compaction.deferred": _TURN,
     "agent.compaction.dumps": _OURS,
     "agent.compaction.selection": _TURN,
     "agent.compaction.window": _TURN,

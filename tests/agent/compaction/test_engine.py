@@ -8,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agent.compaction.deferred import read_summaries
 from agent.compaction.engine import Engine
-from agent.compaction.llm_stages import Job
+from agent.compaction.llm_stages import Job, read_summaries
 from agent.compaction.question import Question
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings
 from agent.compaction.state import CompactionState, ContextUsage, Options

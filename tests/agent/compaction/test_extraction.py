@@ -3,10 +3,10 @@
 import anyio
 import pytest
 
+from agent.compaction.goal_watch import ASK_FROM, EVERY, MOST_ACTIVE, SubgoalWatch
 from agent.compaction.question import Question
 from agent.compaction.scoring import strategy_for
 from agent.compaction.settings import CompressionSettings
-from agent.compaction.subgoal_watch import ASK_FROM, EVERY, MOST_ACTIVE, SubgoalWatch
 from agent.compaction.subgoals import Extracted, Tier, parse, question_about, tail_of
 from agent.compaction.window import Cleared, Clearing, Window
 from agent.core.errors import ProviderBusy

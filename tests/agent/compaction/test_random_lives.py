@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from agent.compaction.engine import Engine
+from agent.compaction.goal_watch import MOST_ACTIVE
 from agent.compaction.pairs import mend, orphans_in, repaired
 from agent.compaction.question import Question
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings, StrategyName
 from agent.compaction.stages import Stage, order_of
 from agent.compaction.state import CompactionState, ContextUsage, Options
-from agent.compaction.subgoal_watch import MOST_ACTIVE
 from agent.compaction.subgoals import Subgoals, Tier
 from agent.compaction.window import Window
 from agent.core.errors import ContextTooLong, ProviderBusy

@@ -2,9 +2,9 @@
 
 import pytest
 
+from agent.compaction.goal_watch import EVERY, GOAL_TAIL
 from agent.compaction.question import Question
 from agent.compaction.rule_stages import prune
-from agent.compaction.task_goal import EVERY, TAIL
 from agent.core.errors import ProviderBusy
 from tests.agent.compaction.test_engine import Life, W
 
@@ -49,7 +49,7 @@ async def test_a_model_is_asked_after_a_turn_from_half_of_the_window_on_and_ever
         assert purposes == (["task_goal"] if turn % EVERY == 0 else []), turn
         assert await asked_of(life, f"look number {turn}") == [], "the same words again say nothing new"
     question = [one for one in life.goals if one.purpose == "task_goal"][-1]
-    assert question.text.count("\n") == 1 + TAIL, "the newest messages that say something, between tags"
+    assert question.text.count("\n") == 1 + GOAL_TAIL, "the newest messages that say something, between tags"
     assert life.state.goal.text == "Find the invoice of the harbour crane"
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from agent.compaction.settings import TacoSettings
-from agent.compaction.taco import SYSTEM, is_eligible
 from agent.core.errors import ProviderBusy
 from agent.core.events import ToolOutputCompressed
 from agent.core.messages import TacoCompressed, Thinking, ToolResult
@@ -14,6 +13,7 @@ from agent.core.tools import Category
 from agent.run.settings import Settings, ToolSettings
 from agent.storage.database import Database
 from agent.tools.output_files import Outputs
+from agent.tools.taco import SYSTEM, is_eligible
 from tests.agent.test_tool_turns import results
 from tests.agent.world import KEY, World
 from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says, thinks
