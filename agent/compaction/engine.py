@@ -155,7 +155,7 @@ class Engine:
         self._take_found(load)
         limits = self._limits(load)
         given = Pass(load=load, limits=limits, target=int(limits.room * DEEPER), idle_minutes=idle_minutes)
-        if load.first:
+        if load.first and 0 < self.options.microcompact.idle_minutes <= idle_minutes:
             await self._take(Stage.STALE, given)
         done: set[Stage] = set()
         while (stage := next_stage(load.tokens(state.window), done, limits, self._standing(load))) is not None:
