@@ -22,6 +22,7 @@ from agent.core.clock import Clock, SystemClock
 from agent.core.events import EventBus
 from agent.core.phrases import as_typed, home_as_typed, program_as_typed, with_home, with_program
 from gateway.channels.adapter import Adapter
+from gateway.channels.entry_points import installed, token_forms
 from gateway.config.live import LOOK_EVERY_S, Live
 from gateway.config.settings import Settings
 from gateway.phrases.catalogue import Catalogue, marked, read_catalogue
@@ -67,7 +68,7 @@ class App:
         self.live = Live(settings)
         self._announce = announce
         self._clock = clock or SystemClock()
-        self._redactor = Redactor(settings.secrets)
+        self._redactor = Redactor(settings.secrets, token_forms(installed()))
         self._metrics = Metrics()
         self._bus = EventBus(self._metrics.listener_failed)
         self.live.listen(lambda fresh: self._redactor.add(*fresh.secrets))
@@ -256,6 +257,7 @@ class App:
                 level=logging_settings.level.upper(),
                 format=logging_settings.format,
                 redact=self._as_logged,
+                chatty=[name for channel in self.live.settings.channels for name in channel.loggers],
                 file=file if logging_settings.file else None,
             )
         except OSError as error:

@@ -42,7 +42,7 @@ from agent.voice_messages import VoiceTranscription
 from gateway.access.grants import AccessBook
 from gateway.access.policy import Decisions
 from gateway.channels.adapter import Adapter
-from gateway.channels.entry_points import ids_of, installed
+from gateway.channels.entry_points import ids_of, installed, token_forms
 from gateway.channels.keys import ConversationKey
 from gateway.commands.all import all_commands
 from gateway.commands.command import CommandDeps
@@ -100,7 +100,8 @@ async def build(
 ) -> Services:
     """Build the rooms on the open database."""
     settings, started_at = live.settings, clock.now()
-    redact = redactor or Redactor(settings.secrets)
+    platforms = installed()
+    redact = redactor or Redactor(settings.secrets, token_forms(platforms))
     recent_log = RecentLog(redact)
     recent_log.install()
     database, accounts = foundation.database, foundation.accounts
@@ -150,7 +151,7 @@ async def build(
     approvals = Approvals(database, clock, lambda: live.settings.approvals, changed=delivery.prompts.changed)
     notices = Notices(database, clock, delivery.wake)
     scheduler = ProcessScheduler(clock)
-    ids = partial(ids_of, installed())
+    ids = partial(ids_of, platforms)
     alerts = Alerts(
         database=database,
         clock=clock,

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from gateway.channels.adapter import Asked, ChannelSettings, Ids
+from gateway.channels.adapter import Asked, ChannelSettings, Ids, TokenForm
 
 PUBLIC_API = "https://discord.com/api/v10"
 
@@ -17,6 +17,15 @@ class DiscordSettings(ChannelSettings):
     init_rank: ClassVar[int] = 2
     ids: ClassVar[Ids] = Ids(person=re.compile(r"[1-9][0-9]*"))
     init_asks: ClassVar[tuple[Asked, ...]] = (Asked("token", "Bot token (Developer Portal → Bot → Reset Token)"),)
+    tokens: ClassVar[tuple[TokenForm, ...]] = (  # id, time and signature; ids of bots begin with 7, 8 or 9 in base 64
+        TokenForm(
+            "MNO",
+            r"\b[MNO]",
+            r"[A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}",
+            r"[MNO][A-Za-z0-9_-]{22,27}[A-Za-z0-9_.-]*",
+        ),
+    )
+    loggers: ClassVar[tuple[str, ...]] = ("discord",)
 
     type: Literal["discord"] = "discord"
     token: SecretStr

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from gateway.channels.adapter import Asked, ChannelSettings, Ids
+from gateway.channels.adapter import Asked, ChannelSettings, Ids, TokenForm
 
 PUBLIC_API = "https://slack.com/api/"
 TEXT_LIMIT = 4000  # the most chat.update takes as text, and where long answers are split (G-10)
@@ -31,6 +31,10 @@ class SlackSettings(ChannelSettings):
         place=re.compile(r"(T[A-Z0-9]+:)?[CG][A-Z0-9]+|T[A-Z0-9]+"),
     )
     place_parts: ClassVar[int | None] = 2  # <team>:<channel>[:<thread>]
+    tokens: ClassVar[tuple[TokenForm, ...]] = (  # docs.slack.dev, "Tokens"
+        TokenForm("x", r"\b(?:xox[a-z]|xapp)", r"-[A-Za-z0-9-]{8,}", r"(?:xox[a-z]|xapp)-[A-Za-z0-9-]*"),
+    )
+    loggers: ClassVar[tuple[str, ...]] = ("slack_sdk",)
 
     type: Literal["slack"] = "slack"
     bot_token: SecretStr = Field(description="xoxb-…; OAuth & Permissions")

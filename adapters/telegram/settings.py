@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from gateway.channels.adapter import Asked, ChannelSettings, Ids
+from gateway.channels.adapter import Asked, ChannelSettings, Ids, TokenForm
 
 PUBLIC_API = "https://api.telegram.org"
 GROUP_INTERVAL_MS = 3000  # Telegram takes about 20 messages or edits a minute in one group
@@ -29,6 +29,9 @@ class TelegramSettings(ChannelSettings):
         place_may_write=True,
     )
     place_parts: ClassVar[int | None] = 1  # <chat>[:<topic>]
+    tokens: ClassVar[tuple[TokenForm, ...]] = (  # core.telegram.org/bots/api, "Authorizing your bot"
+        TokenForm(r"\d", r"(?<!\d)\d{6,12}:", r"[A-Za-z0-9_-]{30,64}", r"\d{6,12}:[A-Za-z0-9_-]*"),
+    )
 
     type: Literal["telegram"] = "telegram"
     token: SecretStr

@@ -58,6 +58,20 @@ class Ids(NamedTuple):
     place_may_write: bool = False
 
 
+class TokenForm(NamedTuple):
+    """The form of a platform's secret tokens, which are masked wherever one stands: regular expressions, no groups.
+
+    `shown` matches the beginning that stays readable, so that an operator sees which token it was, `secret` the rest.
+    A token begins with one of the characters `first`, written as in a class. `begun` matches a beginning, however
+    short, that may become one when more of the text comes. At least 13 of `A-Za-z0-9_-` stand on end in a token.
+    """
+
+    first: str
+    shown: str
+    secret: str
+    begun: str
+
+
 class ChannelSettings(BaseModel):
     """Keys of every `[[channels]]` section. An adapter's own class adds its keys and names the adapter to load.
 
@@ -66,6 +80,9 @@ class ChannelSettings(BaseModel):
     `place_parts` says of how many parts, with `:` between, the id of a place
     consists: a longer one names a thread or topic that everybody in the place can read, so it shares the memory of the
     place. None: ids do not tell, or a thread may be private.
+
+    `tokens` are the forms of its secret tokens, masked in logs and answers whether or not an account is configured.
+    `loggers` of its library log too much: of an account that is configured they tell warnings and worse alone.
 
     The class lives in a light module (the entry point of group `gateway.channels`), so that a configuration can be
     checked without importing the platform's library.
@@ -78,6 +95,8 @@ class ChannelSettings(BaseModel):
     init_rank: ClassVar[int] = 100
     ids: ClassVar[Ids] = Ids()
     place_parts: ClassVar[int | None] = None
+    tokens: ClassVar[tuple[TokenForm, ...]] = ()
+    loggers: ClassVar[tuple[str, ...]] = ()
 
     type: str
     account: str = "default"

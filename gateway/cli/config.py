@@ -9,7 +9,7 @@ from typing import Any
 import click
 from pydantic import TypeAdapter
 
-from gateway.channels.entry_points import installed, settings_class
+from gateway.channels.entry_points import installed, settings_class, token_forms
 from gateway.cli.options import config_option, settings_from
 from gateway.config.settings import Sections, Settings
 from gateway.telemetry.redaction import Redactor
@@ -74,7 +74,7 @@ def in_force(settings: Settings) -> dict[str, Any]:
         for section in (getattr(settings, name),)
     }
     values["channels"] = [channel.model_dump(mode="json") for channel in settings.channels]
-    shown: dict[str, Any] = _without_secrets(values, Redactor(settings.secrets))
+    shown: dict[str, Any] = _without_secrets(values, Redactor(settings.secrets, token_forms(installed())))
     return shown
 
 

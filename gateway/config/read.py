@@ -8,6 +8,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -162,10 +163,11 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
     mistakes: list[str] = []
     named, warnings = with_new_names(overlaid(data, environ))
     values = resolved(named, environ=environ, home=home, mistake=unread.append)
-    channels = _channels(values.pop("channels", []), mistakes)
+    platforms = installed()
+    channels = _channels(values.pop("channels", []), platforms, mistakes)
     sections, unusable = _sections(values, mistakes)
     mistakes += _conflicts(sections)
-    mistakes += _of_nobody(sections)
+    mistakes += _of_nobody(sections, platforms)
     if "web" not in unusable:
         mistakes += _unfit(channels, sections)
     if "llm" not in unusable:
@@ -190,13 +192,12 @@ def _sections(values: Mapping[str, Any], mistakes: list[str]) -> tuple[Sections,
     return Sections.model_validate({name: value for name, value in values.items() if name not in unusable}), unusable
 
 
-def _channels(entries: Any, mistakes: list[str]) -> tuple[ChannelSettings, ...]:
+def _channels(entries: Any, platforms: Mapping[str, EntryPoint], mistakes: list[str]) -> tuple[ChannelSettings, ...]:
     """Each `[[channels]]` entry by its platform's own rules, and the two channels that are always there."""
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         mistakes.append("channels: write each account as a [[channels]] section")
         return ()
     found: list[ChannelSettings] = []
-    platforms = installed()
     for index, entry in enumerate(entries):
         prefix = f"channels[{index}]"
         kind = entry.get("type")
@@ -226,9 +227,9 @@ def _unfit(channels: Sequence[ChannelSettings], sections: Sections) -> Iterator[
         yield from (f"channels ({one.channel_type}): {mistake}" for mistake in one.mistakes(sections.web.public_url))
 
 
-def _of_nobody(sections: Sections) -> Iterator[str]:
+def _of_nobody(sections: Sections, platforms: Mapping[str, EntryPoint]) -> Iterator[str]:
     """Names that nobody has: they would let in, shut out and make an admin nobody, without a word."""
-    platforms, access = installed(), sections.access
+    access = sections.access
     people = {f"access.{key}": getattr(access, key) for key in ("allow", "admins", "block")}
     named = {**people, "access.allow_groups": access.allow_groups, "approvals.approvers": sections.approvals.approvers}
     for key, names in named.items():

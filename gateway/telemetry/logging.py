@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -31,8 +31,6 @@ _CHATTY = (
     "httpcore",
     "httpcore2",
     "uvicorn.error",
-    "discord",
-    "slack_sdk",
     "LiteLLM",
     "alembic",
     "mcp",
@@ -150,11 +148,12 @@ def set_up(
     redact: Callable[[str], str],
     stream: TextIO | None = None,
     file: LogFile | None = None,
+    chatty: Iterable[str] = (),
 ) -> logging.Handler:
     """Send every logger's lines to `stream` (stderr); `auto` is human on a terminal, else JSON. Returns the handler.
 
     `file` gets them too, as JSON. Calling it again replaces the handlers of before. Raises OSError where the file
-    cannot be opened; then nothing has changed.
+    cannot be opened; then nothing has changed. `chatty` loggers tell warnings and worse alone, beside those known here.
     """
     written = _written_to(file, redact) if file is not None else None
     stream = stream or sys.stderr
@@ -173,7 +172,7 @@ def set_up(
     if written is not None:
         root.addHandler(written)
     root.setLevel(level)
-    for name in _CHATTY:
+    for name in (*_CHATTY, *chatty):
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
     return handler
 

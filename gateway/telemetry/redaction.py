@@ -5,37 +5,50 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote
 
+from gateway.channels.adapter import TokenForm
+
 MASK = "[redacted]"
 
 LEAST_BEGUN = 4  # characters of a secret that tell nothing yet are one fewer
 LONGEST_TOKEN = 4_000
-TOKENS = frozenset({"telegram", "slack", "key", "google", "github", "aws", "discord", "jwt"})
+TOKENS = frozenset({"key", "google", "github", "aws", "jwt"})  # and those of the platforms
 LEAST = 6  # shorter values would blank out ordinary words
 # One search holds the interpreter until it is over, in whatever thread it runs: a long text is searched in pieces.
 PIECE = 65_536  # characters, some twenty milliseconds
 REACH = 16_384  # characters behind the beginning of a secret that are looked at before it is given up
 
-# Each keeps the part that tells an operator which secret it was (G-28). Sources: the platforms' token formats.
+# Each keeps the part that tells an operator which secret it was (G-28). Those of platforms stand in their settings.
 # The first letters come first: most of a text is none of them, and is passed over at a glance.
-_LOOKS_LIKE = re.compile(
-    r"""
-    (?=[\dxXsSſaAgMNObBpP?&:])(?:
-      (?<!\d)(?P<telegram>\d{6,12}):[A-Za-z0-9_-]{30,64}
-    | \b(?P<slack>xox[a-z]|xapp)-[A-Za-z0-9-]{8,}
-    | \b(?P<key>sk-(?:ant-|proj-|or-|svcacct-)?)[A-Za-z0-9_-]{16,}
+_FIRST = "xXsSſaAgbBpP?&:"
+_GENERAL = r"""(?x:
+      \b(?P<key>sk-(?:ant-|proj-|or-|svcacct-)?)[A-Za-z0-9_-]{16,}
     | \b(?P<google>AIza)[A-Za-z0-9_-]{30,}
     | \b(?P<github>gh[pousr]_|github_pat_)[A-Za-z0-9_]{20,}
     | \b(?P<aws>AKIA)[A-Z0-9]{16}\b
-    | \b(?P<discord>[MNO])[A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}
     | (?P<scheme>\b(?:[Bb]earer|[Bb]asic|Bot)[ ]++)(?=[A-Za-z0-9._~+/=-]*\d)[A-Za-z0-9._~+/=-]{12,}
     | (?P<header>(?i:authorization|x-api-key|api[_-]?key|signing[_-]?secret|password|x-csrf-token)["']?[ ]*+[:=][ ]*+
         ["']?(?:(?i:bearer|basic|bot)[ ]++)?["']?)(?!env:|file:)[^\s"',;&\\]{6,}
     | (?P<query>[?&](?:code|token|key|secret|access_token|sig)=)[^\s&"'\#]{6,}
     | (?P<userinfo>://[^\s/:@]+:)[^\s/@]+(?=@)
-    )
-    """,
-    re.VERBOSE,
+)"""
+_GENERAL_BEGUN = (
+    r"sk-[A-Za-z0-9_-]*|AIza[A-Za-z0-9_-]*|gh[pousr]_[A-Za-z0-9_]*|github_pat_[A-Za-z0-9_]*|AKIA[A-Z0-9]*"
+    r"|eyJ[A-Za-z0-9_.-]*"
 )
+
+
+def looks_like(forms: Sequence[TokenForm] = ()) -> re.Pattern[str]:
+    """What has the form of a secret; `lastgroup` of a match tells its kind, the group holds what may be shown."""
+    first = "".join(form.first for form in forms)
+    tokens = "".join(f"(?P<token{place}>{form.shown})(?:{form.secret})|" for place, form in enumerate(forms))
+    return re.compile(f"(?=[{first}{_FIRST}])(?:{tokens}{_GENERAL})")
+
+
+def beginnings(forms: Sequence[TokenForm] = ()) -> re.Pattern[str]:
+    """Beginnings at the end of a text that may become one of the tokens above when more of it comes."""
+    begun = "".join(f"{form.begun}|" for form in forms)
+    return re.compile(rf"(?<![A-Za-z0-9_-])(?:{begun}{_GENERAL_BEGUN})\Z")
+
 
 # A JSON web token, or a run of characters that begins as one: `rest` tells which. Every later beginning within a run
 # would fail at the same place, so the run is taken whole, or a text of beginnings alone would be read once for each.
@@ -44,18 +57,19 @@ _WEB_TOKEN = re.compile(r"\b(?P<jwt>eyJ)[A-Za-z0-9_-]{10,}+(?P<rest>\.[A-Za-z0-9
 # The shortest of TOKENS has so many of these characters on end; to look for that costs a tenth of looking for them all.
 _MAY_HOLD_ONE = re.compile(r"[A-Za-z0-9_-]{13}")
 
-# Beginnings that may become one of the tokens above when more of the text comes.
-_BEGUN = re.compile(
-    r"(?<![A-Za-z0-9_-])(?:\d{6,12}:[A-Za-z0-9_-]*|xox[a-z]-[A-Za-z0-9-]*|xapp-[A-Za-z0-9-]*|sk-[A-Za-z0-9_-]*"
-    r"|AIza[A-Za-z0-9_-]*|gh[pousr]_[A-Za-z0-9_]*|github_pat_[A-Za-z0-9_]*|AKIA[A-Z0-9]*|eyJ[A-Za-z0-9_.-]*"
-    r"|[MNO][A-Za-z0-9_-]{22,27}[A-Za-z0-9_.-]*)\Z"
-)
-
 
 class Redactor:
-    """Made once from the secrets of the configuration; `add` takes those that come up later (sign-in codes)."""
+    """Made once from the secrets of the configuration and the forms of the platforms' tokens.
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
+    `add` takes the secrets that come up later (sign-in codes).
+    """
+
+    def __init__(self, secrets: Iterable[str] = (), forms: Sequence[TokenForm] = ()) -> None:
+        """Raises ValueError for a form that captures groups."""
+        self._looks_like, self._begun = looks_like(forms), beginnings(forms)
+        if self._looks_like.groups != looks_like().groups + len(forms):
+            raise ValueError(f"write the groups of a token's form as (?:…): {forms}")
+        self._tokens = TOKENS.union(f"token{place}" for place in range(len(forms)))
         self._exact: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
         self.add(*secrets)
@@ -71,7 +85,7 @@ class Redactor:
         """The text with every secret replaced by `[redacted]`."""
         if self._pattern is not None:
             text = _joined(text, ((*match.span(), MASK) for match in found_in(self._pattern, text)))
-        return _joined(text, ((start, end, instead) for start, end, _, instead in _suspects(text)))
+        return _joined(text, ((start, end, instead) for start, end, _, instead in self._suspects(text)))
 
     def found(self, text: str) -> list[tuple[int, int, str]]:
         """Where secrets of ours stand in it, and what has the shape of a token: from, to, what to show instead.
@@ -83,15 +97,15 @@ class Redactor:
         if _MAY_HOLD_ONE.search(text) is None:
             return spans
         exact = [(start, end) for start, end, _ in spans]
-        for start, end, kind, instead in _suspects(text):
-            if kind in TOKENS and not _touches(exact, start, end):
+        for start, end, kind, instead in self._suspects(text):
+            if kind in self._tokens and not _touches(exact, start, end):
                 spans.append((start, end, instead))
         return sorted(spans)
 
     def begun(self, text: str) -> int:
         """From where on the end of the text may be the beginning of a secret; its length where it is none."""
         at = len(text)
-        if (match := _BEGUN.search(text, max(0, at - LONGEST_TOKEN))) is not None:
+        if (match := self._begun.search(text, max(0, at - LONGEST_TOKEN))) is not None:
             at = match.start()
         for secret in self._exact:
             for length in range(min(len(secret), len(text)), LEAST_BEGUN - 1, -1):
@@ -99,6 +113,29 @@ class Redactor:
                     at = min(at, len(text) - length)
                     break
         return at
+
+    def _suspects(self, text: str) -> Iterator[tuple[int, int, str, str]]:
+        """Likely secrets, in order: from, to, its kind, what to show instead. Of two that overlap the first."""
+        others, tokens = found_in(self._looks_like, text), _web_tokens(text, 0)
+        other, token = next(others, None), next(tokens, None)
+        while other is not None or token is not None:
+            if token is None or (other is not None and other.start() < token.start()):
+                assert other is not None
+                match, kind = other, other.lastgroup or ""
+            else:
+                match, kind = token, "jwt"
+            start, end = match.span()
+            yield start, end, kind, f"{match[kind]}{MASK}"
+            if match is other:
+                other = next(others, None)
+            elif other is not None and other.start() < end:
+                others = found_in(self._looks_like, text, end)
+                other = next(others, None)
+            if match is token:
+                token = next(tokens, None)
+            elif token is not None and token.start() < end:
+                tokens = _web_tokens(text, end)
+                token = next(tokens, None)
 
 
 def found_in(pattern: re.Pattern[str], text: str, at: int = 0) -> Iterator[re.Match[str]]:
@@ -120,30 +157,6 @@ def found_in(pattern: re.Pattern[str], text: str, at: int = 0) -> Iterator[re.Ma
         size = size * 2 if going_on == at else PIECE  # one match as long as the piece
         at = going_on
     yield from pattern.finditer(text, at)
-
-
-def _suspects(text: str) -> Iterator[tuple[int, int, str, str]]:
-    """Likely secrets, in order: from, to, its kind, what to show instead. Of two that overlap the first."""
-    others, tokens = found_in(_LOOKS_LIKE, text), _web_tokens(text, 0)
-    other, token = next(others, None), next(tokens, None)
-    while other is not None or token is not None:
-        if token is None or (other is not None and other.start() < token.start()):
-            assert other is not None
-            match, kind = other, other.lastgroup or ""
-        else:
-            match, kind = token, "jwt"
-        start, end = match.span()
-        yield start, end, kind, f"{match[kind]}{':' if kind == 'telegram' else ''}{MASK}"
-        if match is other:
-            other = next(others, None)
-        elif other is not None and other.start() < end:
-            others = found_in(_LOOKS_LIKE, text, end)
-            other = next(others, None)
-        if match is token:
-            token = next(tokens, None)
-        elif token is not None and token.start() < end:
-            tokens = _web_tokens(text, end)
-            token = next(tokens, None)
 
 
 def _web_tokens(text: str, at: int) -> Iterator[re.Match[str]]:

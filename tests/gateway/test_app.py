@@ -173,6 +173,38 @@ async def test_the_links_code_never_reaches_the_log(home: Path, capsys: pytest.C
     assert link.partition("code=")[2] not in logged
 
 
+@pytest.mark.requirement("G-28")
+async def test_tokens_of_platforms_without_an_account_never_reach_the_log(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens = (
+        "123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1",
+        "xoxb-12345678901-abcdefghijkl",
+        "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs",
+    )
+    gateway = Running(settings_of(home))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(gateway.run)
+        await gateway.app.ready.wait()
+        logging.getLogger("some.library").warning("somebody pasted %s", " and ".join(tokens))
+        gateway.stop.set()
+    logged = capsys.readouterr().err
+    assert "somebody pasted 123456789:[redacted] and xoxb[redacted] and M[redacted]" in logged
+    assert [token for token in tokens if token in logged] == []
+
+
+@pytest.mark.parametrize("configured", [True, False])
+async def test_the_library_of_a_configured_platform_tells_warnings_alone(home: Path, configured: bool) -> None:
+    account = '[[channels]]\ntype = "slack"\nbot_token = "xoxb-1"\nsigning_secret = "s"\n' if configured else ""
+    logging.getLogger("slack_sdk").setLevel(logging.NOTSET)
+    gateway = Running(settings_of(home, account))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(gateway.run)
+        await until(lambda: any(one.get_name() == "tieline" for one in logging.getLogger().handlers))
+        gateway.stop.set()
+    assert logging.getLogger("slack_sdk").isEnabledFor(logging.INFO) is not configured
+
+
 class TestCannotStart:
     def test_a_taken_port_names_the_key_and_gives_the_socket_back(self, home: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:

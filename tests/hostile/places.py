@@ -113,6 +113,7 @@ from gateway.channels.adapter import SignedIn
 from gateway.channels.channel import Capabilities
 from gateway.channels.document import CodeBlock, Document, Paragraph, Plain, Table
 from gateway.channels.document import Text as Letters
+from gateway.channels.entry_points import installed, token_forms
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Outbound
 from gateway.delivery.egress import Guard
@@ -150,7 +151,7 @@ class Case:
     threaded: bool = ON_THE_LOOP
 
 
-REDACTOR = Redactor(["a secret of the house", "another:one/of them"])
+REDACTOR = Redactor(["a secret of the house", "another:one/of them"], token_forms(installed()))
 GUARD = Guard(REDACTOR.found, REDACTOR.begun)
 DONE = completion_pattern(("done", "all tasks are finished", "goal reached"))
 

@@ -14,9 +14,11 @@ from agent.memory.lexicon import code_in, text_pieces, without_code
 from agent.tools.arguments import PATTERNS_S, Unfit, compiled, mistakes_in
 from agent.tools.mcp.offers import WITHHELD, clean
 from agent.tools.shell.policy import denied
+from gateway.channels.entry_points import installed, token_forms
 from gateway.telemetry.redaction import MASK, Redactor
 from tests.hostile.stopwatch import calibration, seconds_of
 
+FORMS = token_forms(installed())
 SHORT, LONG = 20_000, 80_000
 LEAST_S = 0.004
 GROWTH = 8.0  # linear is 4, quadratic 16
@@ -31,12 +33,12 @@ def no_verdict(text: str) -> None:
 @pytest.mark.parametrize(
     ("use", "unit", "tail"),
     [
-        pytest.param(Redactor(), "eyJ-", "", id="redaction: beginnings of a web token"),
-        pytest.param(Redactor(), "eyJabcdefghijk.", "", id="redaction: first parts of a web token"),
-        pytest.param(Redactor(), "AKIAABCDEFGHIJKLMNOP ", "", id="redaction: many tokens"),
-        pytest.param(Redactor().found, "eyJ-", "", id="egress: beginnings of a web token"),
-        pytest.param(Redactor().found, "AKIAABCDEFGHIJKLMNOP ", "", id="egress: many tokens"),
-        pytest.param(Redactor(["hunter2secret"]).found, "hunter2secret ", "", id="egress: many of ours"),
+        pytest.param(Redactor((), FORMS), "eyJ-", "", id="redaction: beginnings of a web token"),
+        pytest.param(Redactor((), FORMS), "eyJabcdefghijk.", "", id="redaction: first parts of a web token"),
+        pytest.param(Redactor((), FORMS), "AKIAABCDEFGHIJKLMNOP ", "", id="redaction: many tokens"),
+        pytest.param(Redactor((), FORMS).found, "eyJ-", "", id="egress: beginnings of a web token"),
+        pytest.param(Redactor((), FORMS).found, "AKIAABCDEFGHIJKLMNOP ", "", id="egress: many tokens"),
+        pytest.param(Redactor(["hunter2secret"], FORMS).found, "hunter2secret ", "", id="egress: many of ours"),
         pytest.param(scrubbed, "eyJ-", "", id="summaries: beginnings of a web token"),
         pytest.param(defused, "< ", "", id="framing: brackets"),
         pytest.param(lambda text: defused("<" + text), " ", "", id="framing: one bracket and white space"),
@@ -84,7 +86,7 @@ def test_no_command_is_looked_at_for_long(command: str) -> None:
 
 def test_five_megabytes_of_beginnings_are_redacted_within_seconds() -> None:
     text = "eyJ-" * (5 * 1024 * 1024 // 4)
-    assert seconds_of(lambda: Redactor()(text), 10.0) is not None, "not done after ten seconds"
+    assert seconds_of(lambda: Redactor((), FORMS)(text), 10.0) is not None, "not done after ten seconds"
 
 
 @pytest.mark.requirement("G-28")
@@ -100,7 +102,7 @@ def test_five_megabytes_of_beginnings_are_redacted_within_seconds() -> None:
     ],
 )
 def test_a_run_that_begins_as_a_web_token_hides_no_secret(text: str, redacted: str) -> None:
-    assert Redactor()(text) == redacted
+    assert Redactor((), FORMS)(text) == redacted
 
 
 HARD = r"^(?:a|aa|a?)+(?:a|aa)+$(?<!x)c"

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.channels.entry_points import installed, token_forms
 from gateway.channels.plain_text import as_text
 from gateway.delivery.egress import JOINER, Guard, untracked
 from gateway.delivery.rendering.growing import Growing
@@ -13,7 +14,7 @@ from tests.fakes.readable import readable
 
 SECRET = "hunter2-correct_horse"
 TOKEN = "sk-ant-abcdefghijklmnopqrstuvwxyz0123"
-REDACTOR = Redactor([SECRET])
+REDACTOR = Redactor([SECRET], token_forms(installed()))
 GUARD = Guard(REDACTOR.found, REDACTOR.begun)
 
 

@@ -11,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.providers.failures import Answer, classify
+from gateway.channels.adapter import TokenForm
+from gateway.channels.entry_points import installed, token_forms
 from gateway.telemetry.logging import Human, Json, Redaction, set_up
-from gateway.telemetry.redaction import _LOOKS_LIKE, MASK, PIECE, Redactor, found_in
+from gateway.telemetry.redaction import MASK, PIECE, Redactor, found_in, looks_like
 
+FORMS = token_forms(installed())
 TELEGRAM = "123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1"
 SLACK = "xoxb-12345678901-abcdefghijkl"
 DISCORD = "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs"
@@ -40,7 +43,7 @@ DISCORD = "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs"
     ],
 )  # fmt: skip
 def test_what_looks_like_a_secret_is_masked(text: str, secret: str) -> None:
-    redacted = Redactor()(text)
+    redacted = Redactor((), FORMS)(text)
     assert secret not in redacted
     assert MASK in redacted
 
@@ -60,7 +63,7 @@ def test_what_looks_like_a_secret_is_masked(text: str, secret: str) -> None:
     ],
 )
 def test_the_shortest_token_of_each_kind_is_found_in_what_people_read(token: str) -> None:
-    ((start, end, instead),) = Redactor().found(f"it is {token} !")
+    ((start, end, instead),) = Redactor((), FORMS).found(f"it is {token} !")
     assert (start, end) == (6, 6 + len(token))
     assert MASK in instead
 
@@ -78,7 +81,7 @@ def test_the_shortest_token_of_each_kind_is_found_in_what_people_read(token: str
     ],
 )
 def test_ordinary_words_stay(text: str) -> None:
-    assert Redactor()(text) == text
+    assert Redactor((), FORMS)(text) == text
 
 
 @pytest.mark.parametrize("reason", ["Incorrect API key provided.", "invalid x-api-key", "Authentication failed"])
@@ -108,7 +111,7 @@ def test_a_part_of_another_secret_does_not_uncover_the_rest() -> None:
 @pytest.fixture
 def lines() -> Iterator[io.StringIO]:
     stream = io.StringIO()
-    handler = set_up(level="DEBUG", format="json", redact=Redactor(["top-secret"]), stream=stream)
+    handler = set_up(level="DEBUG", format="json", redact=Redactor(["top-secret"], FORMS), stream=stream)
     yield stream
     logging.getLogger().removeHandler(handler)
 
@@ -185,10 +188,33 @@ def test_no_later_handler_can_format_the_exception_anew() -> None:
 ]), max_size=30))  # fmt: skip
 def test_a_long_text_is_searched_in_pieces_and_nothing_is_missed(pieces: list[str]) -> None:
     text = " ".join(pieces)
-    for pattern in (_LOOKS_LIKE, re.compile("a secret of ours")):
+    for pattern in (looks_like(FORMS), re.compile("a secret of ours")):
         assert [match.span() for match in found_in(pattern, text)] == [match.span() for match in pattern.finditer(text)]
 
 
 def test_a_secret_longer_than_a_piece_is_taken_out_whole() -> None:
     token = "xoxb-" + "1a" * PIECE
-    assert Redactor()(f"{'word ' * PIECE}{token} and more") == f"{'word ' * PIECE}xoxb{MASK} and more"
+    assert Redactor((), FORMS)(f"{'word ' * PIECE}{token} and more") == f"{'word ' * PIECE}xoxb{MASK} and more"
+
+
+@pytest.mark.requirement("G-28")
+@pytest.mark.parametrize(
+    ("token", "shown"),
+    [(TELEGRAM, "123456789:"), (SLACK, "xoxb"), (DISCORD, "M")],
+    ids=["telegram", "slack", "discord"],
+)
+def test_the_token_of_a_platform_is_masked_while_it_arrives_and_its_beginning_tells_which_it_was(
+    token: str, shown: str
+) -> None:
+    redactor = Redactor((), FORMS)
+    assert redactor(f"it is {token}.") == f"it is {shown}{MASK}."
+    assert redactor.begun(f"it is {token[:-20]}") == 6
+
+
+def test_another_adapter_declares_the_form_of_its_tokens() -> None:
+    form = TokenForm("z", r"\bzulip_", "[a-z0-9]{16,}", "zulip_[a-z0-9]*")
+    text = "with zulip_0123456789abcdef refused"
+    assert Redactor((), (*FORMS, form))(text) == f"with zulip_{MASK} refused"
+    assert Redactor((), FORMS)(text) == text
+    with pytest.raises(ValueError, match=r"write the groups of a token's form as \(\?:"):
+        Redactor((), (TokenForm("z", "(zulip)_", "[a-z0-9]{16,}", "zulip_"),))
