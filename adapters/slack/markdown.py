@@ -5,11 +5,11 @@ model's words must not call people.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import assert_never
 from unicodedata import category
 
-from adapters.slack.parse import escaped
+from adapters.slack.parse import ESCAPES, escaped
 from gateway.channels.document import (
     Block,
     Bold,
@@ -31,7 +31,7 @@ from gateway.channels.document import (
     Table,
     Text,
 )
-from gateway.channels.kit.tables import monospace, words
+from gateway.channels.kit.dialect import Dialect, render
 
 # Inlines of a paragraph as Markdown, with as few escapes as keep its meaning. Pure.
 
@@ -312,98 +312,10 @@ def _cell(children: Sequence[Inline]) -> str:
 
 # Document → Slack's own mrkdwn: for notifications, and for the message where a `markdown` block is refused.
 
-FENCE = "```"
-
 
 def mrkdwn(document: Document) -> str:
     """The whole document; a reader of a `Plain` block sees exactly its text."""
-    return "\n\n".join(_mrkdwn_block(block) for block in document)
-
-
-def _mrkdwn_block(block: Block) -> str:
-    match block:
-        case Plain(text):
-            return escaped(text)
-        case Paragraph(children):
-            return _inline(children)
-        case Heading(_, children):
-            title = _inline(children).replace("\n", " ").replace("*", "")
-            return f"*{title}*" if title.strip() else ""
-        case CodeBlock(code, _):
-            return f"{FENCE}\n{escaped(code)}\n{FENCE}"
-        case Quote(blocks):
-            inner = "\n\n".join(_mrkdwn_block(one) for one in blocks)
-            return "\n".join(f"> {line}".rstrip() for line in inner.split("\n"))
-        case List(items, start, tight):
-            lines = [_mrkdwn_item(item, start, offset) for offset, item in enumerate(items)]
-            return ("\n" if tight else "\n\n").join(lines)
-        case Table():
-            return f"{FENCE}\n{escaped(monospace(block))}\n{FENCE}"
-        case Rule():
-            return "─" * 10
-    assert_never(block)
-
-
-def _mrkdwn_item(item: Item, start: int | None, offset: int) -> str:
-    marker = "•" if start is None else f"{start + offset}."
-    if item.checked is not None:
-        marker = "☑" if item.checked else "☐"
-    inner = "\n".join(_mrkdwn_block(block) for block in item.blocks)
-    first, *rest = inner.split("\n")
-    if first == FENCE:
-        first, rest = "", [first, *rest]
-    return "\n".join([f"{marker} {first}".rstrip(), *_indented(rest)])
-
-
-def _indented(lines: Sequence[str]) -> Iterator[str]:
-    """Code stays at the margin: what is put before its lines would be part of it."""
-    inside = False
-    for line in lines:
-        is_fence = line == FENCE
-        yield line if inside or is_fence or not line else f"    {line}"
-        inside = inside != is_fence
-
-
-def _inline(children: Sequence[Inline]) -> str:
-    out = ""
-    for number, node in enumerate(children):
-        after = words(children[number + 1 : number + 2])[:1]
-        # Slack takes a mark beside a letter for one: the words go without it.
-        out += _bare(node) if out[-1:].isalnum() or after.isalnum() else _node(node)
-    return out
-
-
-def _bare(node: Inline) -> str:
-    match node:
-        case Bold(children) | Italic(children) | Strike(children):
-            return _inline(children)
-        case Code(text):
-            return escaped(text)
-        case _:
-            return _node(node)
-
-
-def _node(node: Inline) -> str:
-    match node:
-        case Text(text):
-            return escaped(text)
-        case Bold(children):
-            return _marked("*", _inline(children))
-        case Italic(children):
-            return _marked("_", _inline(children))
-        case Strike(children):
-            return _marked("~", _inline(children))
-        case Code(text):
-            return f"`{escaped(text)}`" if text and "`" not in text else escaped(text)
-        case Link(url, children):
-            return _mrkdwn_link(url, _inline(children))
-        case Break():
-            return "\n"
-    assert_never(node)
-
-
-def _marked(mark: str, inner: str) -> str:
-    return f"{mark}{inner}{mark}" if inner.strip() else inner
+    return render(document, MRKDWN)
 
 
 def _mrkdwn_link(url: str, label: str) -> str:
@@ -412,3 +324,18 @@ def _mrkdwn_link(url: str, label: str) -> str:
         return f"{label} ({target})" if target and target != label else label  # Slack links whole addresses only
     bare = label.replace("\n", " ").replace("|", "¦")
     return f"<{target}|{bare}>" if bare.strip() and bare != target else f"<{target}>"
+
+
+MRKDWN = Dialect(
+    bold="*",
+    italic="_",
+    strike="~",
+    escapes=ESCAPES,
+    code_escapes=ESCAPES,
+    bare_addresses=False,
+    link=_mrkdwn_link,
+    structure="text",
+    languages=False,
+    tables="monospace",
+    rule="─" * 10,
+)

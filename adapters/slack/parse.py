@@ -23,7 +23,8 @@ from gateway.channels.keys import ConversationKey, UserId
 # Slack's wire text made readable: escapes undone; links, mentions and the bot's own name resolved. Pure.
 
 _TOKEN = re.compile(r"<([^<>\n]+)>")
-_ESCAPES = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))  # in this order: `&amp;lt;` is the text `&lt;`
+ESCAPES = {">": "&gt;", "<": "&lt;", "&": "&amp;"}  # read in this order: `&amp;lt;` is the text `&lt;`
+_ESCAPED = str.maketrans(ESCAPES)
 
 
 def readable(text: str) -> str:
@@ -43,14 +44,14 @@ def without_mention(text: str, bot_user: str) -> tuple[str, bool]:
 def unescaped(text: str) -> str:
     """The three entities of Slack's wire text as the characters they stand for."""
     if "&" in text:
-        for entity, character in _ESCAPES:
+        for character, entity in ESCAPES.items():
             text = text.replace(entity, character)
     return text
 
 
 def escaped(text: str) -> str:
     """Text for Slack's wire: a reader sees exactly `text`, and nothing in it can become a mention or a link."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.translate(_ESCAPED)
 
 
 def _shown(token: str, content: str) -> str:

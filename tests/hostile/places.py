@@ -6,10 +6,11 @@ texts why no stranger's text of any length comes there; the watchdog fails on a 
 
 import ast
 import json
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -75,6 +76,7 @@ import agent.tools.shell.shell
 import agent.tools.web.addresses
 import agent.tools.web.pages
 import agent.tools.web.tools
+import gateway.channels.kit.dialect
 import gateway.channels.kit.tables
 import gateway.channels.plain_text
 import gateway.delivery.egress
@@ -152,6 +154,7 @@ class Case:
 
 
 REDACTOR = Redactor(["a secret of the house", "another:one/of them"], token_forms(installed()))
+CALLED_BY_NAME = replace(gateway.channels.kit.dialect.MARKDOWN, calls=re.compile(r"@(?=\w)"))
 GUARD = Guard(REDACTOR.found, REDACTOR.begun)
 DONE = completion_pattern(("done", "all tasks are finished", "goal reached"))
 
@@ -539,6 +542,9 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     ),
     "agent.tools.web.addresses": (
         Case(lambda text: agent.tools.web.addresses.target_of(f"https://{text}", WebSettings()), 2_000),
+    ),
+    "gateway.channels.kit.dialect": (
+        _of(lambda document: gateway.channels.kit.dialect.render(document, CALLED_BY_NAME), 4_000),
     ),
     "gateway.channels.kit.tables": (Case(gateway.channels.kit.tables.display_width, 4_096),),
     "gateway.channels.plain_text": (_of(gateway.channels.plain_text.as_text, WEB_ANSWER),),
