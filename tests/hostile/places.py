@@ -615,6 +615,7 @@ ELSEWHERE: Mapping[str, str] = {
     "agent.features.hooks": _TURN,
     "gateway.channels.adapter": _OPERATOR,
     "gateway.channels.kit.http": "reads bodies within a limit that it counts",
+    "gateway.channels.kit.websocket": "frames within a limit that its library keeps; their fields are the adapter's",
     "adapters.discord.commands": _OURS,
     "adapters.discord.rest": _ANSWERS,
     "adapters.slack.files": _ANSWERS,
