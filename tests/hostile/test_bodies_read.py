@@ -132,6 +132,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "adapters/discord/rest.py AccountHTTP.ws_connect": (".ws_connect", NOT_OURS),
     "adapters/discord/rest.py _said": (f".iter_any {BEGINNING}", BY_HELPER),
     "adapters/discord/files.py DiscordFiles.fetch": ("aiohttp.ClientSession", OPENS),
+    "gateway/channels/kit/http_api.py HttpApi.session": ("aiohttp.ClientSession", OPENS),
     "gateway/channels/kit/websocket.py Connection.receive": (".receive", BY_LIBRARY),
     "gateway/channels/kit/websocket.py WebSocketEvents._listen": (".receive", BY_LIBRARY),
     "gateway/channels/kit/websocket.py WebSocketEvents._opened": (".ws_connect", BY_LIBRARY),

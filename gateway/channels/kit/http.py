@@ -76,7 +76,7 @@ async def json_body(response: aiohttp.ClientResponse, platform: str, what: str, 
             raise cut(f"{platform} answered {what} with more than {LARGEST_ANSWER} bytes", creates=creates)
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):  # the second for what is nested too deep
         raise cut(f"{platform} answered {what} with no JSON", creates=creates) from None
 
 
