@@ -13,6 +13,7 @@ person at the other end: writes, presses, looks at the screen, and pulls the cab
 
 import base64
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,7 +22,20 @@ import pytest
 
 from gateway.channels.adapter import State
 from gateway.channels.channel import Channel, History, Position
-from gateway.channels.document import Bold, CodeBlock, Document, Paragraph, Plain, Text
+from gateway.channels.document import (
+    Bold,
+    CodeBlock,
+    Document,
+    Heading,
+    Item,
+    Link,
+    List,
+    Paragraph,
+    Plain,
+    Quote,
+    Table,
+    Text,
+)
 from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
 from gateway.channels.inbound import (
     ButtonClicked,
@@ -44,13 +58,13 @@ Kind = TypeVar("Kind", bound=Inbound)
 ACTION = "q:" + "x" * 62  # 64 bytes, the most a button carries
 
 
-async def patiently(act: Callable[[], Awaitable[None]]) -> None:
+async def patiently(act: Callable[[], Awaitable[Part]]) -> Part:
     """Do it, and once more after the time that the platform asks for."""
     try:
-        await act()
+        return await act()
     except ChannelBusy as busy:
         await anyio.sleep(busy.after_s)
-        await act()
+        return await act()
 
 
 def applies(holds: object, otherwise: str) -> None:
@@ -138,6 +152,24 @@ class ChannelContract:
         seen = await harness.seen()
         assert [name for message in seen for name in message.files] == ["chart.bin"]
         assert [message.text for message in seen if message.text] == ["see"]
+
+    async def test_no_text_calls_people(self, harness: Harness) -> None:
+        """The words of a model are not meant so, wherever they stand."""
+        applies(harness.calling, "no text calls people here that an adapter could stop")
+        text = "look, " + " ".join(harness.calling)
+        marked: Document = (
+            Heading(2, (Text(text),)),
+            Paragraph((Text(text), Bold((Text(text),)), Text(" "), Link("https://e.org/", (Text(text),)))),
+            List((Item((Paragraph((Text(text),)),)),)),
+            Quote((Paragraph((Text(text),)),)),
+            Table(((Text(text),),), (((Text(text),),),), ("none",)),
+        )
+        for document in (marked, (Plain(text),)):
+            sent = await patiently(partial(harness.channel.send, Outbound(document=document)))
+            if harness.channel.capabilities.edits:
+                await patiently(partial(harness.channel.edit, sent, plain(text)))
+        await patiently(lambda: harness.channel.send_ephemeral(plain(text), harness.person))
+        assert await harness.called() == []
 
     # -- what stands there can be changed
 

@@ -70,6 +70,13 @@ class Harness(Protocol):
     def happenings(self) -> frozenset[Happening]:
         """Which of them this platform tells of."""
 
+    @property
+    def calling(self) -> Sequence[str]:
+        """Texts by which a message calls people here, everybody or one; empty where no adapter could stop that."""
+
+    async def called(self) -> Sequence[str]:
+        """The bot's messages by which somebody was called so far, those that are gone too: ids or texts."""
+
     async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
         """It happens: the new text, words in a group (to the bot, where it is a mention) or the content of a file.
 
@@ -107,6 +114,7 @@ class AdapterHarness:
     person: UserId = UserId("ann")
     faults: frozenset[Fault] = frozenset()
     happenings: frozenset[Happening] = frozenset()
+    calling: Sequence[str] = ()
 
     def __init__(self) -> None:
         self.admitted: list[Inbound] = []
@@ -154,6 +162,9 @@ class AdapterHarness:
 
     async def presses(self, message_id: str, action: str) -> None:
         raise NotImplementedError("the capabilities name buttons: let a person press one")
+
+    async def called(self) -> Sequence[str]:
+        raise NotImplementedError("`calling` names texts: tell which messages of the bot called somebody")
 
     async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
         raise NotImplementedError(f"`happenings` names {what!r}: let it happen")

@@ -106,6 +106,7 @@ class ConsoleHarness:
     person = UserId("operator")
     faults: frozenset[Fault] = frozenset({"busy"})
     happenings: frozenset[Happening] = frozenset()
+    calling: Sequence[str] = ()
 
     def __init__(self, adapter: Console, home: Path, terminal: Terminal) -> None:
         self.adapter = adapter
@@ -140,6 +141,9 @@ class ConsoleHarness:
         answer = await self._terminal.post("/say", {"id": id, "text": text})
         assert answer["outcome"] == "accepted"
         return id
+
+    async def called(self) -> Sequence[str]:
+        return ()  # whoever looks at the terminal is there
 
     async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
         raise AssertionError(f"{what} cannot happen in a terminal")

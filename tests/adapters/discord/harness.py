@@ -189,6 +189,15 @@ class DiscordHarness:
     async def says(self, text: str) -> str:
         return await self.discord.says(text)
 
+    calling = ("@everyone", "@here", f"<@{ANN}>", "<@&500000000000000001>")
+
+    async def called(self) -> Sequence[str]:
+        """Discord calls whom a text names, unless the request says whom alone it may call."""
+        names = ("create_message", "edit_message")
+        bodies = [call["body"] for call in self.discord.double.calls if call["name"] in names]
+        assert any("everyone" in body["content"] for body in bodies)
+        return [body["content"] for body in bodies if body.get("allowed_mentions") != {"parse": []}]
+
     happenings: frozenset[Happening] = frozenset({"edits", "deletes", "leaves", "returns", "group", "mention", "file"})
 
     async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:

@@ -2,8 +2,10 @@
 
 import asyncio
 import base64
+import json
+import re
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -195,6 +197,15 @@ def _block_text(block: dict[str, Any]) -> str:
             return unescaped(block["text"]["text"])
 
 
+def _read_by_slack(params: dict[str, Any]) -> Iterator[str]:
+    """The texts of a request that Slack looks through for markup."""
+    yield str(params.get("text") or params.get("markdown_text") or "")
+    blocks = params.get("blocks") or []
+    for block in json.loads(blocks) if isinstance(blocks, str) else blocks:
+        if block["type"] in ("markdown", "section"):
+            yield block["text"] if block["type"] == "markdown" else block["text"]["text"]
+
+
 # -- the harness of the contract suite
 
 
@@ -224,6 +235,15 @@ class SlackHarness:
     async def says(self, text: str) -> str:
         thread = {"thread_ts": self._thread} if self._thread else {}
         return await self.world.write(text, channel=self._where, **thread)
+
+    calling = ("<!channel>", "<!here>", "<!everyone>", f"<@{ANN}>", "<!subteam^S0TEAM>")
+
+    async def called(self) -> Sequence[str]:
+        """Slack calls whom a text names between angle brackets; `rich_text` shows these as they are."""
+        sent = [call["params"] for call in self.world.double.calls if call["method"].startswith("chat.")]
+        texts = [text for params in sent for text in _read_by_slack(params)]
+        assert any("subteam" in text for text in texts)
+        return [text for text in texts if re.search(r"<[@!]", text)]
 
     happenings: frozenset[Happening] = frozenset({"edits", "deletes", "leaves", "returns", "group", "mention", "file"})
 
