@@ -1,6 +1,6 @@
-"""Parley's server, as far as the adapter uses it. Events are told to whoever waits for them, and kept for nobody."""
+"""Parley's server, as far as the adapter uses it. Events are told to whoever is connected, and kept for nobody."""
 
-import asyncio
+import re
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -11,6 +11,7 @@ from aiohttp import web
 from gateway.testing.platform_double import PlatformDouble
 
 TOKEN, ME = "good-token", "tieline"
+BAD_TOKEN = 4001
 DIRECT = {"anna"}  # rooms of one person
 
 
@@ -20,8 +21,9 @@ class Parley(PlatformDouble):
     def __init__(self) -> None:
         super().__init__()
         self.messages: list[dict[str, Any]] = []
-        self.events: list[dict[str, Any]] = []
-        self._told = asyncio.Event()
+        self.at_once: dict[str, Any] | None = None  # a message that is told to whoever connects
+        self.calls_made: list[str] = []  # ids of messages by which the bot called somebody
+        self._sockets: set[web.WebSocketResponse] = set()
         self._last_at = 0.0
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
@@ -36,21 +38,29 @@ class Parley(PlatformDouble):
 
     # -- people
 
-    def write(self, room: str, text: str, *, author: str = "anna", told: bool = True, key: str = "") -> dict[str, Any]:
-        """A message stands there; no event tells of it unless it is `told`."""
+    async def write(self, room: str, text: str, *, author: str = "anna") -> dict[str, Any]:
+        row = self.keep(room, text, author=author)
+        await self.tell(row | {"kind": "message"})
+        return row
+
+    def keep(self, room: str, text: str, *, author: str, key: str = "") -> dict[str, Any]:
         self._last_at = round(max(time.time(), self._last_at + 0.001), 3)  # whole milliseconds
         number = str(len(self.messages) + 1)
         row: dict[str, Any] = {"id": number, "room": room, "author": author, "name": author.title(), "text": text}
         row |= {"at": self._last_at, "direct": room in DIRECT, "client_key": key, "gone": False}
         self.messages.append(row)
-        if told:
-            self.tell(row | {"kind": "message"})
+        self._call(row)
         return row
 
-    def tell(self, event: dict[str, Any]) -> None:
-        self.events.append(event)
-        self._told.set()
-        self._told = asyncio.Event()
+    def _call(self, row: dict[str, Any]) -> None:
+        """Parley tells everybody who is named outside code."""
+        if re.search(r"@\w", re.sub(r"(`+).*?\1", "", row["text"], flags=re.DOTALL)) and row["author"] == ME:
+            self.calls_made.append(row["id"])
+
+    async def tell(self, event: dict[str, Any]) -> None:
+        for socket in list(self._sockets):
+            with suppress(ConnectionError):  # cut, and not closed yet
+                await socket.send_json(event)
 
     def standing(self, room: str) -> list[dict[str, Any]]:
         return [row for row in self.messages if row["room"] == room and not row["gone"]]
@@ -61,14 +71,20 @@ class Parley(PlatformDouble):
         self._check(request)
         return web.json_response({"id": ME})
 
-    async def get_events(self, request: web.Request) -> web.Response:
-        self._check(request)
-        after = int(request.query.get("after", len(self.events)))
-        told = self._told
-        if after == len(self.events) and "wait" in request.query:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(told.wait(), float(request.query["wait"]))
-        return web.json_response({"events": self.events[after:], "next": len(self.events)})
+    async def get_events(self, request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        if (await socket.receive_json()).get("token") != TOKEN:
+            await socket.close(code=BAD_TOKEN)
+            return socket
+        await socket.send_json({"you": ME})
+        if self.at_once is not None:
+            await socket.send_json(self.at_once | {"kind": "message"})
+        self._sockets.add(socket)
+        async for _ in socket:  # nothing more is said to Parley
+            pass
+        self._sockets.discard(socket)
+        return socket
 
     async def get_messages(self, request: web.Request) -> web.Response:
         self._check(request)
@@ -86,12 +102,14 @@ class Parley(PlatformDouble):
         body = await request.json()
         if len(body["text"]) > 4000:
             raise web.HTTPBadRequest
-        row = self.write(request.match_info["room"], body["text"], author=ME, key=body["client_key"])
+        row = self.keep(request.match_info["room"], body["text"], author=ME, key=body["client_key"])
+        await self.tell(row | {"kind": "message"})
         return web.json_response({"id": row["id"]})
 
     async def patch_message(self, request: web.Request) -> web.Response:
         row = self._row(request)
         row["text"] = (await request.json())["text"]
+        self._call(row)
         return web.json_response({})
 
     async def delete_message(self, request: web.Request) -> web.Response:

@@ -16,4 +16,3 @@ class ParleySettings(ChannelSettings):
     type: Literal["parley"] = "parley"
     token: SecretStr
     url: str = Field(default="https://parley.example", pattern="^https?://")
-    wait_s: float = Field(default=25.0, gt=0, le=60, description="how long the server holds a request for events")

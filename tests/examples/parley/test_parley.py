@@ -1,8 +1,7 @@
 """Parley's adapter keeps the contract of every channel, and what it promises beyond."""
 
-import re
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,14 @@ import anyio
 import pytest
 
 from gateway.channels.adapter import Place
+from gateway.channels.channel import Position
 from gateway.channels.errors import ChannelBusy
 from gateway.channels.inbound import Inbound, Receipt
 from gateway.channels.keys import UserId
 from gateway.testing.channel_contract import ChannelContract, plain
 from gateway.testing.failing_proxy import FailingProxy
 from gateway.testing.harness import Act, AdapterHarness, Fault, Happening, Seen, eventually
+from gateway.testing.markdown_reader import as_read
 from tests.examples.parley.adapter import ParleyAdapter, key_of
 from tests.examples.parley.platform import ME, TOKEN, Parley
 from tests.examples.parley.settings import ParleySettings
@@ -28,6 +29,8 @@ class ParleyHarness(AdapterHarness):
     faults: frozenset[Fault] = frozenset({"busy", "server_error", "cut_after", "refuse", "gone"})
     happenings: frozenset[Happening] = frozenset({"edits", "deletes", "leaves", "returns", "group", "mention"})
 
+    calling = ("@all", "@anna")
+
     def __init__(self, parley: Parley, home: Path, url: str) -> None:
         super().__init__()
         self.parley = parley
@@ -37,30 +40,32 @@ class ParleyHarness(AdapterHarness):
         self.channel = self.adapter.channel("anna")
 
     def account(self, token: str) -> ParleyAdapter:
-        settings = ParleySettings.model_validate({"token": token, "url": self._url, "wait_s": 5})
+        settings = ParleySettings.model_validate({"token": token, "url": self._url})
         return ParleyAdapter(settings, self.context(self._home))
 
     async def seen(self) -> Sequence[Seen]:
-        """As a person reads Markdown: without its asterisks."""
         rows = [row for row in self.parley.standing("anna") if row["author"] == ME]
-        return [Seen(id=row["id"], text=re.sub(r"\*\*([^*\n]+)\*\*", r"\1", row["text"])) for row in rows]
+        return [Seen(id=row["id"], text=as_read(row["text"])) for row in rows]
+
+    async def called(self) -> Sequence[str]:
+        return self.parley.calls_made
 
     async def says(self, text: str) -> str:
-        return str(self.parley.write("anna", text)["id"])
+        return str((await self.parley.write("anna", text))["id"])
 
     async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
         about: dict[str, Any] = {"room": "anna", "author": "anna", "direct": True, "id": message_id}
         match what:
             case "edits":
-                self.parley.tell(about | {"kind": "edited", "text": text, "version": "1"})
+                await self.parley.tell(about | {"kind": "edited", "text": text, "version": "1"})
             case "deletes":
-                self.parley.tell(about | {"kind": "deleted"})
+                await self.parley.tell(about | {"kind": "deleted"})
             case "group":
-                return str(self.parley.write("all", text)["id"])
+                return str((await self.parley.write("all", text))["id"])
             case "mention":
-                return str(self.parley.write("all", f"@{ME} {text}")["id"])
+                return str((await self.parley.write("all", f"@{ME} {text}"))["id"])
             case _:
-                self.parley.tell({"room": "all", "kind": "removed" if what == "leaves" else "added"})
+                await self.parley.tell({"room": "all", "kind": "removed" if what == "leaves" else "added"})
         return message_id
 
     async def refused(self) -> ParleyAdapter:
@@ -100,13 +105,24 @@ async def test_what_was_written_while_the_connection_was_down_comes_first(parley
             for number in range(60):  # more than a page of the history
                 await harness.says(f"missed {number}")
             await eventually(lambda: not harness.adapter.health().hears)
+            parley.at_once = parley.keep("anna", "live", author="anna")  # comes before a history could be read
             proxy.down = False
-            await eventually(lambda: harness.adapter.health().hears)
-            await harness.says("live")
             await eventually(lambda: harness.said[-1].text == "live")
     # What the history and an event have told, the gateway knows by its id.
     texts = list(dict.fromkeys(said.text for said in harness.said))
     assert texts == ["heard", *(f"missed {number}" for number in range(60)), "live"]
+
+
+async def test_what_the_history_has_and_nobody_can_read_is_left_out(parley: Parley, tmp_path: Path) -> None:
+    harness = ParleyHarness(parley, tmp_path, parley.url)
+    async with harness.running():
+        for text in ("one", "two", "three"):
+            await harness.says(text)
+        parley.messages[1]["at"] = None
+        history = harness.adapter.channel("anna").history
+        assert history is not None
+        page = await history.since(Position(at=datetime.now(UTC) - timedelta(hours=1), message_id="0"))
+    assert [said.text for said in page.messages] == ["one", "three"]
 
 
 async def test_a_room_that_waits_holds_up_no_other(parley: Parley, tmp_path: Path) -> None:
@@ -122,7 +138,7 @@ async def test_a_room_that_waits_holds_up_no_other(parley: Parley, tmp_path: Pat
     async with harness.running():
         await harness.says("one")
         await harness.says("two")
-        parley.write("all", "elsewhere", author="bert")
+        await parley.write("all", "elsewhere", author="bert")
         await eventually(lambda: [said.text for said in harness.said] == ["elsewhere"])
         go_on.set()
         await eventually(lambda: [said.text for said in harness.said] == ["elsewhere", "one", "two"])
