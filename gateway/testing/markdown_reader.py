@@ -13,12 +13,12 @@ _TOKEN = re.compile(
     r"|\[(?P<label>(?:\\.|[^\[\]\\])*)\]\([^()\s]*\)"
     r"|(?P<mark>\*\*|~~|[*_])(?=\S)(?P<inner>(?:\\[\s\S]|[^\\])+?)(?<!\s)(?P=mark)"
 )
-_INVISIBLE = re.compile("\u2060")  # between "@" and a name
+_INVISIBLE = "\u2060"  # between "@" and a name
 
 
 def as_read(text: str) -> str:
     """The letters; signs at the beginnings of lines stay as they are written."""
-    return _INVISIBLE.sub("", _TOKEN.sub(_shown, text)).replace("\u00a0", " ")
+    return _TOKEN.sub(_shown, text).replace(_INVISIBLE, "").replace("\u00a0", " ")
 
 
 def _shown(match: re.Match[str]) -> str:
