@@ -17,7 +17,7 @@ from agent.core.messages import ToolUse
 from agent.core.outbox import Answer, Button, Outbox, OutgoingMessage, Question
 from agent.core.phrases import Phrases
 from agent.core.untrusted_text import longest_run, plain
-from agent.run.features import Feature, Look, Permitted
+from agent.run.features import AskingFeature, Look, Permitted
 from agent.run.run import SHUTDOWN, LeftForLater, Run
 from agent.storage import approval_rows, inbox_rows, outbox_rows
 from agent.storage.approval_rows import TAKES_WORDS, Approval
@@ -53,7 +53,7 @@ WORDED = frozenset({"yes", "no"})  # choices that have a word of their own in ea
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class ApprovalFeature(Feature):
+class ApprovalFeature(AskingFeature):
     """Asks the people of one conversation. `waiting` is entered while a run waits for them; `redact` hides secrets."""
 
     conversation: ConversationId

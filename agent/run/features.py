@@ -4,6 +4,7 @@ A feature keeps this promise in `agent.features`, or in the gateway where it nee
 imports no feature. `agent.assembly` declares their order.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, TypeVar
@@ -115,23 +116,6 @@ class Feature:
         """A call is about to pass the approval gate; why it may not run, or ""."""
         return ""
 
-    async def permit(self, run: Run, cleared: Cleared, reason: str, look: Look) -> Permitted | Outcome:
-        """A person must allow the call; the first feature that overrides this asks. An Outcome where none allows it.
-
-        Raises LeftForLater, Fenced or StorageTrouble.
-        """
-        raise NotImplementedError
-
-    async def elicit(self, run: Run, use: ToolUse, question: Question) -> Answer:
-        """A call asks people; the first feature that overrides this does it. Does not return when the process ends."""
-        raise NotImplementedError
-
-    async def elicited(self, run: Run, use: ToolUse) -> str | None:
-        """For the model: what a call that a crash cut off had asked people, and their answer; None: nothing.
-
-        Raises LeftForLater.
-        """
-
     def denied(self, run: Run, use: ToolUse, outcome: Outcome) -> None:
         """A call was kept from running."""
 
@@ -173,12 +157,36 @@ class Feature:
         """The conversation was left alone for long, and its agent goes to sleep."""
 
 
+class AskingFeature(Feature, ABC):
+    """The feature by which a run asks people and waits for them; a conversation has one at most."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    async def permit(self, run: Run, cleared: Cleared, reason: str, look: Look) -> Permitted | Outcome:
+        """A person must allow the call. An Outcome where none allows it.
+
+        Raises LeftForLater, Fenced or StorageTrouble.
+        """
+
+    @abstractmethod
+    async def elicit(self, run: Run, use: ToolUse, question: Question) -> Answer:
+        """A call asks people. Does not return when the process ends."""
+
+    @abstractmethod
+    async def elicited(self, run: Run, use: ToolUse) -> str | None:
+        """For the model: what a call that a crash cut off had asked people, and their answer; None: nothing.
+
+        Raises LeftForLater.
+        """
+
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class Features:
-    """Those of one conversation, moment by moment, in the declared order: only who has a use for a moment is asked."""
+    """The features of one conversation in the declared order; each is asked only at the moments that it overrides."""
 
     def __init__(self, features: Iterable[Feature]) -> None:
         self._every = every = tuple(features)
@@ -210,9 +218,7 @@ class Features:
         self.prompt = _who(features, Feature.prompt)
         self.before_request = _who(features, Feature.before_request)
         self.before_tool = _who(features, Feature.before_tool)
-        self.permit = _who(features, Feature.permit)
-        self.elicit = _who(features, Feature.elicit)
-        self.elicited = _who(features, Feature.elicited)
+        self.asking = next((one for one in features if isinstance(one, AskingFeature)), None)
         self.denied = _who(features, Feature.denied)
         self.after_tool = _who(features, Feature.after_tool)
         self.subagent = _who(features, Feature.subagent)

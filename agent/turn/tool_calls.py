@@ -23,7 +23,7 @@ from agent.memory.rights import reaches_others
 from agent.memory.tools import MemoryToolset
 from agent.providers.encoding import IMAGES
 from agent.providers.replies import Reply
-from agent.run.features import Permitted
+from agent.run.features import AskingFeature, Permitted
 from agent.run.run import SHUTDOWN, LeftForLater, Run, Step, note_tool_time
 from agent.run.settings import Settings
 from agent.sessions.runs import Checkpoint
@@ -99,7 +99,7 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
     runtime, services, incoming = states.runtime, states.runtime.services, run.work.incoming
     numbered = enumerate(use.id for message in run.messages for use in message.tool_uses)
     number = next((str(number) for number, id in numbered if id == use.id), use.id)
-    alone = run.parent is None
+    alone, asking = run.parent is None, runtime.features.asking
     return ToolContext(
         conversation=states.session.conversation,
         run=run.id,
@@ -120,7 +120,7 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
         skill=states.tool.load_skill(run),
         execution=run.execution,
         progress=runtime.outbox.status,
-        elicit=partial(_elicit, use=use, run=run, states=states) if alone and runtime.features.elicit else None,
+        elicit=partial(_elicit, asking, use=use, run=run, states=states) if alone and asking is not None else None,
         phrase=partial(services.phrases, language=run.audience.language),
         attach=partial(_attach, use.id, run, states),
         move=states.lifecycle.move if alone else run.move,
@@ -135,7 +135,7 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
     )
 
 
-async def _elicit(question: Question, use: ToolUse, run: Run, states: States) -> Answer:
+async def _elicit(asking: AskingFeature, question: Question, use: ToolUse, run: Run, states: States) -> Answer:
     """Ask people. The text that leads up to the question stands above it, as with an approval."""
     conversation, epoch = states.session.conversation, run.work.epoch
 
@@ -147,7 +147,7 @@ async def _elicit(question: Question, use: ToolUse, run: Run, states: States) ->
         await states.runtime.services.database.write(fenced)
 
     await commit_before_question(run, states, write)
-    return await states.runtime.features.elicit[0](run, use, question)
+    return await asking.elicit(run, use, question)
 
 
 async def _attach(call: str, run: Run, states: States, name: str, mime_type: str, data: bytes) -> str:
@@ -269,11 +269,11 @@ async def through_approval_gate(
     await commit_before_question(run, states, note)
 
     async def ask(cleared: Cleared, context: ToolContext) -> None:
-        use, permits = cleared.call, states.runtime.features.permit
+        use, asking_feature = cleared.call, states.runtime.features.asking
         answer: Permitted | Outcome = _denied(use, NOBODY_ASKS)
-        for permit in permits[:1]:
+        if asking_feature is not None:
             look = partial(states.tool.executor.look, context=context, allowed=scope_of(run, states))
-            answer = await permit(run, cleared, cleared.appraisal.reason, look)
+            answer = await asking_feature.permit(run, cleared, cleared.appraisal.reason, look)
         if isinstance(answer, Permitted):
             ready = Ready(use=use, cleared=answer.cleared, context=context, approval=answer.approval)
             passed.ready.append(ready)
@@ -470,8 +470,9 @@ async def finish_calls(run: Run, states: States) -> None:
     for use in calls:
         begun = use.id in run.stored.checkpoint.started and use.id not in known
         if begun and (use.id in executed or not executor.is_retryable(use.name)):
-            asked = [await elicited(run, use) for elicited in states.runtime.features.elicited]
-            known[use.id] = not_run(use, interrupted(next(filter(None, asked), None)), run, states)
+            asking = states.runtime.features.asking
+            asked = await asking.elicited(run, use) if asking is not None else None
+            known[use.id] = not_run(use, interrupted(asked), run, states)
     known |= searched(calls, run, states)
     failures = await _answer(calls, known, run, states)
     names, cwd = tuple(use.name for use in calls), states.lifecycle.cwd or run.execution.cwd
