@@ -4,6 +4,7 @@
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -103,7 +104,7 @@ class Harness(Protocol):
         """The next call of that sort meets this fault, once."""
 
 
-class AdapterHarness:
+class AdapterHarness(ABC):
     """The gateway's side of a `Harness`, and what a platform without buttons, faults and happenings says to the rest.
 
     A subclass sets `adapter` and `channel` before `running`, and writes `seen`, `says` and what its platform has more.
@@ -154,11 +155,15 @@ class AdapterHarness:
     async def refused(self) -> Adapter | None:
         return None
 
+    @abstractmethod
     async def seen(self) -> Sequence[Seen]:
-        raise NotImplementedError("tell which messages of the bot a person sees")
+        """As `Harness.seen`: the messages of the bot that a person sees."""
 
+    @abstractmethod
     async def says(self, text: str) -> str:
-        raise NotImplementedError("let a person write")
+        """As `Harness.says`: a person writes."""
+
+    # The suite calls the rest only where the platform declares it: here the declaration has no method behind it.
 
     async def presses(self, message_id: str, action: str) -> None:
         raise NotImplementedError("the capabilities name buttons: let a person press one")
