@@ -185,9 +185,9 @@ async def _pasted(send: MemoryObjectSendStream[str]) -> None:
 
 
 async def _piece(descriptor: int) -> bytes:
-    """Bytes that can be read now, b"" at the end. The event loop cannot wait for a file, which can be read at once."""
+    """The bytes that can be read now, b"" at the end."""
     try:
         await anyio.wait_readable(descriptor)
-    except (PermissionError, NotImplementedError):
+    except PermissionError:  # epoll refuses a regular file, which never has to be waited for
         return await anyio.to_thread.run_sync(os.read, descriptor, LARGEST_PASTED)
     return os.read(descriptor, LARGEST_PASTED)
