@@ -83,8 +83,8 @@ _FORBIDDEN = re.compile(
     re.IGNORECASE,
 )
 _BEFORE = 100  # characters before a finding in which it may be forbidden
-# A placeholder such as <skill-name> is none of the gateway's tags; models take <system-…> for one.
-_PLACEHOLDER = re.compile(r"<(?=/?(?!system)[a-z_]{1,30}-[a-z])", re.IGNORECASE)
+# <skill-name> in a text is a field to fill in, not one of the gateway's tags; models take <system-…> for a tag.
+_FIELD = re.compile(r"<(?=/?(?!system)[a-z_]{1,30}-[a-z])", re.IGNORECASE)
 
 
 def findings_in(skill: Skill) -> tuple[Finding, ...]:
@@ -93,7 +93,7 @@ def findings_in(skill: Skill) -> tuple[Finding, ...]:
     found: list[Finding] = ["hidden"] if _HIDDEN.search(written) else []
     seen = _HIDDEN.sub("", unicodedata.normalize("NFKC", written))
     found += [finding for finding, pattern in _PATTERNS if _is_meant(pattern, seen)]
-    named = _PLACEHOLDER.sub("", seen)
+    named = _FIELD.sub("", seen)
     if harmless(named) != named:
         found.append("tags")
     if any(_POWERFUL.fullmatch(name) for name, _ in skill.env):
