@@ -17,8 +17,8 @@ from agent.core.phrases import as_typed, home_as_typed
 from agent.providers.models import lookup
 from agent.providers.settings import ProviderSettings
 from gateway.channels.adapter import Diagnosis
+from gateway.cli.checks.platforms import bare_adapter_context, diagnose
 from gateway.cli.options import config_option, settings_from
-from gateway.cli.platform_checks import bare_adapter_context, diagnose
 from gateway.config.settings import Settings
 from gateway.web.control_client import RESTART, NoGateway, OtherVersion, Refused, call, differing, is_running
 
@@ -44,7 +44,7 @@ def command(fix: bool, offline: bool, config_path: Path | None, home: Path | Non
 
 
 async def _fix(settings: Settings) -> None:
-    mending, alone = import_module("gateway.cli.repair"), import_module("gateway.cli.offline")
+    mending, alone = import_module("gateway.cli.checks.repair"), import_module("gateway.cli.offline")
     try:
         async for line in mending.mended(settings, running=is_running(settings.home)):
             click.echo(f"{click.style('⚒', fg='green')} {line}")
@@ -149,7 +149,7 @@ def _home(home: Path) -> Iterator[Diagnosis]:
 
 
 def _database(settings: Settings, running: bool) -> Iterable[Diagnosis]:
-    found: Iterable[Diagnosis] = import_module("gateway.cli.doctor_database").findings(settings, running)
+    found: Iterable[Diagnosis] = import_module("gateway.cli.checks.database").findings(settings, running)
     return found
 
 
@@ -246,7 +246,7 @@ def _agents(settings: Settings) -> Iterator[Diagnosis]:
 async def _providers(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
     """Every model, tried with a small request."""
     found: list[Diagnosis] = []
-    trying = None if offline else await anyio.to_thread.run_sync(import_module, "gateway.cli.provider_checks")
+    trying = None if offline else await anyio.to_thread.run_sync(import_module, "gateway.cli.checks.providers")
     for provider in import_module("gateway.config.live").Live(settings).provider_settings():
         if provider.type == "demo":
             found.append(_demo(provider, settings.llm.providers))
@@ -268,7 +268,7 @@ async def _mcp(settings: Settings, offline: bool, running: bool) -> Sequence[Dia
         return await _in_thread(_held, settings.home, [one.name for one in servers])
     if not servers or offline:
         return [_line(f"MCP server {one.name}", NOT_ASKED) for one in servers]
-    trying = await anyio.to_thread.run_sync(import_module, "gateway.cli.provider_checks")
+    trying = await anyio.to_thread.run_sync(import_module, "gateway.cli.checks.providers")
     return [await trying.tried_server(one, settings.home) for one in servers]
 
 

@@ -16,8 +16,8 @@ from agent.compaction.settings import CompressionSettings
 from agent.core.phrases import home_as_typed, program_as_typed
 from gateway.channels.adapter import Asked, ChannelSettings
 from gateway.channels.entry_points import installed, settings_class
+from gateway.cli.checks.platforms import diagnose_channel
 from gateway.cli.options import fail, home_option
-from gateway.cli.platform_checks import diagnose_channel
 from gateway.cli.questions import choose, secret, tell
 from gateway.config.errors import ConfigError
 from gateway.config.read import home_directory, read
@@ -139,7 +139,7 @@ def _answers(answers: Answers) -> bool:
     """Does the model answer? Says why not."""
     (provider,) = _settings(answers).llm.providers
     click.echo("  Trying it…")
-    found = anyio.run(import_module("gateway.cli.provider_checks").tried, provider, answers.home)
+    found = anyio.run(import_module("gateway.cli.checks.providers").tried, provider, answers.home)
     if found.level == "ok":
         click.echo(f"  ✓ {found.finding}")
         return True

@@ -13,7 +13,7 @@ import click
 # name: (module, one line of help); the module's command object bears the name `command`.
 COMMANDS = {
     "run": ("gateway.cli.run", "Start the gateway."),
-    "console": ("gateway.cli.console", "Talk to the bot in this terminal."),
+    "console": ("gateway.cli.terminal.console", "Talk to the bot in this terminal."),
     "sign-in": ("gateway.cli.sign_in", "Print a link to the chat page."),
     "status": ("gateway.cli.status", "How the running gateway does."),
     "init": ("gateway.cli.init", "Write a configuration, step by step."),

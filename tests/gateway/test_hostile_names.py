@@ -24,8 +24,8 @@ from agent.tools.mcp.wire import why
 from gateway.channels.document import Plain
 from gateway.channels.outbound import Outbound
 from gateway.cli.offline import shown
-from gateway.cli.prompt import Prompt
-from gateway.cli.terminal_screen import Screen
+from gateway.cli.terminal.prompt import Prompt
+from gateway.cli.terminal.screen import Screen
 from gateway.telemetry.logging import Format, set_up
 from gateway.web.pages.rendering import render
 from tests.gateway.world import ANN, GROUP, ZOE, World, file

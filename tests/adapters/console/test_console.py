@@ -27,7 +27,7 @@ from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import ButtonClicked, Inbound, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Button, CommandSpec, File, Outbound
-from gateway.cli.awaited import ANOTHER_WITHIN_S
+from gateway.cli.terminal.awaited import ANOTHER_WITHIN_S
 from gateway.testing.channel_contract import ChannelContract
 from gateway.testing.harness import Act, Fault, Happening, Harness, Seen, eventually, running
 from gateway.web import control_client
@@ -365,7 +365,7 @@ async def piped_with_errors(home: Path, said: str) -> tuple[str, str, int]:
 
 # The command itself asks for a whole gateway first; this is what it runs then.
 PIPED = (
-    "import pathlib, sys; from gateway.cli.terminal import Terminal; "
+    "import pathlib, sys; from gateway.cli.terminal.session import Terminal; "
     "sys.exit(Terminal(pathlib.Path(sys.argv[1])).talk())"
 )
 

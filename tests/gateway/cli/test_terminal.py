@@ -8,8 +8,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from gateway.cli.prompt import Prompt
-from gateway.cli.terminal_screen import Screen
+from gateway.cli.terminal.prompt import Prompt
+from gateway.cli.terminal.screen import Screen
 from tests.program.doubles import PATIENCE_S
 from tests.program.running import Program
 from tests.program.typist import Typist

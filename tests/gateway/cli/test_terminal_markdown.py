@@ -11,9 +11,9 @@ from rich.console import Console
 from gateway.channels.document import Document, Plain
 from gateway.channels.document_json import from_json, to_json
 from gateway.channels.plain_text import as_text
-from gateway.cli.prompt import Prompt
-from gateway.cli.terminal_markdown import MarkdownRenderer
-from gateway.cli.terminal_screen import Screen
+from gateway.cli.terminal.markdown import MarkdownRenderer
+from gateway.cli.terminal.prompt import Prompt
+from gateway.cli.terminal.screen import Screen
 from gateway.delivery.rendering.markdown import parse
 from tests.program.typist import Glass
 

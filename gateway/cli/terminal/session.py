@@ -14,11 +14,11 @@ from uuid import uuid4
 import click
 
 from agent.core.untrusted_text import without_steering
-from gateway.cli.awaited import ANSWER_WITHIN_S, MORE_WITHIN_S, Awaited, Seen
-from gateway.cli.keyboard import Keyboard
 from gateway.cli.options import typed
-from gateway.cli.prompt import Prompt
-from gateway.cli.terminal_screen import Screen
+from gateway.cli.terminal.awaited import ANSWER_WITHIN_S, MORE_WITHIN_S, Awaited, Seen
+from gateway.cli.terminal.keyboard import Keyboard
+from gateway.cli.terminal.prompt import Prompt
+from gateway.cli.terminal.screen import Screen
 from gateway.web.control_client import NoGateway, Refused, channel_call, channel_lines, is_running
 
 EVENTS, SAY, PRESS = "/channels/console/events", "/channels/console/say", "/channels/console/press"

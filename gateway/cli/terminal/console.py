@@ -21,7 +21,7 @@ from gateway.cli.options import (
     run_options,
     settings_from,
 )
-from gateway.cli.terminal import Terminal
+from gateway.cli.terminal.session import Terminal
 from gateway.config.settings import Settings
 from gateway.web.control_client import NoGateway, Refused, call, is_running
 

@@ -10,7 +10,7 @@ import click
 from agent.core.untrusted_text import without_steering
 from gateway.channels.document import Document, Paragraph, Plain, Text
 from gateway.channels.document_json import from_json
-from gateway.cli.prompt import CLEAR_LINE, Prompt
+from gateway.cli.terminal.prompt import CLEAR_LINE, Prompt
 
 QUESTIONS = ("a:", "q:")  # begin the actions of buttons that answer an open question
 SHOWN = frozenset({"text", "status", "name", "path", "label", "code", "url", "language"})  # texts of an event
@@ -29,7 +29,7 @@ class Screen:
         self._echo = echo
         self._prompt = prompt
         # Loads rich, which is slow: a pipe goes without.
-        self._renderer = import_module("gateway.cli.terminal_markdown").MarkdownRenderer() if fancy else None
+        self._renderer = import_module("gateway.cli.terminal.markdown").MarkdownRenderer() if fancy else None
         self._drawn = ""  # the draft that grows
         self._growing: dict[str, Any] | None = None  # its last event
         self._noted = ""  # the status line below it
