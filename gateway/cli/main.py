@@ -10,30 +10,30 @@ from typing import cast
 
 import click
 
-# name: (module, one line of help); the module's command object bears the name `command`.
+# name: (module:command object, one line of help)
 COMMANDS = {
-    "run": ("gateway.cli.run", "Start the gateway."),
-    "console": ("gateway.cli.terminal.console", "Talk to the bot in this terminal."),
-    "sign-in": ("gateway.cli.sign_in", "Print a link to the chat page."),
-    "status": ("gateway.cli.status", "How the running gateway does."),
-    "init": ("gateway.cli.init", "Write a configuration, step by step."),
-    "doctor": ("gateway.cli.doctor", "Check everything and tell how to mend it."),
-    "config": ("gateway.cli.config", "Check or show the configuration."),
-    "pair": ("gateway.cli.pair", "Let people in: list, approve or deny pairing codes."),
-    "mcp": ("gateway.cli.mcp", "Log in at MCP servers that ask for it."),
-    "inbox": ("gateway.cli.inbox", "Messages that wait for their turn."),
-    "outbox": ("gateway.cli.outbox", "Answers that are on their way."),
-    "dead": ("gateway.cli.dead", "Messages and answers that were given up: list, retry or drop them."),
-    "find": ("gateway.cli.find", "Tell what a reference stands for that a person was told with an error."),
-    "export": ("gateway.cli.export", "Write a conversation as JSON lines."),
-    "audit": ("gateway.cli.audit", "Print the record of tool calls: by whom, and what became of each."),
-    "feedback": ("gateway.cli.feedback", "What people said of answers with /feedback."),
-    "misses": ("gateway.cli.misses", "Searches of the memory that found nothing."),
-    "usage": ("gateway.cli.usage", "What was spent, by whom and for what; every call as CSV."),
-    "backup": ("gateway.cli.backup", "Copy the database, also while the gateway runs."),
-    "restore": ("gateway.cli.restore", "Put a copy in the place of the database."),
-    "slack-manifest": ("gateway.cli.slack_manifest", "Print the manifest for your Slack app."),
-    "version": ("gateway.cli.version", "Print the version."),
+    "run": ("gateway.cli.run:command", "Start the gateway."),
+    "console": ("gateway.cli.terminal.console:command", "Talk to the bot in this terminal."),
+    "sign-in": ("gateway.cli.running_gateway:sign_in", "Print a link to the chat page."),
+    "status": ("gateway.cli.running_gateway:status", "Tell whether the running gateway is well."),
+    "init": ("gateway.cli.init:command", "Write a configuration, step by step."),
+    "doctor": ("gateway.cli.doctor:command", "Check everything and tell how to mend it."),
+    "config": ("gateway.cli.config:command", "Check or show the configuration."),
+    "pair": ("gateway.cli.pair:command", "Let people in: list, approve or deny pairing codes."),
+    "mcp": ("gateway.cli.mcp:command", "Log in at MCP servers that ask for it."),
+    "inbox": ("gateway.cli.queues:inbox", "Messages that wait for their turn."),
+    "outbox": ("gateway.cli.queues:outbox", "Answers that are on their way."),
+    "dead": ("gateway.cli.queues:dead", "Messages and answers that were given up: list, retry or drop them."),
+    "find": ("gateway.cli.records:find", "Tell what a reference stands for that a person was told with an error."),
+    "export": ("gateway.cli.records:export", "Write a conversation as JSON lines."),
+    "audit": ("gateway.cli.records:audit", "Print the record of tool calls: by whom, and what became of each."),
+    "feedback": ("gateway.cli.records:feedback", "List the ratings and remarks of /feedback."),
+    "misses": ("gateway.cli.records:misses", "Searches of the memory that found nothing."),
+    "usage": ("gateway.cli.records:usage", "Show the tokens and money spent; every call as CSV."),
+    "backup": ("gateway.cli.backups:backup", "Copy the database, also while the gateway runs."),
+    "restore": ("gateway.cli.backups:restore", "Put a copy in the place of the database."),
+    "slack-manifest": ("gateway.cli.slack_manifest:command", "Print the manifest for your Slack app."),
+    "version": ("gateway.cli.main:version", "Print the version."),
 }
 
 
@@ -46,7 +46,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return cast(click.Command, import_module(COMMANDS[cmd_name][0]).command)
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        return cast(click.Command, getattr(import_module(module), name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -62,9 +63,16 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
+@click.command("version")
+def version() -> None:
+    """Print the version of Tieline and of Python."""
+    python, tieline = import_module("platform").python_version(), import_module("importlib.metadata").version("tieline")
+    click.echo(f"tieline {tieline} (Python {python})")
+
+
 def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not context.resilient_parsing:
-        context.invoke(import_module("gateway.cli.version").command)
+        context.invoke(version)
         context.exit()
 
 

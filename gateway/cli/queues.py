@@ -1,4 +1,4 @@
-"""The three boxes of the operator have the same commands: a list, `retry NUMBER`, `drop NUMBER`."""
+"""`tieline inbox`, `outbox` and `dead`: a list, `retry NUMBER` and `drop NUMBER` for each."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,18 +20,18 @@ HEADINGS = {
 LONGEST = 60  # characters of a text in a list
 
 
-def letters(box: str, about: str, *, columns: Sequence[str], empty: str, retry: str, drop: str) -> click.Group:
-    """The group of commands for one box; the operations bear its name."""
+def queue(name: str, about: str, *, columns: Sequence[str], empty: str, retry: str, drop: str) -> click.Group:
+    """The group of commands for one queue; the operations bear its name."""
 
     def listed(config_path: Path | None, home: Path | None) -> None:
-        rows = operate(f"{box}.list", config_path, home)
+        rows = operate(f"{name}.list", config_path, home)
         for row in rows:
             row["at"] = local_minute(row["at"])
             row["state"] += f" until {local_minute(row['until'])}" if row["until"] else ""
             row["text"] = " ".join(row["text"].split())[:LONGEST]
         shown(rows, {column: HEADINGS[column] for column in columns}, empty)
 
-    @click.group(box, invoke_without_command=True, help=about)
+    @click.group(name, invoke_without_command=True, help=about)
     @config_option
     @click.pass_context
     def command(context: click.Context, config_path: Path | None, home: Path | None) -> None:
@@ -47,19 +47,49 @@ def letters(box: str, about: str, *, columns: Sequence[str], empty: str, retry: 
     @click.argument("number")
     @config_option
     def retry_(number: str, config_path: Path | None, home: Path | None) -> None:
-        answer = operate(f"{box}.retry", config_path, home, id=_number(number))
+        answer = operate(f"{name}.retry", config_path, home, id=_number(number))
         click.echo(f"{answer['conversation']} tries it again.")
 
     @command.command("drop", help=drop)
     @click.argument("number")
     @config_option
     def drop_(number: str, config_path: Path | None, home: Path | None) -> None:
-        answer = operate(f"{box}.drop", config_path, home, id=_number(number))
+        answer = operate(f"{name}.drop", config_path, home, id=_number(number))
         click.echo(f"Dropped, in {answer['conversation']}.")
 
     return command
 
 
 def _number(given: str) -> int | str:
-    """A plain number, or a dead letter's with its box."""
+    """A plain number, or a dead letter's with its queue."""
     return int(given) if given.isdecimal() else given
+
+
+inbox = queue(
+    "inbox",
+    "Messages that wait for their turn, or are under work.",
+    columns=("id", "at", "conversation", "attempts", "state", "text"),
+    empty="No message waits.",
+    retry="Let a message that waits for its moment be due now.",
+    drop="Take a message out before its turn begins.",
+)
+
+
+outbox = queue(
+    "outbox",
+    "Answers and notices that are not yet sent.",
+    columns=("id", "at", "conversation", "attempts", "state", "text"),
+    empty="Everything is sent.",
+    retry="Send it now, also where the bot counted as removed.",
+    drop="Never send it.",
+)
+
+
+dead = queue(
+    "dead",
+    "Messages and answers that were given up.",
+    columns=("id", "at", "conversation", "attempts", "why", "text"),
+    empty="No dead letters.",
+    retry="Try it again.",
+    drop="Settle it: it leaves the list and is not tried again.",
+)

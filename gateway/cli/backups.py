@@ -1,4 +1,4 @@
-"""`tieline restore`."""
+"""`tieline backup` and `restore`."""
 
 import shlex
 import sys
@@ -8,9 +8,20 @@ from pathlib import Path
 
 import click
 
+from gateway.cli.offline import operate
 from gateway.cli.options import config_option, fail, settings_from, typed
 from gateway.config.settings import Settings
 from gateway.web.control_client import is_running
+
+
+@click.command("backup")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@config_option
+def backup(file: Path | None, config_path: Path | None, home: Path | None) -> None:
+    """Copy the database to FILE (else below TIELINE_HOME/backups), also while the gateway runs."""
+    answer = operate("backup", config_path, home, path=str(file.absolute()) if file else None)
+    click.echo(f"{answer['path']} ({answer['bytes'] / 1e6:.1f} MB)")
+
 
 OF_A_HOME = ("tieline.db", "tieline.db.lock", "gateway.toml")  # what a data directory holds beside its backups
 
@@ -20,7 +31,7 @@ OF_A_HOME = ("tieline.db", "tieline.db.lock", "gateway.toml")  # what a data dir
 @click.option("--keep-open", is_flag=True, help="Answer and send what was open when the copy was made.")
 @click.option("--yes", is_flag=True, help="Also a copy out of the backups of another data directory.")
 @config_option
-def command(file: Path, keep_open: bool, yes: bool, config_path: Path | None, home: Path | None) -> None:
+def restore(file: Path, keep_open: bool, yes: bool, config_path: Path | None, home: Path | None) -> None:
     """Put the copy FILE, made by `tieline backup`, in the place of the database. The gateway must be stopped.
 
     The former database is kept in TIELINE_HOME/backups. What was open when the copy was made (messages without an

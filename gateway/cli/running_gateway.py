@@ -1,4 +1,4 @@
-"""`tieline status`: how the running gateway does, as the first lines of the status page."""
+"""`tieline status` and `sign-in`: the gateway that runs answers them."""
 
 from pathlib import Path
 
@@ -12,8 +12,8 @@ COLOURS = {"All is well": "green", "Needs attention": "yellow"}
 
 @click.command("status")
 @config_option
-def command(config_path: Path | None, home: Path | None) -> None:
-    """How the running gateway does. Exit code 1 when something needs you, or none runs."""
+def status(config_path: Path | None, home: Path | None) -> None:
+    """Tell whether the running gateway is well. Exit code 1 when something needs you, or none runs."""
     try:
         found = call(home_from(home), "status")
     except (NoGateway, Refused) as error:
@@ -32,3 +32,13 @@ def command(config_path: Path | None, home: Path | None) -> None:
     for name, value in found["figures"]:
         click.echo(f"  {name}: {value}")
     raise SystemExit(0 if found["ready"] else 1)
+
+
+@click.command("sign-in")
+@config_option
+def sign_in(config_path: Path | None, home: Path | None) -> None:
+    """Print a new one-time link to the chat page, good for ten minutes."""
+    try:
+        click.echo(call(home_from(home), "sign-in-link"))
+    except (NoGateway, Refused) as error:
+        fail(str(error))
