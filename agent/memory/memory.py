@@ -20,6 +20,7 @@ from agent.core.errors import AgentError, Refused
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.memory import graph as graph_rows
 from agent.memory import index, rows
+from agent.memory.eviction import UseLog
 from agent.memory.lexicon import Lexicon, Term, coverage, telling
 from agent.memory.misses import MissLog
 from agent.memory.ranking import merged, route
@@ -37,9 +38,8 @@ from agent.memory.records import (
     Strategy,
     scope_of,
 )
-from agent.memory.rights import is_theirs
+from agent.memory.rows import is_theirs
 from agent.memory.settings import EvictionSettings, GraphSettings, RecallSettings, SemanticSettings
-from agent.memory.uses import UseLog
 from agent.memory.vectors import Vectors
 from agent.providers.usage import CostAttribution
 from agent.storage.database import Database

@@ -206,3 +206,13 @@ class Forgotten:
     def words(self, conversation: ConversationId) -> int:
         """How often what was said there was rewritten."""
         return self._words[conversation]
+
+
+# Rights to erase within a place's memory: in a group their own, admins all; by a command or by the agent.
+
+RoleName = Literal["owner", "admin", "member"]
+
+
+def reaches_others(chat_type: ChatType, role: RoleName) -> bool:
+    """Whether what others have told may be taken away too."""
+    return chat_type == "direct" or role != "member"

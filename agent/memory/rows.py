@@ -279,3 +279,17 @@ def _graph(conn: Connection, before: Audience, after: Audience) -> None:
         return
     for table in (relation, entity):
         conn.execute(update(table).where(table.c.audience == before).values(audience=after))
+
+
+def is_theirs(conn: Connection, item: Item, person: PersonId | None) -> bool:
+    """Whether they said it, or were answered so: their message began the run that it comes from."""
+    if person is None:
+        return False
+    if item.person == person or item.inbox_id is None:
+        return item.person == person
+    began = (
+        select(message_table.c.id)
+        .where(message_table.c.inbox_id == item.inbox_id, message_table.c.person == person)
+        .limit(1)
+    )
+    return conn.execute(began).first() is not None

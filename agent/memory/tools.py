@@ -101,7 +101,7 @@ class _About(TypedDict):
 class MemoryToolset:
     """Keeps the promise of `core.tools.Remembering`.
 
-    `others_too`: the run may take away what others have told as well (`memory.rights`). `tell` publishes what was done.
+    `others_too`: the run may take away what others have told as well (`reaches_others`). `tell` publishes the erasure.
     """
 
     memory: Memory

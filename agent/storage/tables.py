@@ -566,7 +566,7 @@ memory_vector = Table(
 )
 Index("ix_memory_vector_audience", memory_vector.c.audience, memory_vector.c.model, memory_vector.c.memory_id)
 
-# How often what people said was found again (agent.memory.uses); no row: never, or nothing is ever evicted.
+# How often what people said was found again (agent.memory.eviction); no row: never, or nothing is ever evicted.
 memory_use = Table(
     "memory_use",
     metadata,

@@ -19,7 +19,7 @@ from agent.core.safe_files import Tree
 from agent.core.tools import Asker, ToolContext
 from agent.core.untrusted_text import beginning_of, framed, harmless
 from agent.definitions import allows
-from agent.memory.rights import reaches_others
+from agent.memory.records import reaches_others
 from agent.memory.tools import MemoryToolset
 from agent.providers.encoding import IMAGES
 from agent.providers.replies import Reply

@@ -21,8 +21,7 @@ from agent.memory.erasure import forget, of_others, preview
 from agent.memory.lexicon import telling
 from agent.memory.memory import EVERYTHING
 from agent.memory.notes import path_of
-from agent.memory.records import LONGEST_FACT, Item, Kept, Scope
-from agent.memory.rights import reaches_others
+from agent.memory.records import LONGEST_FACT, Item, Kept, Scope, reaches_others
 from agent.memory.rows import Erased, Target
 from agent.run.messages import FOLDER as RECEIVED
 from agent.skills.signals import Holds
