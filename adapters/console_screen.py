@@ -54,7 +54,7 @@ class Screen:
         self._ephemeral.pop(id, None)
 
     def show(self, event: Event) -> None:
-        """To everybody who looks now; one who lags too far behind is cut off and comes back."""
+        """Send the event to everybody who looks now; one who lags too far behind is cut off and comes back."""
         for reader in tuple(self._readers):
             try:
                 reader.send_nowait(event)
@@ -135,7 +135,7 @@ class Screen:
 
 
 def _line(value: Event) -> str:
-    """In ASCII: no sign in it ends a line for anybody, and half a surrogate pair can be written too."""
+    """An event as one ASCII line: no sign in it ends a line, and half a surrogate pair can be written."""
     return json.dumps(value) + "\n"
 
 

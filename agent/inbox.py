@@ -15,7 +15,7 @@ AccessRole = Literal["owner", "admin", "member"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WakeUp:
-    """For which goal this wakes the agent: the session of work by itself, and the number of the wake-up in it."""
+    """The goal for which the agent is woken: the session of its own work, and the number of the wake-up in it."""
 
     goal: int
     round: int
@@ -24,7 +24,7 @@ class WakeUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStep:
-    """For which plan this wakes the agent, and the number of the wake-up."""
+    """The plan for which the agent is woken, and the number of the wake-up."""
 
     plan: int
     tick: int

@@ -127,8 +127,9 @@ class Services:
         await self.accounts.serve(self.gateway, tasks)
 
     async def warm_up(self) -> None:
-        """What turns need, in the background: schemas of tools, libraries of providers that are expected, and the
-        tokenizer's 40 MB once something counts."""
+        """Load in the background the parts that turns need: schemas of tools, libraries of expected providers, and the
+        tokenizer's 40 MB once something counts.
+        """
         await self.accounts.wait_open()
         await self._expect_chosen()
         await anyio.to_thread.run_sync(self.toolbox.make_schemas)

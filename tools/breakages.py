@@ -1,4 +1,4 @@
-"""What `tests/breakages/*.toml` say, and the files of the product as they are after one of these breakages.
+"""The breakages of `tests/breakages/*.toml`, and the files of the product as they are after one of them.
 
 A breakage names the requirements that it breaks, the tests that must notice, and one or more changes. A change of
 Python names a function and is found there by the syntax tree (`tools.snippets`); `module` is where to look first, and

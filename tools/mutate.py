@@ -54,7 +54,7 @@ class Prepared:
 
 
 def chosen_from(paths: Sequence[Path], names: Sequence[str], sample: int, seed: int | None) -> list[Path]:
-    """Those named, or that many at random, or all."""
+    """The named breakages, or that many at random, or all."""
     if names:
         return [path for path in paths if path.stem in names]
     if sample and sample < len(paths):
@@ -182,7 +182,7 @@ def write_results(path: Path, results: Mapping[str, Result]) -> None:
 
 
 def left_of(all_of_them: Sequence[Prepared], results: Mapping[str, Result]) -> list[Prepared]:
-    """Those that were not caught yet as they and their tests are now."""
+    """The breakages that were not caught yet as they and their tests are now."""
     caught = {(name, result.digest) for name, result in results.items() if not result.missed}
     return [one for one in all_of_them if (one.breakage.name, one.digest) not in caught]
 

@@ -1,4 +1,4 @@
-"""Which requirements are carried by which tests: a pytest plugin that notes it, and the table that judges it.
+"""The requirements and the tests that carry them: a pytest plugin that notes it, and the table that judges it.
 
 `pytest -p tools.requirements` writes what it saw to `build/requirements.json`; `python -m tools.requirements` prints
 what is live, carried and missing per group and fails when a test names an unknown id, one marked done has no passing

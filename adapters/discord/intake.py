@@ -86,7 +86,7 @@ class Intake:
                 self._places.forget_roles(str(event.get("guild_id") or event.get("id")))
 
     def expect_guilds(self, guild_ids: set[str]) -> None:
-        """Those that come with a new session; every other one is a server the bot was just brought to."""
+        """Note the servers that a new session brings; every other one is a server the bot was just brought to."""
         self._starting |= guild_ids
 
     # -- events, in the order they came
@@ -230,7 +230,7 @@ class Intake:
             self._suggesting -= 1
 
     async def _membership(self, where: Where, *, within: set[str], present: bool) -> None:
-        """For the place itself, and for the conversations within it that are known."""
+        """Tell that the bot came or left: for the place itself and for the known conversations within it."""
         also = tuple(place.key for place in await self._known() if place.key.channel_id in within) if within else ()
         for key in also:
             self._places.forget(key.channel_id)

@@ -230,7 +230,7 @@ def _refused(error: discord.HTTPException, closes: bool) -> ChannelError:
 
 
 def asked_s(error: BaseException) -> float:
-    """For how long Discord wants to be left alone."""
+    """Seconds for which Discord wants to be left alone."""
     return error.retry_after if isinstance(error, discord.RateLimited) else 0.0
 
 

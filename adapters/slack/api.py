@@ -232,7 +232,7 @@ class SlackApi:
 
     @property
     def session(self) -> aiohttp.ClientSession:
-        """For what is no API method: files, response addresses, the socket."""
+        """The session for requests that are no API method: files, response addresses, the socket."""
         if self._session is None or self._session.closed:
             timeout = aiohttp.ClientTimeout(total=self._settings.request_timeout_s, sock_connect=10)
             self._session = aiohttp.ClientSession(timeout=timeout, response_class=BoundedResponse)

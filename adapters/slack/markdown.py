@@ -126,7 +126,7 @@ def _styled(mark: str, children: Sequence[Inline], previous: str, after: str, *,
 
 
 def _is_letter(character: str) -> bool:
-    """To the parser everything is one that is neither white space nor punctuation nor a symbol."""
+    """Whether the parser takes it for a letter: neither white space nor punctuation nor a symbol."""
     return bool(character) and not character.isspace() and category(character)[0] not in "PS"
 
 

@@ -96,7 +96,7 @@ UNSTORED = "what was received could not be stored; it is tried again"
 
 
 def asked_s(error: TelegramError) -> float:
-    """For how long the server wants to be left alone."""
+    """Seconds for which the server wants to be left alone."""
     return error.after_s if isinstance(error, Flooded) else 0.0
 
 
@@ -109,7 +109,7 @@ def look_again_s(looks: int) -> float:
 
 
 class Offset:
-    """Which update to ask for: the first that is not stored, for asking acknowledges all before it. Pure.
+    """The update to ask for: the first that is not stored, since asking acknowledges all before it. Pure.
 
     Each answer shows again what lies behind that one, a hundred at most: so many are under way at once.
     """
@@ -130,7 +130,7 @@ class Offset:
         return not self._open
 
     def new_in(self, answer: Iterable[int]) -> set[int]:
-        """Those to be begun now; they are open until `stored`."""
+        """The updates of an answer to be begun now; they are open until `stored`."""
         before, self._shown = self._shown, set(answer)
         new = self._shown - before - self._open
         self._open |= new

@@ -151,7 +151,7 @@ def mapped(error: TelegramError) -> ChannelError:
 
 
 def token_refused() -> ChannelFatal:
-    """For the calls that every token may make: there `Unknown` says that the token is malformed."""
+    """The error of the calls that every token may make: there `Unknown` says that the token is malformed."""
     return ChannelFatal("Telegram refuses the bot token; take a fresh one from @BotFather (/token)")
 
 

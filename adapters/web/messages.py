@@ -95,7 +95,7 @@ def entry_of_line(line: bytes) -> Entry:
 
 
 def as_json(shown: Shown) -> dict[str, Any]:
-    """For the browser, which needs neither the key nor whose answer it is."""
+    """The message for the browser, which needs neither the key nor whose answer it is."""
     found: dict[str, Any] = _SHOWN.dump_python(shown, mode="json", exclude={"key", "answers"}, exclude_defaults=True)
     return found
 

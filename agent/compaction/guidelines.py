@@ -122,12 +122,12 @@ class Guidelines:
         return replace(self, gone=gone, left=self.turn)
 
     def without_words(self) -> "Guidelines":
-        """In another session of the conversation: the kinds of what was missed hold, its words do not."""
+        """The guidelines for another session: the kinds of missing facts hold, the words that were missed do not."""
         return replace(self, kept=tuple(replace(one, about="") for one in self.kept if one.tool), gone=(), left=None)
 
 
 def written(guidelines: Guidelines) -> str:
-    """As the store keeps them."""
+    """The guidelines in the form that the store keeps."""
     return json.dumps(
         {
             "turn": guidelines.turn,

@@ -145,7 +145,7 @@ def cursors_in(window: Window, tiers: Tiers, settings: SidequestSettings) -> lis
 
 
 async def chosen_cursors(ask: Ask, cursors: Sequence[Cursor], settings: SidequestSettings) -> list[Cursor]:
-    """Those the model gives up, at most the allowed share of them. Raises AgentError or TimeoutError."""
+    """The cursors that the model gives up, at most the allowed share of them. Raises AgentError or TimeoutError."""
     lines = [
         f"[{number}] {cursor.tool} ({cursor.tokens} tokens): {json.dumps(cursor.beginning.replace('<', '&lt;'))}"
         for number, cursor in enumerate(cursors)

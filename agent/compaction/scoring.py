@@ -22,7 +22,7 @@ Frequencies = Mapping[str, float]
 def redundancies(
     relevances: Sequence[float], texts: Sequence[Frequencies], pause: Callable[[], None] | None = None
 ) -> list[float]:
-    """For each piece its largest similarity with a piece of higher relevance; 0 where there is none.
+    """The largest similarity of each piece with a piece of higher relevance; 0 where there is none.
 
     The same as asking `relevance.similarity` for every pair; done word by word, since most pairs share few. `pause` is
     called after each piece.

@@ -184,7 +184,7 @@ def _stub(value: object) -> object:
 
 
 def names_before(entries: Sequence[Entry], position: int) -> dict[str, str]:
-    """Which tool each call answered at `position` was of."""
+    """The tool names of the calls in the message before `position`, by call id."""
     return {use.id: use.name for use in entries[position - 1].message.tool_uses} if position else {}
 
 

@@ -223,7 +223,7 @@ class ContextUsage:
         return int((self.fixed + window.tokens) * self.scale + 0.999999)
 
     def raw(self, scaled: int) -> int:
-        """So many raw tokens are `scaled` calibrated ones, rounded up."""
+        """The raw tokens of so many `scaled` calibrated ones, rounded up."""
         return int(scaled / self.scale + 0.999999)
 
 

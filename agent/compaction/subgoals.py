@@ -24,7 +24,7 @@ class Tier(Enum):
 
 
 class Tiers(Protocol):
-    """Which subgoal each position of one window belongs to. Positions are those of the window as it is now."""
+    """The subgoal of each position of one window. Positions are those of the window as it is now."""
 
     def tier(self, position: int) -> Tier: ...
 
@@ -33,7 +33,7 @@ class Tiers(Protocol):
 
 
 class NoTiers:
-    """For strategies without subgoals: nothing is active, everything is outdated."""
+    """The tiers of strategies without subgoals: nothing is active, everything is outdated."""
 
     def tier(self, position: int) -> Tier:
         return Tier.OUTDATED

@@ -29,7 +29,7 @@ class CancelToken:
 
     @contextmanager
     def telling(self, told: Callable[[], object]) -> Iterator[None]:
-        """In here it is called when the token is fired, and at once if it was fired before."""
+        """Call `told` when the token is fired within the block, and at once if it was fired before."""
         self.tells(told)
         try:
             if self.fired:
@@ -62,7 +62,7 @@ def first_error() -> Iterator[None]:
 
 
 class TimeLimit:
-    """For one piece of work."""
+    """The time limit of one piece of work."""
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s

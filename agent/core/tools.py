@@ -162,7 +162,7 @@ class ExecutionContext:
     settings: Mapping[type[object], object] = field(default_factory=dict)
 
     def section(self, kind: type[S], in_force: Callable[[], S]) -> S:
-        """That section as the turn began; outside of a turn the one `in_force`."""
+        """The settings of that section as the turn began; outside of a turn the ones `in_force`."""
         taken = self.settings.get(kind)
         return taken if isinstance(taken, kind) else in_force()
 

@@ -265,7 +265,7 @@ class ApprovalFeature(AskingFeature):
         return _answer_in(decided)
 
     async def elicited(self, run: Run, use: ToolUse) -> str | None:
-        """For the model: what a call that a crash cut off had asked, and the answer, for which this waits."""
+        """The question and the answer of a call that a crash cut off, for the model; this waits for the answer."""
         inbox_id, call = run.work.inbox_id, use.id
         asked = await self.database.read(lambda conn: approval_rows.questions_of(conn, inbox_id, call))
         lines = []

@@ -302,7 +302,7 @@ class GoalService:
         return await self._database.read(lambda conn: store.all_of(conn, conversation))
 
     async def subagent_registry(self, conversation: ConversationId | None) -> tuple[Goal, ...]:
-        """Those that are or were worked on by themselves, of one conversation or (None) of all (Z-129)."""
+        """The goals that are or were worked on by themselves, of one conversation or (None) of all (Z-129)."""
         return await self._database.read(lambda conn: store.subagent_registry(conn, conversation))
 
     # -- at the start

@@ -144,7 +144,7 @@ def all_of(conn: Connection, conversation: ConversationId) -> tuple[Goal, ...]:
 
 
 def running(conn: Connection) -> tuple[Goal, ...]:
-    """Those that are worked on by themselves, everywhere."""
+    """All goals that are worked on by themselves."""
     return _goals(conn.execute(_RUNNING))
 
 
@@ -153,7 +153,7 @@ def count_running(conn: Connection) -> int:
 
 
 def subagent_registry(conn: Connection, conversation: ConversationId | None) -> tuple[Goal, ...]:
-    """Those that are or were worked on by themselves, of one conversation or (None) of all; running ones first."""
+    """The goals that are or were worked on by themselves, of one conversation or (None) of all; running ones first."""
     if conversation is None:
         return _goals(conn.execute(_FLEET))
     return _goals(conn.execute(_FLEET_OF, {"conversation": conversation}))

@@ -385,7 +385,7 @@ class Ledger:
     async def reserve(
         self, attribution: CostAttribution, provider: Provider, request: Request, input_tokens: int
     ) -> "Reserved":
-        """As the meter promises. Raises OverBudget or Unpriced."""
+        """Implements `Meter.reserve`. Raises OverBudget or Unpriced."""
         output = request.max_tokens or provider.max_tokens or OUTPUT_EXPECTED
         return self.hold_for(
             attribution, provider.name, provider.model, tokens=input_tokens + output, prompt=input_tokens,
@@ -489,7 +489,7 @@ class Reserved:
     ledger: Ledger
 
     def settle(self, spent: Spent) -> None:
-        """As the meter promises."""
+        """Implements `Reservation.settle`."""
         if spent.is_nothing:
             self.release()
             return

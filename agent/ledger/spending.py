@@ -98,7 +98,7 @@ class Account(NamedTuple):
     period: str
 
     def __str__(self) -> str:
-        """As the configuration names it: "person telegram:77"."""
+        """The name that the configuration uses: "person telegram:77"."""
         return f"{self.scope} {self.name}".strip()
 
     @property
@@ -159,7 +159,7 @@ class Unpriced(ProviderUnpriced):
 
 
 def amount(value: float, unit: Unit) -> str:
-    """As people read it: "1.20 USD" or "12,000 tokens"."""
+    """The amount in people's form: "1.20 USD" or "12,000 tokens"."""
     return f"{value:,.0f} tokens" if unit == "tokens" else money(value)
 
 
@@ -457,7 +457,7 @@ class UsageTotals:
 
     @property
     def tokens(self) -> int:
-        """In and out, from a cache or not."""
+        """Tokens in and out, from a cache or not."""
         return self.prompt + self.cache_creation + self.cache_read + self.output
 
 
@@ -520,7 +520,7 @@ class SpendingCap:
 
 
 class SpendingCaps:
-    """Those of the goals that are worked on by themselves in this process."""
+    """The caps of the goals that are worked on by themselves in this process."""
 
     def __init__(self) -> None:
         self._open: dict[str, SpendingCap] = {}

@@ -417,7 +417,7 @@ def _calls(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -
 
 
 def _questions(conn: Connection, target: Target, meant: Meant, ids: Sequence[str]) -> None:
-    """So do questions that are answered."""
+    """Erase the words of questions that are answered."""
     for row in conn.execute(select(approval).where(approval.c.id.in_(ids), approval.c.status != "pending")).all():
         offered = json.loads(row.choices) if row.choices is not None else ()
         said = (row.arguments, row.reason, row.shown, row.covers or "", row.answer or "", *offered)

@@ -255,7 +255,7 @@ def _between(kinds: Sequence[Kind]) -> tuple[int, int]:
 
 
 def said_slots(conn: Connection, audience: Audience, session: str, many: int, *, older: bool) -> range:
-    """So many slots of the session, in the order in which things were said."""
+    """A range of at most `many` slots of the session, in the order in which things were said."""
     begin = FIRST_SLOT - many if older else FIRST_SLOT
     values = {"session": session, "audience": audience, "begin": begin, "end": begin + many - 1, "many": many}
     (row,) = (_TAKE_BEFORE if older else _TAKE_AFTER).rows(conn, values)

@@ -208,7 +208,7 @@ class Lexicon:
         return tuple(terms.values())[:MOST_ASKED]
 
     def _forms(self, word: str, language: str) -> Iterator[str]:
-        """As the language of the question has it, as English has it, which short messages are taken to be, and bare."""
+        """The stems of a word by the question's language and English (as short messages are read), then the word."""
         yield self._form(word, language)
         yield self._form(word, ENGLISH)
         yield plain(word)

@@ -39,7 +39,7 @@ def edge_line(edge: Edge) -> str:
 
 
 def lines_of(items: Sequence[Item], *, most_chars: int) -> list[str]:
-    """As many as fit, best first; always the first."""
+    """The lines of the best items that fit; always of the first."""
     return fitting([line_of(item) for item in items], most_chars)
 
 

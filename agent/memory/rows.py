@@ -71,7 +71,7 @@ class Erased:
 
 
 def chunks(ids: Sequence[T]) -> Iterator[Sequence[T]]:
-    """So many at a time as a statement takes."""
+    """The ids in groups that one statement takes."""
     for begin in range(0, len(ids), PAGE):
         yield ids[begin : begin + PAGE]
 
@@ -108,7 +108,7 @@ def _session_of(scope: Scope, thing: Kept) -> str:
 
 
 def by_ids(conn: Connection, scope: Scope, ids: Sequence[int]) -> Mapping[int, Item]:
-    """Those of the ids that the scope may see and does not have before it."""
+    """The items of these ids that the scope may see and that its own window does not hold."""
     found = {}
     statement = (
         select(memory)

@@ -140,7 +140,7 @@ class Vectors:
     async def surely_near(
         self, query: str, texts: Mapping[str, str], *, attribution: CostAttribution
     ) -> dict[str, float]:
-        """Which of a few texts, by key, are surely about the query's matter, and how near they are.
+        """The texts, by key, that are surely about the query's matter, and how near they are.
 
         Their vectors are kept as long as the texts stay the same; all of them are looked at. Raises as `search` does.
         """

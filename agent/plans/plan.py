@@ -78,13 +78,13 @@ def task_of(tasks: Tasks, id: int) -> Task:
 
 
 def queued(tasks: Tasks) -> Tasks:
-    """Those whose needs are met wait for a free place."""
+    """The tasks, in which those whose needs are met wait for a free place."""
     done = {task.id for task in tasks if task.state == "completed"}
     return _each(tasks, lambda task: task.state == "pending" and done.issuperset(task.needs), state="queued")
 
 
 def begun(tasks: Tasks, *, most: int) -> tuple[Tasks, tuple[int, ...]]:
-    """As many as fit beside those that run are running now; which they are."""
+    """The tasks, in which as many as fit run now, and the numbers of these."""
     tasks = queued(tasks)
     room = most - sum(task.state == "running" for task in tasks)
     ids = tuple(task.id for task in tasks if task.state == "queued")[: max(0, room)]

@@ -152,7 +152,7 @@ class PlanService:
         return plan
 
     async def halt(self, conversation: ConversationId, by: str) -> Plan | None:
-        """For /stop: whoever works on it lets go; None where nobody does."""
+        """End the work on the conversation's plan, for /stop; None where nobody works on one."""
 
         def work(conn: Connection) -> Plan | None:
             plan = store.open_in(conn, conversation)
@@ -286,7 +286,7 @@ class PlanService:
 
 
 def _looked_at(conn: Connection, id: int) -> tuple[Plan, bool]:
-    """As it stands, and whether people wait for something else there."""
+    """The plan as it stands, and whether people wait for something else there."""
     plan = store.find(conn, id)
     assert plan is not None, "plans are never removed while somebody waits"
     return plan, inbox_rows.people_wait(conn, plan.conversation)
@@ -373,7 +373,7 @@ def _say(conn: Connection, plan: Plan, what: str, phrases: Phrases, buttons: But
 
 
 def _locked(conn: Connection, id: int) -> Plan | None:
-    """As it stands once nobody else can change it."""
+    """The plan as it stands once nobody else can change it."""
     plan = store.find(conn, id)
     if plan is None:
         return None

@@ -117,12 +117,12 @@ def all_of(conn: Connection, conversation: ConversationId) -> tuple[Plan, ...]:
 
 
 def running(conn: Connection) -> tuple[Plan, ...]:
-    """Those that are carried out, everywhere."""
+    """All plans that are carried out."""
     return tuple(_plan(row) for row in conn.execute(_AT_WORK).all())
 
 
 def offered(conn: Connection) -> tuple[Plan, ...]:
-    """Those that the workflow gate made and nobody has decided about, everywhere."""
+    """All plans that the workflow gate made and nobody has decided about."""
     return tuple(_plan(row) for row in conn.execute(_OFFERED).all())
 
 

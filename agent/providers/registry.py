@@ -91,7 +91,7 @@ class LazyProvider:
 
     @property
     def context_window(self) -> int:
-        """In tokens, as far as is known now."""
+        """The window in tokens, as far as is known now."""
         if (configured := self.settings.context_window) is not None:
             return configured
         facts = self.known.facts
@@ -365,7 +365,7 @@ class Registry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """As configured, in that order."""
+        """The names of the providers in the order of the configuration."""
         return tuple(provider.name for provider in self._providers.values())
 
     def __contains__(self, name: str) -> bool:
@@ -393,7 +393,7 @@ class Registry:
         return dict(self._aliases)
 
     def with_model(self, name: str, model: str) -> LazyProvider:
-        """That provider with another model: same account, same connections. Whether it exists the first call tells."""
+        """The provider with another model: same account, same connections. Whether it exists the first call tells."""
         base = self.get(name)
         if model == base.settings.model:
             return base

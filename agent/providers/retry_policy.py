@@ -137,7 +137,7 @@ class Circuit:
 
 
 def choose(circuits: Sequence[Circuit], now: float) -> int:
-    """Which of them to ask: the first that lets a call through, else the one that will soonest.
+    """The position of the provider to ask: the first that lets a call through, else the one that will soonest.
 
     A circuit never silences the bot: where all are open, each is asked once all the same.
     """

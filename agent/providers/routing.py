@@ -383,7 +383,7 @@ class ProviderSlot:
         return self._pool if name in self._pool else self._registry
 
     def route(self, need: Need = NO_NEED) -> Sequence[Provider]:
-        """That provider, then its fallbacks.
+        """The provider, then its fallbacks.
 
         Where nobody has chosen, the one that `[llm.routing]` names for that need goes first, if the request fits it.
         """

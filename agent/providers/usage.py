@@ -31,7 +31,7 @@ def cost_of(usage: Usage, prices: Prices | None) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostAttribution:
-    """To whom a call is charged, and what it is for.
+    """The account to which a call is charged, and its purpose.
 
     `purpose` is one word: "turn" for the answer itself, else the work behind it, such as "compaction", "judge" or
     "transcription". `job` names a schedule and `goal` a goal, where the call was made for one. `unattended`: no
@@ -176,7 +176,7 @@ class Watcher(Protocol):
 
 
 class Unwatched:
-    """For calls whose way nobody sees."""
+    """The observer of calls whose progress nobody sees."""
 
     def begins(self, provider: Provider) -> None: ...
     def answers(self, provider: Provider) -> None: ...

@@ -113,7 +113,7 @@ class _Server:
         return in_list(await self._read("GET", f"{self._api}/models"), self._model, "/v1/models")
 
     async def names(self) -> tuple[str, ...]:
-        """As its list of models has them, as far as they are names that can be shown."""
+        """The models of the server's list, as far as they are names that can be shown."""
         names = (
             entry.get("id") or entry.get("name") for entry in _entries(await self._read("GET", f"{self._api}/models"))
         )

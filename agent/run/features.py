@@ -175,7 +175,7 @@ class AskingFeature(Feature, ABC):
 
     @abstractmethod
     async def elicited(self, run: Run, use: ToolUse) -> str | None:
-        """For the model: what a call that a crash cut off had asked people, and their answer; None: nothing.
+        """The question and answer of a call that a crash cut off, for the model; None: it had asked nothing.
 
         Raises LeftForLater.
         """

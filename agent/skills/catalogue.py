@@ -122,7 +122,7 @@ def listing(skills: Sequence[Skill], most_chars: int) -> str:
 
 
 def fitting(skills: Sequence[Skill], *, compact: bool) -> str:
-    """Those that fit the newest message: whole, or only named."""
+    """The skills that fit the newest message: whole, or only named."""
     blocks = [
         _NAMED.format(name=skill.name, description=defused(one_line(skill.summary)), load=LOAD)
         if compact

@@ -276,7 +276,7 @@ class _Counted:
             self.triggers.setdefault(form, []).append(trigger)
 
     def _every_form(self, word: str, heads: set[str]) -> frozenset[str]:
-        """As any message may have it: a skill's texts hold words of several languages beside each other."""
+        """The stems of a word by its own language, English and German: a skill's texts mix languages."""
         forms = frozenset(self.lexicon.forms(word, (language_of((word,)), ENGLISH, GERMAN)))
         heads.update(form[:_HEAD] for form in forms)
         return forms
@@ -399,7 +399,7 @@ def chosen(
 
 
 def best_of(index: Index, scores: Mapping[str, float], settings: SkillSettings) -> tuple[Skill, ...]:
-    """Those of the scores that fit and are not clearly worse than the best, the best first, `max_active` at most."""
+    """The skills that fit and score not clearly worse than the best, the best first, `max_active` at most."""
     fitting = _near_the_best(scores, settings.min_score, settings.clearly_better)
     return tuple(index.named[name] for name in fitting if name in index.named)[: settings.max_active]
 

@@ -217,7 +217,7 @@ def overdue(conn: Connection, now: int) -> tuple[str, ...]:
 
 
 def unsettled(conn: Connection) -> tuple[str, ...]:
-    """Those whose message may still show buttons."""
+    """The ids of questions whose message may still show buttons."""
     return tuple(conn.execute(_UNSETTLED).scalars())
 
 

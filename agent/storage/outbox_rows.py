@@ -97,7 +97,7 @@ def add_parts(
 
 
 def known(conn: Connection, dedups: Sequence[str]) -> frozenset[str]:
-    """Those of these keys (one run's, so they are few) under which a row was written."""
+    """The keys, of one run's few, under which a row was written."""
     return frozenset(conn.execute(select(outbox.c.dedup).where(outbox.c.dedup.in_(dedups))).scalars())
 
 

@@ -12,7 +12,7 @@ BUILT_IN = "database"
 
 
 def installed() -> Mapping[str, EntryPoint]:
-    """Those of other packages, by name. Looks through every installed package (10 ms): ask once."""
+    """The backends of other packages, by name. Looks through every installed package (10 ms): ask once."""
     return {entry.name: entry for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name)}
 
 

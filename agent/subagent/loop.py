@@ -291,7 +291,7 @@ def _cleared(result: ToolResult) -> ToolResult:
 
 
 def _told(error: AgentError) -> str:
-    """For the model that waits: what is wrong, without what a provider said of it."""
+    """The error for the model that waits, without the provider's words."""
     match error:
         case ContextTooLong():
             return NO_ROOM

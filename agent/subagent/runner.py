@@ -45,7 +45,7 @@ class Working:
 
 
 class SubagentRegistry:
-    """Those of one process."""
+    """The sub-agents of one process."""
 
     def __init__(self) -> None:
         self._working: dict[str, tuple[Working, Run]] = {}
@@ -60,7 +60,7 @@ class SubagentRegistry:
             self._working.pop(one.request, None)
 
     def working(self, conversation: ConversationId | None) -> tuple[Working, ...]:
-        """Those of one conversation, or (None) of all."""
+        """The sub-agents that work in one conversation, or (None) in all."""
         return tuple(
             Working(
                 conversation=one.conversation,
@@ -91,7 +91,7 @@ class SubagentRunner:
         self._room = anyio.Semaphore(MOST_AT_ONCE)
 
     def of(self, run: Run, *, most: int | None = None) -> "SubagentRun":
-        """Those that work for that run; with `most` so many at once, apart from those of other runs."""
+        """The sub-agents that work for the run; `most` at once, counted apart from those of other runs."""
         room = self._room if most is None else anyio.Semaphore(most)
         return SubagentRun(run, self._states, self._profiles, self._subagent_registry, room)
 
@@ -107,7 +107,7 @@ class SubagentRun:
     room: anyio.Semaphore
 
     async def run(self, subagent_task: SubagentTask, *, request: str, cancel: CancelToken) -> Finding:
-        """As promised. Several sub-agent tasks of one `request` are told apart by a number behind it."""
+        """Implements `Subagents.run`. A number behind `request` tells several sub-agent tasks apart."""
         if self.parent.parent is not None:
             return failed(NESTED)
         try:

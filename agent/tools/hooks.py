@@ -166,5 +166,5 @@ def _is_cut(value: str) -> bool:
 
 
 def _safe(value: str) -> str:
-    """As the kernel takes it: without NUL, and not too long."""
+    """The value in a form that the kernel takes: without NUL, and not too long."""
     return value.replace("\0", "").encode("utf-8", "replace")[:LONGEST_VALUE].decode("utf-8", "ignore")

@@ -151,7 +151,7 @@ def scope_of(run: Run, states: States) -> frozenset[str]:
 
 
 def visible_of(run: Run, states: States) -> frozenset[str]:
-    """Those of them that the model is told of: what the operator never lets run is not worth a definition (R-02)."""
+    """The tools that the model is told of: one that the operator never lets run needs no definition (R-02)."""
     deny = run.settings.approvals.deny
     return frozenset(name for name in scope_of(run, states) if not matches(name, deny))
 

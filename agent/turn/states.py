@@ -61,7 +61,7 @@ class SubagentPort(Protocol):
     """The runner of a conversation's sub-agent tasks; `agent.subagent.runner.SubagentRunner` keeps this promise."""
 
     def of(self, run: Run, *, most: int | None = None) -> Subagents:
-        """Those that work for that run, on its account and within its limits; with `most` so many at once."""
+        """The sub-agents that work for the run, on its account and within its limits; with `most` so many at once."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -194,7 +194,7 @@ class LifecycleState:
 
 
 class Slot(Protocol):
-    """Which provider this conversation uses now; `agent.providers.routing.ProviderSlot` keeps this promise."""
+    """The provider that this conversation uses now; `agent.providers.routing.ProviderSlot` implements it."""
 
     @property
     def choice(self) -> Choice: ...
@@ -203,7 +203,7 @@ class Slot(Protocol):
         """The provider for the call that begins now (Z-20)."""
 
     def route(self, need: Need = NO_NEED) -> Sequence[Provider]:
-        """That provider, then its fallbacks; before them the one that takes requests of that need."""
+        """The provider, then its fallbacks; before them the one that takes requests of that need."""
 
     def override(self, name: str, source: Chooser = "user", model: str | None = None) -> Choice: ...
     def use_model(self, model: str, source: Chooser = "user") -> Choice: ...
@@ -256,7 +256,7 @@ class ContextState:
 
 @dataclass(slots=True, kw_only=True)
 class SessionState:
-    """Which session the conversation is in. `known` False: ask the store. `id` None: the next message begins one."""
+    """The session of the conversation. `known` False: ask the store. `id` None: the next message begins one."""
 
     conversation: ConversationId
     id: SessionId | None = None

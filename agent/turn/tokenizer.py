@@ -32,7 +32,7 @@ class Tokenizer:
         return self._count is not count_by_bytes
 
     def counted_by(self) -> str:
-        """Which one counts now."""
+        """The name of the tokenizer that counts now."""
         return "bytes" if self._count is count_by_bytes else self._encoding
 
     def heed(self, published: Published) -> None:

@@ -415,7 +415,7 @@ def _announce_end(use: ToolUse, outcome: Outcome, run: Run, states: States) -> N
 
 
 def record(use: ToolUse, outcome: Outcome, run: Run, states: States, approval: Approval | None = None) -> Record:
-    """For the audit; stored together with the result, so that a model never reads what is not recorded."""
+    """The record for the audit; stored together with the result, so that a model never reads an unrecorded result."""
     redact = states.tool.executor.redact
     written = Record(
         conversation=states.session.conversation,

@@ -31,14 +31,12 @@ class AccessBook:
         self.grants = self._view()
 
     def as_of(self, moment: int) -> Grants:
-        """As they stood at `moment` (UTC microseconds), for what was written then. A block holds for what came before
-        it as well.
-        """
+        """The grants as they stood at `moment` (UTC microseconds); a block also holds for earlier messages."""
         return _view(grant for grant in self._grants.values() if grant.at <= moment or grant.role == "blocked")
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """Those who were given a role above member everywhere."""
+        """The people who were given a role above member everywhere."""
         return tuple(name for name, role in self.grants.everywhere.items() if role >= Role.ADMIN)
 
     def holds(self, subject: str) -> bool:

@@ -269,8 +269,8 @@ class Decisions:
         self._kept[conversation] = kept
 
     def of(self, conversation: str) -> tuple[Unanswered, ...]:
-        """Those of the conversation and of the threads and topics in it, newest first: on Slack each message to the bot
-        begins a thread, and a command is given in the channel.
+        """The unanswered messages of the conversation and of the threads and topics in it, newest first: on Slack each
+        message to the bot begins a thread, and a command is given in the channel.
         """
         within = f"{conversation}:"
         kept = (kept for name, kept in self._kept.items() if name == conversation or name.startswith(within))

@@ -38,7 +38,7 @@ def check(config_path: Path | None, home: Path | None) -> None:
 
 
 def _agent_missing(settings: Settings) -> Iterator[str]:
-    """What is wrong with `[agent] name`, if it names none that is there."""
+    """A problem for an `[agent] name` that is not there."""
     folders = import_module("gateway.config.live").Live(settings).agent_folders()
     definitions = import_module("agent.definitions").Definitions(folders, known_tools=frozenset())
     if settings.agent.name not in definitions.names():

@@ -126,7 +126,7 @@ def _ask_provider(answers: Answers, *, check: bool) -> None:
 
 
 def _model_name(typed: str) -> str:
-    """What was typed, unless it is an address. Raises BadParameter, so that the question is asked again."""
+    """The typed name, unless it is an address. Raises BadParameter, so that the question is asked again."""
     if "://" in typed or _HOST.match(typed.strip()):
         raise click.BadParameter(
             f"{typed.strip()} is an address, not the name of a model; the address is asked for next where the provider "
@@ -235,7 +235,7 @@ def _mistakes(answers: Answers) -> tuple[str, ...]:
 
 
 def _settings(answers: Answers) -> Settings:
-    """As at the start, with the secrets in place of their references. Raises ConfigError."""
+    """The settings as they are at the start, with the secrets in place of their references. Raises ConfigError."""
 
     def filled(value: Any) -> Any:
         if isinstance(value, dict):

@@ -236,7 +236,7 @@ class Setting(Generic[T]):
 
 
 def source_of(call: Call, found: InForce[T]) -> str:
-    """Who decided: this place, one around it, or the configuration."""
+    """The source of a value, in words: this place, one around it, or the configuration."""
     where = found.chosen_in
     key = "setting_configured" if where is None else "setting_here" if where == call.key else "setting_around"
     return call.deps.phrase(key, call.incoming.language)

@@ -52,7 +52,7 @@ def told_turns(count: int, phrase: Phrases, language: str) -> str:
 
 
 def told_limits(limits: Limits, phrase: Phrases, language: str) -> str:
-    """Those that are set; "" where none is."""
+    """The limits that are set, in words; "" where none is."""
     shown = []
     if limits.turns is not None:
         shown.append(told_turns(limits.turns, phrase, language))
@@ -229,7 +229,7 @@ async def aim(call: Call) -> str:
 
 
 async def pause_work(call: Call) -> Goal | None:
-    """For /stop: put down the goal that is being worked on by itself here, and end its turn; None: there is none."""
+    """Put down the goal that is worked on by itself here, and end its turn, for /stop; None: there is none."""
     conversation = _conversation(call)
     active = await call.deps.goals.active(conversation)
     if active is None or not active.is_autonomous:

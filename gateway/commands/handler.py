@@ -73,7 +73,7 @@ class CommandHandler:
         return bool(split_command(work.incoming.text)[0])
 
     async def run(self, work: Work, agent: Operations) -> CommandResult | None:
-        """In the conversation's turn; None for what is no command."""
+        """Run the command in the conversation's turn; None for text that is no command."""
         incoming = work.incoming
         if not self.concerns(work):
             return None
@@ -134,7 +134,7 @@ MOST_SUGGESTED = 25  # no platform shows more
 
 
 def nearest(options: Sequence[str], written: str) -> tuple[str, ...]:
-    """Those that begin with what is written, then those that hold it; in their own order."""
+    """The options that begin with the written text, then those that hold it; in their own order."""
     start = written.casefold()
     begins = [option for option in options if option.casefold().startswith(start)]
     holds = [option for option in options if start in option.casefold() and option not in begins]

@@ -153,7 +153,7 @@ async def _forget(call: Call, what: str) -> Reply:
 
 
 async def _not_theirs(call: Call, target: Target) -> str:
-    """Whose it is what somebody may not have forgotten, as far as /memory search would show it to them; else ""."""
+    """The sentence that other people's words stay, with their names as far as /memory search shows them; else ""."""
     if target.only_by is None:
         return ""
     phrase, language = call.deps.phrase, call.incoming.language

@@ -68,7 +68,7 @@ async def plan(call: Call) -> Reply:
 
 
 async def halt_plan(call: Call) -> Plan | None:
-    """For /stop: let go of the plan that is worked on here, and end its turn; None: there is none."""
+    """Let go of the plan that is worked on here, and end its turn, for /stop; None: there is none."""
     conversation = _conversation(call)
     halted = await call.deps.plans.halt(conversation, _name(call))
     if halted is not None:

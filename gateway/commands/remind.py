@@ -62,7 +62,7 @@ async def heartbeat(call: Call) -> Reply:
 
 
 async def _shown(call: Call, wanted: Callable[[Schedule], bool], usage: str) -> Reply:
-    """Those of the kind that are set here, and how another one is set."""
+    """The schedules of the kind that are set here, and how another one is set."""
     phrase, language = call.deps.phrase, call.incoming.language
     found = [one for one in await call.deps.schedules.all_of(conversation_of(call)) if wanted(one)]
     lines = [f"#{one.id} {one.title} · {one.plan.said}" for one in found if one.state != "ended"]

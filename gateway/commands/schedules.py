@@ -246,7 +246,7 @@ async def _quiet(call: Call, text: str) -> Reply:
 
 
 async def _window(call: Call, written: str) -> str | None:
-    """In the zone of whoever sets it. Raises UsageError."""
+    """A window of quiet hours, in the zone of whoever sets it. Raises UsageError."""
     if written.lower() in ("off", "aus"):
         return None
     zone = await call.deps.schedules.zone_of(call.incoming.person, call.incoming.zone)

@@ -75,7 +75,7 @@ async def undo(call: Call) -> Reply:
 
 
 def _is_of_another(call: Call, last: TakenBack) -> bool:
-    """In a group, what one has said another takes back only as an admin."""
+    """Whether a member of a group wants to take back another's message: only an admin may."""
     return call.in_group and call.role < Role.ADMIN and last.person not in (None, call.incoming.person)
 
 

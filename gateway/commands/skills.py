@@ -211,7 +211,7 @@ def _buttons(call: Call, entry: Entry) -> tuple[tuple[Button, ...], ...]:
 
 
 def _fenced(text: str) -> str:
-    """As it is written, between fences that nothing in it can close."""
+    """The text between fences that nothing in it can close."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}\n{text}\n{fence}"
@@ -231,7 +231,7 @@ SKILLS = Command(name="skills", feature="skills", run=skills, group="chat", imme
 
 
 async def skill_names(call: Call) -> Sequence[str]:
-    """Those that may be used now."""
+    """The names of the skills that may be used now."""
     return [one.name for one in _snapshot(call).visible()]
 
 

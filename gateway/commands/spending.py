@@ -144,7 +144,7 @@ async def _more(call: Call, words: Sequence[str]) -> Reply:
 
 
 def _account(words: Sequence[str], *, today: str) -> Account | None:
-    """Which budget is meant: scope and name, then "day" (the default), "month", or a period without its dashes."""
+    """The budget that is meant: scope and name, then "day" (the default), "month", or a period without its dashes."""
     if not words:
         return None
     scope, _, name = words[0].partition(":")

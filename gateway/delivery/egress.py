@@ -71,7 +71,7 @@ class Guard:
         return replace(self, prefix=capabilities.command_prefix, dash=capabilities.command_dash)
 
     def growing(self, text: str) -> str:
-        """As much of an unfinished text as may be shown."""
+        """The part of an unfinished text that may be shown."""
         return text[: self.begun(text)]
 
     def text(self, text: str) -> str:
@@ -135,7 +135,7 @@ class Guard:
                 assert_never(inline)
 
     def _secrets(self, text: str) -> list[Found]:
-        """In order; also those with characters between that nobody sees."""
+        """The secrets in the text, in order; also those with invisible characters between their letters."""
         if not _INVISIBLE.search(text):
             return list(self.found(text))
         places = [at for at, letter in enumerate(text) if not _INVISIBLE.match(letter)]

@@ -45,7 +45,7 @@ class Dispatcher(Protocol):
 
 
 class Runner(Protocol):
-    """As much of an agent as a dispatcher needs."""
+    """The methods of an agent that a dispatcher needs."""
 
     def run(self, source: Source) -> Awaitable[None]: ...
 

@@ -204,7 +204,7 @@ class Due:
 
 
 def recover(conn: Connection, *, now: int) -> Left:
-    """For the start of the sole owner, in a write: it frees every lease, since whoever took one is dead.
+    """Free every lease, in a write of the sole owner's start: whoever took one is dead.
 
     An album waits once more for its parts: the platform still has those that were not stored.
     """

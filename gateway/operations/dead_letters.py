@@ -127,7 +127,7 @@ def _number(arguments: Mapping[str, Json], listed: str) -> int:
 
 
 def _dead_number(arguments: Mapping[str, Json]) -> tuple[str, int]:
-    """Which box, and the number in it."""
+    """The queue of a dead letter, and its number there."""
     given = str(arguments.get("id", ""))
     for box in (IN, OUT):
         if given.startswith(box) and given.removeprefix(box).isdecimal():

@@ -223,7 +223,7 @@ class Admission:
         return incoming_from(said, role, fetched.files, fetched.notes)
 
     def _no_room(self, arrival: Arrival, mode: QueueMode) -> str:
-        """What is said to the sender of one message too many."""
+        """The words to the sender of one message too many."""
         deps, language, message = self._deps, language_of(arrival.said), first_words(arrival.said) or "…"
         if mode == "drop":
             return deps.phrase("busy", language, message=message)

@@ -153,5 +153,5 @@ def _move_files(home: Path, old: ConversationId, new: ConversationId, at: dateti
 
 
 def _place(key: ConversationKey, place: str) -> str:
-    """As grants and settings call it."""
+    """The name of the place in grants and settings."""
     return f"{key.platform}:{place}"

@@ -49,7 +49,7 @@ class Arrival:
 
     @property
     def incoming(self) -> Incoming:
-        """As the agent gets it, without what its files hold."""
+        """The message as the agent gets it, without the content of its files."""
         return incoming_from(self.said, self.role)
 
     def is_known(self, conn: Connection) -> bool:

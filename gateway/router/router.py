@@ -92,7 +92,7 @@ class PoisonMessages:
         return Receipt(Outcome.REFUSED, f"given up after {tries} tries")
 
     def _bury(self, conn: Connection, inbound: Inbound, defect: str) -> None:
-        """As much of it as is surely sound, and a word to the person; a changed or closed place leaves no letter."""
+        """Store the sound part of the event, and a word to the person; a changed or closed place leaves no letter."""
         if not isinstance(inbound, MessageReceived | ButtonClicked):
             return
         at = to_timestamp(self._deps.clock.now())
@@ -241,7 +241,7 @@ class Router:
     async def _role(
         self, inbound: MessageReceived | ButtonClicked, *, mention: Mention, is_command: bool
     ) -> Role | Receipt:
-        """As whom it is taken in, or what became of it instead."""
+        """The role of the sender, or the receipt for a message that is not taken in."""
         access, grants = self._deps.live.settings.access, self._deps.book.grants
         if isinstance(inbound, MessageReceived) and inbound.from_history and inbound.sent_at is not None:
             # It was seen and left alone when it came: whoever lets its writer in later does not mean what they wrote.

@@ -272,7 +272,7 @@ _log_loop = logging.getLogger("tieline.gateway")
 
 
 class Loops:
-    """For work without which chats go on. What the gateway cannot be without (delivery, dispatch) is not kept here."""
+    """Loops that chats can go on without. Loops that the gateway needs (delivery, dispatch) are not kept here."""
 
     def __init__(self, clock: Clock, troubles: Troubles, tell: Callable[[str, dict[str, object]], None]) -> None:
         """`tell` says a sentence of the catalogue to the owners; the same one once an hour."""

@@ -33,11 +33,11 @@ class AddedServers:
 
     @property
     def names(self) -> frozenset[str]:
-        """Those that are used, and those that are left out."""
+        """The servers that are used, and those that are left out."""
         return frozenset(self._names | self.left_out)
 
     async def recover(self) -> None:
-        """Those that were added before; the configuration's own of the same name goes first.
+        """Open the servers that were added before; the configuration's own of the same name goes first.
 
         One that this version would not take is left out until somebody removes it: a row must not keep the gateway from
         starting.

@@ -237,7 +237,7 @@ class AgentFactory:
 
 
 async def working_tools_of(live: Live, database: Database, clock: Clock, delivery: Delivery) -> tuple[Tool, ...]:
-    """Those that can be had; whether there is a sandbox is tried out here, once."""
+    """The tools for files, commands and the web that can be had; the sandbox is tried here, once."""
     settings = live.settings
 
     def serves(key: ConversationKey) -> bool:

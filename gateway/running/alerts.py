@@ -262,7 +262,7 @@ class Alerts:
             del self._waiting[0]
 
     async def _say(self, key: str, values: dict[str, object], buttons: Callable[[str], Buttons], told: str) -> None:
-        """To all or to none: who has heard it must not hear it again because another could not be told."""
+        """Tell all owners or none: nobody hears it twice because another could not be told."""
         self._sent += 1
         moment = f"{self._clock.now().isoformat()}:{self._sent}"
         says, names = [], dict[str, str]()

@@ -41,7 +41,7 @@ class Foundation:
     accounts: Accounts
 
     async def aclose(self) -> None:
-        """For who cannot build the rest."""
+        """Close it, for a caller that cannot build the rest."""
         with anyio.CancelScope(shield=True):
             await self.accounts.aclose()
             await self.database.aclose()
@@ -72,7 +72,7 @@ async def open_all(
 
 
 def _not_taken(phrase: Catalogue, inbound: Inbound) -> str:
-    """That it could not be stored, with the first words of a message: a person may have sent several."""
+    """The words for an event that could not be stored, with its first words: a person may have sent several."""
     language = inbound.sender.language or "en"
     message = first_words(inbound)
     return phrase("not_taken_message", language, message=message) if message else phrase("not_taken", language)

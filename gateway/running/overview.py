@@ -117,7 +117,7 @@ class OverviewService:
         )
 
     async def status(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
-        """For `tieline status` and `tieline doctor`: what the page shows first."""
+        """The first lines of the status page, for `tieline status` and `tieline doctor`."""
         overview, reasons = await self.overview(), self.reasons()
         return {
             "version": overview.version,
@@ -141,7 +141,7 @@ class OverviewService:
         return f"{answer['display'] or answer['person']} is {'let in' if approve else 'turned away'}."
 
     async def gauges(self) -> Gauges:
-        """For a scrape."""
+        """The gauges for a scrape."""
         counted = await self.database.read(_counts)
         return Gauges(
             version=self.version,

@@ -28,7 +28,7 @@ _log = logging.getLogger("tieline.upkeep")
 
 
 class Upkeep:
-    """What the scheduler has done once an hour; a failure waits for the next hour."""
+    """The scheduler's hourly work; a failure waits for the next hour."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ def _bound_logs(folder: Path) -> None:
 
 
 def _keep_newest(folder: Path, count: int) -> None:
-    """Those of `tieline backup`, by their date; copies made before a migration stay."""
+    """Remove old copies of `tieline backup`, by their date; copies made before a migration stay."""
     backups = sorted(folder.glob("tieline-????????-??????.db"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in backups[count:]:
         path.unlink(missing_ok=True)

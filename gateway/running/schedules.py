@@ -170,7 +170,7 @@ class Scheduling:
         return any(channel.channel_type == channel_type for channel in self._live.settings.channels)
 
     def _quiet(self, conn: Connection, conversation: ConversationId) -> Quiet | None:
-        """As it is stored now: whoever sets it need not be served by this process."""
+        """The quiet hours as they are stored now: whoever sets them need not be served by this process."""
         key = ConversationKey.parse(conversation)
         return self._place_settings.find(QUIET_HOURS, key, self._place_settings.snapshot(conn, key)).value
 

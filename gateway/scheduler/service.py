@@ -27,12 +27,12 @@ from gateway.scheduler.triggers.zones import zone_named
 
 
 def may_change(schedule: Schedule, who: Creator) -> bool:
-    """In a direct chat everything is one's own; in a group admins may also change what others set."""
+    """Whether they may change the schedule: in a direct chat anybody, in a group its creator and admins."""
     return _is_free(who) or schedule.creator.person == who.person
 
 
 def shortest_period_s(who: Creator, settings: SchedulerSettings) -> int:
-    """In seconds: everybody in a group hears and pays for what one member sets."""
+    """The shortest period in seconds: everybody in a group hears and pays for one member's schedule."""
     return settings.min_period_s if _is_free(who) else max(settings.min_period_s, settings.group_period_s)
 
 

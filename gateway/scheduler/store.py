@@ -198,7 +198,7 @@ def _readable(conn: Connection, rows: Sequence[Row[Any]], now: int) -> tuple[Sch
 
 
 def _parsed(rows: Sequence[Row[Any]]) -> tuple[tuple[Schedule, ...], tuple[int, ...]]:
-    """Those that can be read, and the ids of the others."""
+    """The schedules that can be read, and the ids of the others."""
     found, broken = [], []
     for row in rows:
         try:

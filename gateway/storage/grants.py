@@ -40,7 +40,7 @@ _BLOCKED_BEFORE = "blocked:"  # in the column of the role; behind it the role fr
 
 
 def give(conn: Connection, grant: Grant) -> None:
-    """In place of what the subject had there before."""
+    """Put the grant in place of the subject's former one there."""
     names = ("subject", "place", "kind", "granted_by", "at")
     role = grant.role if grant.before is None else f"{_BLOCKED_BEFORE}{grant.before}"
     conn.execute(_GIVE, {"role": role, **{name: getattr(grant, name) for name in names}})

@@ -38,7 +38,7 @@ _GENERAL_BEGUN = (
 
 
 def looks_like(forms: Sequence[TokenForm] = ()) -> re.Pattern[str]:
-    """What has the form of a secret; `lastgroup` of a match tells its kind, the group holds what may be shown."""
+    """The pattern of secrets; `lastgroup` of a match tells the kind, the group holds the part that may be shown."""
     first = "".join(form.first for form in forms)
     tokens = "".join(f"(?P<token{place}>{form.shown})(?:{form.secret})|" for place, form in enumerate(forms))
     return re.compile(f"(?=[{first}{_FIRST}])(?:{tokens}{_GENERAL})")

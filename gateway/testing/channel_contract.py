@@ -89,7 +89,7 @@ async def texts(harness: Harness) -> list[str]:
 
 
 def full_text(channel: Channel, unit: str) -> str:
-    """As many repetitions of `unit` as one message of the channel may hold."""
+    """The longest repetition of `unit` that one message of the channel may hold."""
     capabilities = channel.capabilities
     count = capabilities.text_limit // capabilities.measure((Plain(unit),))
     return unit * count

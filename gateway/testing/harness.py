@@ -65,11 +65,11 @@ class Harness(Protocol):
 
     @property
     def faults(self) -> frozenset[Fault]:
-        """Which ones this platform knows."""
+        """The faults that this platform knows."""
 
     @property
     def happenings(self) -> frozenset[Happening]:
-        """Which of them this platform tells of."""
+        """The happenings that this platform tells of."""
 
     @property
     def calling(self) -> Sequence[str]:
@@ -157,11 +157,11 @@ class AdapterHarness(ABC):
 
     @abstractmethod
     async def seen(self) -> Sequence[Seen]:
-        """As `Harness.seen`: the messages of the bot that a person sees."""
+        """The bot's messages that a person sees: see `Harness.seen`."""
 
     @abstractmethod
     async def says(self, text: str) -> str:
-        """As `Harness.says`: a person writes."""
+        """A person writes: see `Harness.says`."""
 
     # The suite calls the rest only where the platform declares it: here the declaration has no method behind it.
 

@@ -132,7 +132,7 @@ class OverviewSource(Protocol):
 
 
 def headline(overview: Overview, reasons: Sequence[Reason]) -> str:
-    """In a few words; `reasons` are those not to be ready."""
+    """The state in a few words; `reasons` are those for not being ready."""
     if reasons:
         return "Something needs you"
     return "Needs attention" if attention(overview, reasons) else "All is well"

@@ -243,7 +243,7 @@ class WebServer:
         self._health.measure(metrics, gauges)
 
     def watch(self, reasons: Callable[[], Sequence[Reason]]) -> None:
-        """What does not belong to accounts is mounted; from now on `/readyz` asks `reasons` why it should be red."""
+        """Note that all pages are mounted that belong to no account; from now on `/readyz` asks `reasons`."""
         self._everything_mounted = True
         self._health.watch(lambda: (STOPPING,) if self._closing.is_set() else reasons())
 

@@ -63,7 +63,7 @@ class Opaque:
     details: Sequence[Mapping[str, Any]] = ()
 
     def written(self) -> str:
-        """As the data of a RedactedThinking."""
+        """The data of a RedactedThinking."""
         return json.dumps(
             {"origin": self.origin, "calls": self.calls, "details": list(self.details)}, ensure_ascii=False
         )

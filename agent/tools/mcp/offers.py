@@ -244,7 +244,7 @@ MOST_FILES = 8  # of one result
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """As the server gave it: blocks as plain mappings, in its own words."""
+    """The result that the server gave: blocks as plain mappings, in its own words."""
 
     blocks: Sequence[dict[str, Any]] = ()
     structured: Any = None

@@ -192,7 +192,7 @@ class Server:
             await self._rest(retries.failed())
 
     async def _rest(self, wait_s: float) -> None:
-        """For so long, or until there is something to look at."""
+        """Wait for so long, or until there is something to look at."""
         with anyio.move_on_after(wait_s):
             await self._stirred.wait()
         self._stirred = anyio.Event()

@@ -205,7 +205,7 @@ async def logged_in(
 
 
 def _unstarted(server: ServerSettings, error: BaseException) -> str | None:
-    """Which program could not be started, and why; None for another error."""
+    """The name of the program that could not be started, and why; None for another error."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if not server.command or not isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError):

@@ -262,7 +262,7 @@ def text_of(data: bytes, charset: str) -> str:
 
 
 def _decoded(data: bytes, charset: str) -> str:
-    """In pieces: one call for millions of bytes that are no letters of theirs would hold up the whole process."""
+    """The text, decoded in pieces: one call for millions of undecodable bytes would hold up the process."""
     if re.match(r"utf-?(?:16|32)", charset, re.IGNORECASE):
         return data.decode(
             charset, "replace"

@@ -51,7 +51,7 @@ class ChannelBase(ABC):
     async def delete(self, sent: SentRef) -> None: ...
 
     async def send_ephemeral(self, message: Outbound, to: UserId | None) -> SentRef | None:
-        """As a message that the caller takes away again; override it where the platform shows to one person alone."""
+        """Send a message that the caller takes away again; override it where the platform shows to one person alone."""
         return await self.send(replace(message, silent=True))
 
 

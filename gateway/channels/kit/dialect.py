@@ -147,8 +147,9 @@ class _Writer:
         assert_never(block)
 
     def _lines(self, text: str) -> str:
-        """What is markup only at the beginning of a line, made harmless: headings, quotes, lists, rules, indented
-        code."""
+        """The text with markup that only counts at the beginning of a line made harmless: headings, quotes, lists,
+        rules, indented code.
+        """
         if not self._is_markup:
             return text
         text = _LINE_START.sub(lambda match: match[1] + (match[2] or "") + "\\", text)

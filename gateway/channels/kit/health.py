@@ -24,7 +24,7 @@ class HealthMonitor:
 
     @property
     def state(self) -> State:
-        """As it was reported last, deaf or not."""
+        """The state that was reported last, deaf or not."""
         return self._state
 
     def heard(self) -> None:

@@ -70,7 +70,7 @@ class MarkdownRenderer:
         return self._live is not None
 
     def begin(self) -> None:
-        """What is drawn next is another answer."""
+        """Begin another answer: the next frame is drawn below."""
         self._left = []
 
     def draw(self, document: Document, text: str) -> None:

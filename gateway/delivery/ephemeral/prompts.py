@@ -88,7 +88,7 @@ class _Proposals(ABC, Generic[Id]):
 
     @abstractmethod
     def _unsettled(self, conn: Connection) -> Sequence[Id]:
-        """Those whose message may not tell yet what became of them."""
+        """The ids of proposals whose message may not show their outcome yet."""
 
     @abstractmethod
     async def _attempt(self, id: Id, restarted: bool) -> bool:

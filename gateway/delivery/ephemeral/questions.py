@@ -132,7 +132,7 @@ class Questions:
     async def _show_soon(
         self, channel: Channel, question: Question, parts: tuple[Document, ...], buttons: tuple[tuple[Button, ...], ...]
     ) -> Shown:
-        """As soon as the platform lets us, within the question's time: after a start an account may sign in late."""
+        """Show the question as soon as the platform allows it: after a start an account may sign in late."""
         gives_up = self._clock.monotonic() + question.timeout_s
         while True:
             try:

@@ -166,7 +166,7 @@ STAYS_S = 3600.0  # a change comes with each of the work's turns
 
 
 class LiveLines:
-    """Those of all places; they outlive agents' sleep. A place whose messages cannot be changed gets none."""
+    """The live lines of all places; they outlive agents' sleep. A place whose messages cannot be changed gets none."""
 
     def __init__(
         self,

@@ -135,7 +135,7 @@ class Worker:
                 return found
 
     def _step(self, settle: Settle | None, closed: bool, due: int, conn: Connection) -> Taken | None:
-        """In one transaction: write down what became of the last row, take the next."""
+        """Write down what became of the last row and take the next, in one transaction."""
         if settle is not None:
             settle(conn)
         return None if closed else self._in_flight.take(conn, self._key, max(self._now(), due))

@@ -101,7 +101,7 @@ def _put(state: StateInline, width: int) -> None:
 
 
 def _escape(state: StateInline, silent: bool) -> bool:
-    """In a path a backslash is one."""
+    """Leave a backslash in a path as it is."""
     if state.src[state.pos] != "\\" or not _spans(state).holds_path(state.pos):
         return escape(state, silent)
     if not silent:
@@ -111,7 +111,7 @@ def _escape(state: StateInline, silent: bool) -> bool:
 
 
 def _entity(state: StateInline, silent: bool) -> bool:
-    """In an address "&lt;" is no "<"."""
+    """Leave "&lt;" in an address as it is."""
     return not (state.src[state.pos] == "&" and _spans(state).holds(state.pos)) and entity(state, silent)
 
 

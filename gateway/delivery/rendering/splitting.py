@@ -339,7 +339,7 @@ def _fitting(part: Sequence[Block], reversed_blocks: Sequence[Block], limit: int
 
 
 def _cut(block: Block, limit: int, size: Size) -> tuple[Block | None, tuple[Block, ...]]:
-    """As much of the block as fits, and the rest; (None, …) if nothing of it does."""
+    """The largest part of the block that fits, and the rest; (None, …) if nothing of it does."""
     match block:
         case Plain(text):
             return _cut_text(text, limit, size, Plain)

@@ -144,7 +144,7 @@ def _half_day(words: Words) -> str | None:
 
 
 def read_part(words: Words, *, noun: bool = False) -> say.Part | None:
-    """In the evening, at night, abends; where a `noun` will do also: evening, Morgen."""
+    """The part of the day: "in the evening", "at night", "abends"; with `noun` also "evening", "Morgen"."""
     return words.try_to(lambda: _part(words, noun=noun))
 
 

@@ -156,7 +156,7 @@ def _and_a_half(words: Words) -> bool | None:
 
 
 def read_number(words: Words) -> float | None:
-    """In digits or as a word."""
+    """A number in digits or as a word."""
     if found := words.match(_NUMBER):
         return float(found[0])
     word = words.take(say.NUMBERS)

@@ -251,7 +251,9 @@ def _once(said: ParsedPhrase, local: datetime, now: datetime) -> Once | On:
 
 
 def _later(said: ParsedPhrase, local: datetime, now: datetime) -> Once | On:
-    """In 20 min: by the clock in UTC. In 2 days: at this time of the day, or the one that was said."""
+    """The moment of "in 20 min" (by the clock in UTC) or of "in 2 days" (at this time of the day, or at the one that
+    was said).
+    """
     amount = said.delay
     assert amount is not None
     if not (amount.months or amount.days or amount.seconds):

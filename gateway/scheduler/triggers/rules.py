@@ -108,7 +108,7 @@ _MONTHS = {"months": 1, "years": 12}
 
 
 def month_later(day: D, months: int) -> D:
-    """So many months later, on the last day of a month that is too short. Raises OverflowError beyond the calendar."""
+    """The day so many months later, or the last of a shorter month. Raises OverflowError beyond the calendar."""
     count = day.year * 12 + day.month - 1 + months
     year, month = divmod(count, 12)
     if year > 9998:

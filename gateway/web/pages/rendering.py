@@ -12,7 +12,7 @@ _FOLDER = Path(__file__).parent / "templates"
 
 
 def _moment(at: datetime | None) -> str:
-    """For the `datetime` attribute of `<time>`; the browser shows it in its own zone."""
+    """The `datetime` attribute of `<time>`; the browser shows it in its own zone."""
     return at.astimezone(UTC).isoformat(timespec="seconds") if at else ""
 
 

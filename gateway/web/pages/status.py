@@ -28,7 +28,7 @@ KINDS: Mapping[Kind, str] = {
 
 
 def routes(service: OverviewSource, reasons: Reasons, chat: str | None) -> Sequence[Route]:
-    """To be mounted behind the sign-in. `chat` is where the web chat is, if there is one."""
+    """The routes behind the sign-in. `chat` is where the web chat is, if there is one."""
 
     async def facts() -> dict[str, object]:
         overview = await service.overview()
