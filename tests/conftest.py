@@ -54,7 +54,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest first: a worker that came to it last would keep the others waiting."""
+    """The longest tests first: a worker that came to one last would keep the others waiting."""
     items.sort(key=lambda item: (not item.nodeid.startswith(LONGEST), "/program/" not in item.nodeid))
 
 

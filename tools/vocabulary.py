@@ -2,7 +2,7 @@
 
 `python -m tools.vocabulary` fails when a name of the private vocabulary comes back, when the prose of code, phrases
 and documentation holds more of its words than `IN_PROSE_AT_MOST`, which may only fall, and when a file cites a document
-that is not in the repository.
+that is not in the repository, and when a docstring begins with a pronoun.
 """
 
 import io
@@ -49,6 +49,9 @@ READ = (
 _DOCUMENT = "SPEC|DESIGN|PEERS|STYLE|ENGINE|DEPENDENCIES|RETRIEVAL|REDESIGN|DEFECTS"
 CITED = re.compile(rf'\b(?:{_DOCUMENT})(?:\.md\b| §| \d| themes?\b| ")|(?<!RFC \d\d\d\d )§')
 
+# Docstrings name their subject (CONTRIBUTING.md); comments and messages begin as they like.
+NAMELESS = re.compile(r'[ ]*[rf]?"""(?:What|Whose|Whom|Who|Those)\b')
+
 # Honest uses: a kind that is stored and told to consoles, a value of hooks for one version, OpenAI's model.
 HONEST_WORDS = re.compile(r"""["']whisper:?["']|status \| whisper|["']rung["']|whisper-1|local whisper server""")
 
@@ -86,6 +89,12 @@ def citations(path: Path, root: Path = ROOT) -> list[str]:
     ]
 
 
+def nameless(path: Path, root: Path = ROOT) -> list[str]:
+    """One line for each docstring that begins with a pronoun instead of its noun."""
+    where, lines = path.relative_to(root).as_posix(), path.read_text().split("\n")
+    return [f"{where}:{number}: {line.strip()}" for number, line in enumerate(lines, 1) if NAMELESS.match(line)]
+
+
 def private_words(texts: Iterable[str]) -> Counter[str]:
     """How often each word of the private vocabulary stands in these texts."""
     return Counter(match.lower() for text in texts for match in PROSE.findall(HONEST_WORDS.sub("", text)))
@@ -100,17 +109,20 @@ def found(root: Path = ROOT) -> tuple[list[str], Counter[str]]:
 
 
 def main(root: Path = ROOT) -> int:
-    """Print what is left of the private vocabulary; 1 if a name or a citation is, or more words than allowed."""
+    """Print the mistakes: private names and words, citations, nameless docstrings; 1 if there is one."""
     mistakes, words = found(root)
     for line in mistakes:
         print(f"{line}: see docs/glossary.md for the word to use")
     here = {path for pattern in READ for path in root.glob(pattern)} - {Path(__file__)}
     cited = [line for path in sorted(here) for line in citations(path, root)]
+    openings = [line for path in sorted(here) if path.suffix == ".py" for line in nameless(path, root)]
+    for line in openings:
+        print(f"{line}: begin with the noun that this is")
     for line in cited:
         print(f"{line}: cite a requirement id or a page of docs/ (CONTRIBUTING.md)")
     if words.total() > IN_PROSE_AT_MOST:
         print(f"{words.total()} private words in prose, {IN_PROSE_AT_MOST} at most: {dict(words.most_common(8))}")
-    return 1 if mistakes or cited or words.total() > IN_PROSE_AT_MOST else 0
+    return 1 if mistakes or cited or openings or words.total() > IN_PROSE_AT_MOST else 0
 
 
 if __name__ == "__main__":

@@ -244,8 +244,8 @@ async def through_approval_gate(
     states: States,
     note: Callable[[Callable[[Connection], None]], Awaitable[None]],
 ) -> Passed:
-    """Which of the calls may run. `note` puts on disk where the loop goes on, before anybody is asked, and with it the
-    text that leads up to the question.
+    """The calls that may run. `note` puts on disk where the loop goes on, before anybody is asked, and with it the text
+    that leads up to the question.
 
     Those that need a person are asked about all at once; a sub-agent's are refused, because an approval waits with a
     loop that is stored, across restarts, and its loop is not. Raises LeftForLater, Fenced or StorageTrouble.

@@ -1,4 +1,4 @@
-"""How a 429 is met: what delivery does with `ChannelBusy`, and what the double's own record says about it."""
+"""Patience with a 429: delivery's part of `ChannelBusy`, and the waits that the double recorded."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ async def at_last(act: Callable[[], Awaitable[Made]], clock: Clock, *, hasty: bo
 
 
 def waited_s(calls: Sequence[Mapping[str, Any]]) -> float:
-    """From the call that was refused with 429 to the next one, by the platform's clock."""
+    """Seconds from the call that was refused with 429 to the next one, by the platform's clock."""
     times = [(float(call["at"]), call.get("fault") == "rate_limit") for call in calls]
     refused = [index for index, (_, limited) in enumerate(times) if limited]
     assert refused, "the platform refused nothing"

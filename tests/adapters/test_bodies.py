@@ -1,4 +1,4 @@
-"""What platforms answer comes in pieces and is taken whole, up to a limit that no platform reaches."""
+"""Answers of platforms come in pieces and are read whole, up to a limit that no platform reaches."""
 
 import json
 from pathlib import Path

@@ -77,7 +77,7 @@ HANGS = "and then"
 
 
 def orphans(messages: Sequence[Message]) -> list[str]:
-    """Where a call or a result is left without the other, whatever a service thinks of it."""
+    """Calls and results without their counterpart, whether or not a service minds."""
     found = []
     for index, one in enumerate(messages):
         asked = {use.id for use in messages[index - 1].tool_uses} if index else set()

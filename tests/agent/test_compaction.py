@@ -67,7 +67,7 @@ class Lookup:
 
 
 async def stored_window(world: World) -> list[str]:
-    """What another process would find."""
+    """The state that another process would find."""
     session = await world.session()
     loaded = await world.database.read(lambda conn: window_store.load(conn, session))
     contents = []

@@ -1,4 +1,4 @@
-"""What the model is given: history, notes, time, and what happens when it does not fit or is not there."""
+"""The model's context: history, notes, time, and the cases of too much and of missing parts."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a crash leaves is taken up: nothing is lost, nothing is done twice."""
+"""Work that a crash interrupted is recovered: nothing is lost, nothing is done twice."""
 
 from contextlib import suppress
 from pathlib import Path

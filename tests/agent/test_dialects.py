@@ -1,4 +1,4 @@
-"""What people see of servers that speak Chat Completions in their own way: whole turns, over HTTP."""
+"""Servers with their own dialect of Chat Completions, as people see them: whole turns, over HTTP."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -52,7 +52,7 @@ class Chat:
         return await self.world.say(text)
 
     async def results(self) -> list[str]:
-        """What the tool has answered so far."""
+        """The tool's answers so far."""
         messages = [stored.message for stored in await self.world.transcript()]
         return [result.content for message in messages for result in message.tool_results]
 
@@ -290,7 +290,7 @@ TOO_LONG = ("drops-too-long", "odd-window", "breaks-too-long")
 
 
 def failed(server: LlmServer) -> int:
-    """How many requests got no answer."""
+    """The number of requests without an answer."""
     return sum(1 for call in server.calls if call.get("dropped") or call.get("status") != 200)
 
 

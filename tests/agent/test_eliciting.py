@@ -1,4 +1,4 @@
-"""What a call asks people in the middle of its work: answered, too late, stopped, across a crash."""
+"""Questions of a call to people during its work: answered, too late, stopped, across a crash."""
 
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What is forgotten in another chat of the same people while a turn is on does not come back with it."""
+"""Facts that are erased in another chat during a turn do not come back with that turn."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, replace

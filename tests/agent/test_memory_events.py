@@ -1,4 +1,4 @@
-"""What a turn tells listeners of its memory and of how it counts: names, numbers, and no words."""
+"""Events of a turn about its memory and its counting: names, numbers, and no words."""
 
 from pathlib import Path
 

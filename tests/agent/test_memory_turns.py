@@ -58,7 +58,7 @@ async def background(world: World) -> AsyncIterator[None]:
 
 
 def block(provider: ScriptedProvider) -> str:
-    """What the newest request recalls."""
+    """The recalled block of the newest request."""
     return provider.requests[-1].reminder.partition("<reminder>")[0]
 
 

@@ -131,7 +131,7 @@ async def place(
 
 
 async def asked(world: World, server: LlmServer, position: int, fault: dict[str, Any]) -> list[str]:
-    """What a person gets whose model meets this fault at that call of its loop."""
+    """The replies to a person whose model meets this fault at that call of its loop."""
     server.calls.clear()
     server.double.script = [
         {"match": {"contains": "do it", "turn": turn}, "reply": reply} for turn, reply in enumerate(LOOP)

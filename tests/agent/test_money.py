@@ -1,4 +1,4 @@
-"""What turns pay: entered with their own commit, also when they are refused, stopped, fenced or killed."""
+"""Cost of turns: entered with their own commit, also when they are refused, stopped, fenced or killed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a conversation that was left for a while costs to take up again: each message was counted when it was said."""
+"""Cost of a resumed conversation: each message was counted when it was written."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What commands may do to an agent."""
+"""Operations of commands on an agent."""
 
 import json
 import re
@@ -339,7 +339,7 @@ class TestLooking:
         assert abs(agreed - reported) <= 2
 
     async def after_an_answer(self, database: Database, home: Path, usage: Usage) -> int:
-        """What /status tells, and /context with the answer on top."""
+        """The sources of /status, and of /context with the answer on top."""
         provider = ScriptedProvider(otherwise=says("ok", usage=usage))
         world = World(database, home, provider, key=ConversationId(f"telegram:{home.name}"))
         await world.say("one and two and three")

@@ -1,4 +1,4 @@
-"""Whatever happens to a conversation, its next request is one that the model services take."""
+"""The next request of a conversation is one that the model services take, whatever happened to it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a summary lacks is put back, and what was looked up again teaches the next one: whole turns as shipped."""
+"""Missing facts are put back into a summary, and repeated look-ups teach the next one: whole turns as shipped."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -189,7 +189,7 @@ class World:
         )
 
     def new_learning(self) -> Learning:
-        """What a process learns about its skills; it begins with what the one before has written."""
+        """The skill learning of a process, on top of what the previous process wrote."""
         clock, database = self.clock, self.database
 
         def settings() -> LearningSettings:
@@ -321,7 +321,7 @@ class World:
         return [say.text for say in await self.says(work)]
 
     async def says(self, work: Work | None = None) -> list[OutgoingMessage]:
-        """What was put into the outbox, for one piece of work or for all; without the references of errors."""
+        """Messages in the outbox, of one piece of work or of all, without the references of errors."""
         rows = await self.database.read(lambda conn: outbox_rows.open_rows(conn, self.key))
         says = [row.say for row in rows if work is None or row.inbox_id == work.inbox_id]
         return [replace(say, text=say.text.replace(" Reference 00000000.", "")) for say in says]

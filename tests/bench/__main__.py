@@ -39,7 +39,7 @@ EVALUATIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What is equal for all results of one command."""
+    """The facts that all results of one command share."""
 
     name: str
     commit: str

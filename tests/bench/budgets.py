@@ -126,7 +126,7 @@ def _distinct(records: Sequence[Record]) -> list[Record]:
 
 
 def ratio(above: Source, below: Source) -> Callable[[Sequence[Record]], Figure]:
-    """How many times the one is the other."""
+    """The ratio of the two."""
     return combined(above, below, lambda one, other: one / other)
 
 
@@ -144,7 +144,7 @@ def in_floors(milliseconds: float) -> float:
 
 
 def _grown(system: str) -> Callable[[Sequence[Record]], Figure]:
-    """How many floors a turn costs more at turn 1,000 than in the first 50."""
+    """The growth of a turn's cost from the first 50 turns to turn 1,000, in floors."""
 
     def figure(records: Sequence[Record]) -> Figure:
         first, last = Source(system, "growth", "first_cpu_ms"), Source(system, "growth", "last_cpu_ms")

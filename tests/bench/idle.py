@@ -1,4 +1,4 @@
-"""What conversations cost in which nobody talks: memory, and CPU of the whole process."""
+"""Cost of idle conversations: memory, and CPU of the whole process."""
 
 import sqlite3
 from contextlib import closing

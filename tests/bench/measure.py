@@ -1,4 +1,4 @@
-"""Who else was at work on the machine: a figure from a machine that others use says little."""
+"""Load of other processes on the machine: a figure from a machine that others use says little."""
 
 import os
 import time
@@ -18,7 +18,7 @@ class Machine:
         return (stolen - self._stolen) / max(total - self._begin, 1)
 
     def since(self) -> str:
-        """How long that was, with load and stolen time."""
+        """A duration, with load and stolen time."""
         took = time.monotonic() - self._at
         load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
         share = self.stolen() * 100

@@ -74,6 +74,6 @@ def chosen(names: Sequence[str]) -> list[str]:
 
 
 def taking_part(measure: str, systems: Sequence[str], *, named: bool) -> list[str]:
-    """Those of the systems that the measure runs for: every able one if they were `named`, else the usual ones."""
+    """The systems that the measure runs for: every able one if they were `named`, else the usual ones."""
     kinds = MEASURES[measure].able if named else MEASURES[measure].usual
     return [system for system in systems if SYSTEMS[system] in kinds]

@@ -21,7 +21,7 @@ RAW = ROOT / ".bench"  # git-ignored; one folder for each run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Where it was measured."""
+    """The machine of the measurement."""
 
     cpu: str
     cores: int

@@ -1,4 +1,4 @@
-"""What ten thousand schedules cost: CPU and memory while none is due, and how late they are while many are."""
+"""Cost of ten thousand schedules: CPU and memory while none is due, and delays while many are."""
 
 import sqlite3
 from contextlib import closing
@@ -80,7 +80,7 @@ def _add(rig: Rig, rows: list[tuple[int, Rule, datetime]]) -> None:
 
 
 def _lateness_ms(rig: Rig) -> list[float]:
-    """From the moment that was meant to the transaction that fired it."""
+    """The delay from the due moment to the transaction that fired it."""
     with closing(sqlite3.connect(home_of(rig.site) / "tieline.db")) as database:
         rows = database.execute("select at - due_at from schedule_run where outcome in ('fired', 'late')").fetchall()
     return [row[0] / 1000 for row in rows]

@@ -1,4 +1,4 @@
-"""How soon the command answers and the program is ready, and the memory in which it rests with three platforms."""
+"""Time until the command answers and the program is ready, and its idle memory with three platforms."""
 
 import statistics
 import subprocess

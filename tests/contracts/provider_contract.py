@@ -58,7 +58,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
 
 @dataclass(slots=True)
 class Heard:
-    """What one call gave, put together."""
+    """The result of one call, assembled."""
 
     chunks: list[Chunk] = field(default_factory=list)
     error: AgentError | None = None
@@ -122,7 +122,7 @@ class Stage(Protocol):
 
 
 class ProviderContract:
-    """What holds for every provider."""
+    """Promises of every provider."""
 
     async def test_words_arrive_in_pieces_and_whole(self, stage: Stage) -> None:
         request, words = stage.wants_words()
@@ -228,7 +228,7 @@ BUSY_IN_STREAM = ("truncate", "disconnect", "error_event", "malformed")
 
 
 class WireContract(ProviderContract):
-    """What holds for every provider that speaks to a server."""
+    """Promises of every provider that speaks to a server."""
 
     family: str
 

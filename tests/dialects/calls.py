@@ -1,4 +1,4 @@
-"""How servers write calls of tools, and what they want back with them."""
+"""Forms of tool calls on servers, and the fields that they want back."""
 
 from collections.abc import Mapping
 

@@ -66,7 +66,7 @@ class Plays:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Got:
-    """What the chat gets: the last reply, and the calls of all of them. None: not looked at."""
+    """Expectations on the chat: the last reply, and the calls of all replies. None: not checked."""
 
     text: str = "Fine."
     calls: Sequence[tuple[str, Mapping[str, Any]]] = ()
@@ -205,7 +205,7 @@ class Silent:
 
 @dataclass(kw_only=True)
 class Played:
-    """What came of a row."""
+    """The outcome of a row."""
 
     replies: list[Reply] = field(default_factory=list)
     error: AgentError | None = None
@@ -332,7 +332,7 @@ def _check_failure(fails: Fails, played: Played) -> None:
 
 
 def pick(body: Mapping[str, Any], *path: str | int) -> Any:
-    """What stands there in a request; None where nothing does."""
+    """The value at that place of a request; None where there is none."""
     found: Any = body
     for name in path:
         try:

@@ -1,4 +1,4 @@
-"""What servers refuse: features they do not know, requests that are too long, keys, words. And how long to wait."""
+"""Refusals of servers: unknown features, long requests, keys, words; and their waits."""
 
 import json
 from collections.abc import Sequence

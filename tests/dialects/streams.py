@@ -1,4 +1,4 @@
-"""How servers stream words, thoughts, numbers and ends."""
+"""Forms in which servers stream words, thoughts, numbers and ends."""
 
 import gzip
 

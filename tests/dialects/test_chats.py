@@ -20,7 +20,7 @@ NO_TOOLS = "The model model-a takes no tools: it can talk, and do nothing else."
 
 @dataclass(kw_only=True)
 class Server:
-    """What a world wants of its model service."""
+    """The model service of a world."""
 
     url: str
     bodies: list[dict[str, Any]]

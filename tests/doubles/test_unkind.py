@@ -198,7 +198,7 @@ async def test_discord_has_a_bucket_for_each_route_and_says_how_full_it_is(disco
 
 
 async def events(slack: tuple[SlackDouble, aiohttp.ClientSession], **spec: Any) -> list[dict[str, Any]]:
-    """What the app is sent over a socket."""
+    """The frames that the app is sent over a socket."""
     double, http = slack
     opened = await post(http, SLACK + "apps.connections.open", {"token": "xapp-1"})
     sent: list[dict[str, Any]] = []

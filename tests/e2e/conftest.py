@@ -53,7 +53,7 @@ async def closed_pages(browser: Browser) -> AsyncIterator[None]:
 
 
 class Errors(list[str]):
-    """What the page's console complained about."""
+    """Complaints in the page's console."""
 
     def watch(self, page: Page) -> None:
         page.on("pageerror", lambda error: self.append(str(error)))
@@ -71,7 +71,7 @@ def errors() -> Errors:
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
-    """Where screenshots go: TIELINE_SCREENSHOTS, to look at them, else with the test's own files."""
+    """The folder for screenshots: TIELINE_SCREENSHOTS if set, else the test's own."""
     folder = Path(os.environ.get("TIELINE_SCREENSHOTS", tmp_path / "pictures"))
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -203,7 +203,7 @@ class FakeOverview:
 
 @dataclass
 class Site:
-    """What a test holds in its hands."""
+    """The parts of the site that tests use."""
 
     server: WebServer
     web: Web

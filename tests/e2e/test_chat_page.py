@@ -50,7 +50,7 @@ async def say(page: Page, text: str) -> None:
 
 
 async def answered(page: Page, count: int = 1) -> None:
-    """That many answers are there and whole."""
+    """Wait until that many answers are there and whole."""
     await expect(page.locator(".message.bot:not(.growing)")).to_have_count(count)
 
 

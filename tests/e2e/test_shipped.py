@@ -20,7 +20,7 @@ async def program(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pro
 
 
 def sign_in_link(program: Program) -> str:
-    """What `tieline sign-in` prints: the start writes none into a log."""
+    """The link that `tieline sign-in` prints: the start writes none into a log."""
     return program.sign_in_link()
 
 

@@ -1,4 +1,4 @@
-"""What the page makes of an answer that was stopped and of one that failed: the real program and a browser."""
+"""A stopped answer and a failed one on the page: the real program and a browser."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -29,7 +29,7 @@ QUICK = Timing(linger=0.05, look_around=0.2, heartbeat=0.05, first_pause=0.01, l
 
 
 def statuses(conn: Connection) -> dict[str, int]:
-    """How many messages of the inbox have each status."""
+    """The number of messages in the inbox, by status."""
     rows = conn.execute(select(inbox.c.status, func.count()).group_by(inbox.c.status))
     return {str(row[0]): int(row[1]) for row in rows}
 
@@ -143,7 +143,7 @@ class House:
             tasks.cancel_scope.cancel()
 
     async def says(self, conversation: str, text: str) -> inbox_rows.Admitted:
-        """Somebody writes: stored, then the dispatcher is woken."""
+        """Store a person's message, then wake the dispatcher."""
         admitted = await admit(self.database, conversation, text)
         self.dispatcher.wake(ConversationId(conversation))
         return admitted
@@ -188,7 +188,7 @@ async def admit(
 
 
 async def answers(database: Database, conversation: str | None = None) -> list[str]:
-    """What was said, in order."""
+    """Messages, in order."""
     query = select(outbox.c.payload).order_by(outbox.c.id)
     if conversation is not None:
         query = query.where(outbox.c.conv == conversation)

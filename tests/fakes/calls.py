@@ -1,4 +1,4 @@
-"""What a tool call is given, for tests of one tool: a workspace of its own and nothing that waits."""
+"""The call that tests hand to one tool: a workspace of its own and nothing that waits."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,13 +39,13 @@ def call_in(
 
 
 def mistakes(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
-    """What its own check finds, without a call."""
+    """The tool's appraisal, without a call."""
     assert tool.spec.check is not None
     return tool.spec.check(arguments)
 
 
 async def called(tool: Tool, context: ToolContext, **arguments: Any) -> str:
-    """What the call gives, appraised first as the dispatcher does it."""
+    """The call's result, after the appraisal that the dispatcher makes."""
     if tool.spec.appraise is not None:
         arguments = dict((await tool.spec.appraise(arguments, context)).arguments)
     return await tool.run(arguments, context)

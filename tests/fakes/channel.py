@@ -92,7 +92,7 @@ DEFAULT = Capabilities(
 
 @dataclass(slots=True)
 class Screen:
-    """What the platform keeps of one place; outlives every `FakeChannel` over it, as it does a restart of ours."""
+    """The platform's record of one place; it outlives every `FakeChannel` over it, as it outlives a restart."""
 
     shown: list[Shown] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)

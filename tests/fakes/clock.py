@@ -23,7 +23,7 @@ class FakeClock:
 
     @property
     def sleepers(self) -> int:
-        """How many wait, so that a test can advance only when somebody does."""
+        """The number of sleepers, so that a test can advance only when there are some."""
         return len(self._sleepers)
 
     async def sleep(self, seconds: float) -> None:
@@ -37,6 +37,10 @@ class FakeClock:
         finally:
             if entry in self._sleepers:
                 self._sleepers.remove(entry)
+
+    def set_wall_clock(self, *, hours: float) -> None:
+        """Set the wall clock by so much; the stopwatch goes on as before."""
+        self._now += timedelta(hours=hours)
 
     def advance(self, seconds: float) -> None:
         self._now += timedelta(seconds=seconds)

@@ -25,7 +25,7 @@ class LlmServer:
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
-        """What was asked, oldest first."""
+        """Requests, oldest first."""
         return [call["body"] for call in self.calls]
 
     def replies(self, *replies: dict[str, Any]) -> None:

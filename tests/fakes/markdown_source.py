@@ -149,7 +149,7 @@ def _line(line: str) -> str:
 
 
 def _reference(character: str) -> str:
-    """What is read as this character and never as anything else, nor stripped at the edge of a line."""
+    """Source that is read as this character and as nothing else, and that is not stripped at the edge of a line."""
     return f"&#{ord(character)};"
 
 

@@ -115,7 +115,7 @@ def greet(name: str, tone: str = "warm") -> str:
 
 @server.resource("notes://today", mime_type="text/plain")
 def today() -> str:
-    """What is on today."""
+    """The events of today."""
     return "Feed the cat."
 
 
@@ -127,7 +127,7 @@ def drawing() -> bytes:
 
 @server.resource("notes://of/{day}")
 def of_day(day: str) -> str:
-    """What is on that day."""
+    """The events of that day."""
     return f"Nothing on {day}."
 
 

@@ -1,4 +1,4 @@
-"""An agent with one tool, whose requests cost the same however many tools the house has."""
+"""An agent with one tool, whose requests cost the same however many tools the product has."""
 
 from pathlib import Path
 

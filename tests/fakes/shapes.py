@@ -17,7 +17,7 @@ TOOLS = ToolSchema((ToolSpec(name="any", description="any", schema={"type": "obj
 
 
 def refusals(messages: Sequence[Message]) -> list[str]:
-    """Why a next message after this history would be refused, in either form."""
+    """The reason to refuse a next message after this history, in either form."""
     asked = (*messages, text_message("user", "and now?"))
     return refusals_of(Request(system=SystemPrompt("stable", "volatile"), messages=asked, tools=TOOLS))
 

@@ -10,5 +10,5 @@ def started() -> None:
 
 
 def starts() -> int:
-    """How often that has happened in this process."""
+    """The number of times in this process."""
     return _starts

@@ -160,7 +160,7 @@ class Climb:
 
 
 def texts_of(call: dict[str, Any]) -> list[str]:
-    """What the request said, message by message."""
+    """The texts of the request, message by message."""
     return [str(message["content"]) for message in call["body"]["messages"] if message["role"] != "system"]
 
 

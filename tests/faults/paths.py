@@ -1,4 +1,4 @@
-"""What the sweep kills: crash points × the ways in which something is said, and what must stand there afterwards."""
+"""Cells of the sweep: crash points × kinds of messages, and the state that must follow."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ def short(channel: str) -> list[Cell]:
 
 
 def rules_for(cell: Cell, tag: str) -> list[dict[str, Any]]:
-    """What the model says to the messages of the cell."""
+    """The model's replies to the messages of the cell."""
     answer: dict[str, Any] = {"text": f"{tag} answered: {WORDS}", "token_delay": 0.03}
     said: dict[str, Any] = {"contains": tag}
     if cell.point in ("preview.shown", "status.shown"):  # what is to be shown has all the time it needs

@@ -52,7 +52,7 @@ class Place(ABC):
         """Do what the person's client does after a cut connection."""
 
     async def transient(self) -> list[str]:
-        """What must not be there when everything is at rest: drafts, status lines, reactions, open buttons."""
+        """Leftovers that must be gone at rest: drafts, status lines, reactions, open buttons."""
         return []
 
 

@@ -48,7 +48,7 @@ class Scene:
     places: Sequence[Place]
 
     async def model(self, **answers: dict[str, Any]) -> None:
-        """What the model says to a message that holds the word; from now on, and nothing else."""
+        """Set the model's only rule: this reply to a message that holds the word."""
         rules = [{"match": {"contains": word}, "reply": reply} for word, reply in answers.items()]
         rules.append({"match": {}, "reply": {"text": HELLO}})
         await self.doubles.llm.post("script", rules)
@@ -78,12 +78,12 @@ class Scene:
                 raise AssertionError(f"{error}\nshown: {await place.shown()}\nlog: …{log[-2000:]}") from error
 
     async def asked(self, word: str) -> int:
-        """How often the model was asked with this word in the newest message."""
+        """The number of requests with this word in the newest message."""
         calls = (await self.doubles.llm.get("calls"))["calls"]
         return sum(word in _newest(call["body"]) for call in calls)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """What the program has on disk now."""
+        """The program's files on disk now."""
         with closing(sqlite3.connect(f"file:{self.program.home}/tieline.db?mode=ro", uri=True, timeout=30)) as database:
             return database.execute(query).fetchall()
 

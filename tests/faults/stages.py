@@ -41,7 +41,7 @@ class Stage:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """Where it may die: changed in memory, in the transaction that stores it, stored."""
+        """Points of death: changed in memory, in the transaction that stores it, stored."""
         if self.stored:
             return (self.point, "window.commit", "window.after")
         return (self.point, "commit.within", "commit.after")
@@ -128,7 +128,7 @@ STAGES = (
 
 
 def rules_for(stage: Stage, point: Point) -> list[dict[str, Any]]:
-    """What the model says. Once what a refusal led to is stored, the next request is no longer refused."""
+    """Set the model's replies. After the consequence of a refusal is stored, requests are no longer refused."""
     times = [{"type": "tool_use", "name": "current_time", "input": {"zone": zone}} for zone in
              ("Europe/Berlin", "Asia/Tokyo", "Africa/Cairo", "America/Lima", "UTC")]  # fmt: skip
     power = [{"type": "tool_use", "name": "calculate", "input": {"expression": f"{base}**2700"}} for base in (7, 6, 5)]

@@ -56,7 +56,7 @@ RULINGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """How a cell came out. `repeated`: an answer stands there twice and says so. `why` is empty where all is well."""
+    """The outcome of a cell. `repeated`: an answer is there twice and says so. `why` is empty where all is well."""
 
     channel: str
     cell: Cell
@@ -117,7 +117,7 @@ class Sweep:
         self.verdicts.append(verdict)
 
     async def end(self) -> None:
-        """What holds for all of it: no request was refused, and what is stored would be taken in either form."""
+        """Check that no request was refused, and that the stored history would be accepted in either form."""
         calls = (await self.place.doubles.llm.get("calls"))["calls"]
         refused = [call["error"] for call in calls if call.get("status") == 400]
         assert not refused, refused[:3]
@@ -309,7 +309,7 @@ class Sweep:
         return any(tag in str(call.get("body")) for call in (await self.place.doubles.llm.get("calls"))["calls"])
 
     def _inject(self, tag: str) -> None:
-        """A piece of work of the house itself, as a schedule leaves it; found by the next look around."""
+        """A piece of work of the gateway itself, as a schedule leaves it; found by the next look around."""
         (conversation,) = self._rows("select conv from inbox where payload like '%hello%' order by id limit 1")[0]
         incoming = Incoming(text=tag, received_at=datetime.now(UTC))
         row = (conversation, "system", f"sweep:{tag}", encode_incoming(incoming), int(time.time() * 1e6))

@@ -70,7 +70,7 @@ async def answering() -> AsyncIterator[Doubles]:
 
 
 async def trouble(program: Program) -> dict[str, str]:
-    """What the operator is told: what about, and what."""
+    """The troubles that the operator is told of: subject and text."""
     async with aiohttp.ClientSession() as client, client.get(f"{program.url}/readyz") as answer:
         return {str(reason["subject"]): str(reason["text"]) for reason in (await answer.json())["reasons"]}
 

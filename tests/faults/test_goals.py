@@ -87,7 +87,7 @@ async def death(program: Program, point: Point) -> None:
 
 
 async def turns(doubles: Doubles) -> int:
-    """How many turns of its own the model was asked for."""
+    """The number of autonomous turns that the model was asked for."""
     calls = (await doubles.llm.get("calls"))["calls"]
     asked = [str(call["body"]["messages"][-1]) for call in calls]
     return sum("[autonomous]" in words and CHECK not in words for words in asked)

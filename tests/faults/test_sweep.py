@@ -78,7 +78,7 @@ async def complete(scene: Scene) -> None:
 
 
 def without_what_telegram_leaves_open(seen: list[str], flagged: int, wanted: list[str]) -> list[str]:
-    """What must be: each answer once. What may be, since Telegram cannot be asked what arrived:
+    """Each answer must be there once. Since Telegram cannot be asked about arrivals, there may also be
 
     a repeat that says so; an apology instead of a second repeat; the one message that clears a draft, of a kill
     between its sending and its deletion.

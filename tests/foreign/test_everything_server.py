@@ -169,7 +169,7 @@ async def test_forms_addresses_prompts_resources_and_pictures_through_a_chat(
         await stage.doubles.llm.post("script", rules)
 
         async def told(words: str) -> str:
-            """What the model read of the newest call in the turn about these words."""
+            """The result of the newest call in the turn about these words, as the model read it."""
             messages = (await stage.asked(words))[-1]["body"]["messages"]
             return str([one["content"] for one in messages if one["role"] == "tool"][-1])
 

@@ -31,7 +31,7 @@ OURS = frozenset({
 
 
 def folders() -> Iterator[Path]:
-    """Those of all skills, each name once."""
+    """The names of all skills, each name once."""
     seen = set()
     for file in sorted(Path(os.environ[WHERE]).rglob(FILE)):
         if file.parent.name not in seen and file.parent.name != "template":

@@ -1,4 +1,4 @@
-"""The life of the process: the port first, the house after it, clear words when it cannot start."""
+"""The life of the process: the port first, the gateway after it, clear words when it cannot start."""
 
 import logging
 import re
@@ -126,7 +126,7 @@ async def test_the_terminal_gets_a_link_that_works_once_and_the_socket_gives_oth
         link = re.sub(r"^\S+\s+", "", line)
 
         async def landing(url: str) -> tuple[int, str]:
-            """Where somebody with a fresh browser comes to."""
+            """The address to which a fresh browser is led."""
             jar = aiohttp.CookieJar(unsafe=True)
             async with aiohttp.ClientSession(cookie_jar=jar) as browser, browser.get(url) as answer:
                 return answer.status, answer.url.path

@@ -1,4 +1,4 @@
-"""What the agent wants to do and a person must allow: through the whole house, across restarts."""
+"""Approvals through the whole gateway, across restarts."""
 
 import json
 import re
@@ -64,7 +64,7 @@ async def press(world: World, action: str, *, person: str = ANN, chat: str = ANN
 
 
 async def verdicts(world: World) -> list[str]:
-    """What became of the calls, by the record of them."""
+    """The outcomes of the calls, by their record."""
     query = select(tool_call.c.verdict).order_by(tool_call.c.id)
     return await world.database.read(lambda conn: list(conn.execute(query).scalars()))
 

@@ -1,4 +1,4 @@
-"""What a person's first "hello" sends to the model: paid for in every call of every conversation."""
+"""The request of a person's first "hello": paid for in every call of every conversation."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Somebody sets the wall clock by an hour while the gateway runs: nothing waits for it, nothing happens twice."""
+"""A jump of the wall clock by an hour while the gateway runs: nothing waits for it, nothing happens twice."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""No secret of the configuration leaves the house, by any way: seen on the bytes that accounts were given."""
+"""No secret of the configuration leaves the gateway by any way: seen on the bytes that accounts were given."""
 
 from collections.abc import Callable
 

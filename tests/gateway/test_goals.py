@@ -1,4 +1,4 @@
-"""Goals through the whole house: commands, the message that follows the work, the fleet, a death."""
+"""Goals through the whole gateway: commands, the message that follows the work, sub-agents, a death."""
 
 import json
 import re

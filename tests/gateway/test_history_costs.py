@@ -1,4 +1,4 @@
-"""What the database does for a turn does not grow with what it holds. Counted in its own instructions."""
+"""The database's work for a turn does not grow with its size. Counted in its own instructions."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -43,7 +43,7 @@ async def on_each_connection(database: Database, work: Callable[[Any], object]) 
 
 @asynccontextmanager
 async def counting(database: Database) -> AsyncIterator[list[int]]:
-    """How many instructions its statements took, in tens."""
+    """The number of instructions of its statements, in tens."""
     steps = [0]
 
     def step() -> int:
@@ -72,7 +72,7 @@ def age(conn: Connection, table: Table) -> None:
 
 
 async def turn_of(world: World, text: str) -> int:
-    """What it took the database, the test's own looks left out."""
+    """The database's instructions, without the test's own reads."""
     async with counting(world.database) as steps:
         await world.asks(text)
         await until(lambda: not world.services.dispatcher.running)

@@ -95,7 +95,7 @@ async def test_what_people_call_themselves_their_chats_and_files(world: World, n
 
 
 async def stranger(world: World, name: str) -> None:
-    """Somebody whom nobody knows writes; the owner reads of it."""
+    """A stranger writes, and the owner reads of it."""
     said = world.said("let me in", person=ZOE)
     await world.hears(replace(said, sender=replace(said.sender, display=name)))
     await world.settled()
@@ -106,7 +106,7 @@ async def stranger(world: World, name: str) -> None:
 
 @every_text
 def test_a_log_line_stays_one(name: str, lines: io.StringIO) -> None:
-    """Also of what the house has not cleaned: an error of a library, an extra, a text of a traceback."""
+    """The same for texts that the gateway has not cleaned: an error of a library, an extra, a traceback."""
     log = logging.getLogger("some.library")
     try:
         raise ValueError(name)
@@ -139,7 +139,7 @@ def test_a_terminal_is_not_steered(name: str, capsys: pytest.CaptureFixture[str]
 
 @every_text
 def test_a_platform_shows_letters(name: str) -> None:
-    """A sentence of the house that holds the name, as it is sent: text without markup."""
+    """A sentence of the gateway that holds the name, as it is sent: text without markup."""
     document = (Plain(f"Hello {name}"),)
     assert not for_telegram(document).entities
     discord = for_discord(document)

@@ -1,4 +1,4 @@
-"""What breaks beside the chats takes none of them with it."""
+"""Failures beside the chats take no chat down."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What one conversation holds is out of reach for every other, whatever happens in which order."""
+"""The data of one conversation is out of reach for every other, in any order of events."""
 
 import json
 import random
@@ -39,7 +39,7 @@ async def step(world: World, chance: random.Random, chat: str, person: str) -> N
 
 
 async def answer_all(world: World) -> None:
-    """Whoever asked approves what they asked for, until every turn has ended."""
+    """Let the person who asked approve, until every turn has ended."""
     query = select(approval.c.id, approval.c.conv, approval.c.requester).where(approval.c.status == "pending")
     left = select(func.count()).select_from(inbox).where(inbox.c.status == "new")
 

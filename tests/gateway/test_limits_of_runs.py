@@ -1,4 +1,4 @@
-"""What a run may take of the machine, through the program: `[budget] max_tool_runtime_secs`; hooks in sub-agents."""
+"""Limits of a run, through the program: `[budget] max_tool_runtime_secs`; hooks in sub-agents."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What MCP servers ask of people, their prompts and resources, and servers that come late, in whole conversations."""
+"""MCP servers in whole conversations: questions to people, prompts, resources, servers that come late."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ async def connected(world: World) -> None:
 
 
 def told(world: World) -> str:
-    """What the model read of the newest call."""
+    """The result of the newest call, as the model read it."""
     return str([one["content"] for one in world.llm.bodies[-1]["messages"] if one["role"] == "tool"][-1])
 
 

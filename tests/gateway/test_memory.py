@@ -1,4 +1,4 @@
-"""What is told in one chat and comes back in another session, never in another audience, and goes when it shall."""
+"""Facts of one chat come back in another session, never in another audience, and are erased on demand."""
 
 import json
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def sent(world: World, words: str) -> str:
 
 
 def traces_of(words: str, file: str) -> list[Insert]:
-    """What work can leave behind of words: a row of each kind, of Ann's own chat."""
+    """Rows in which work can leave words behind: one of each kind, of Ann's own chat."""
     there: dict[str, Any] = {"conv": "telegram:77", "created_at": 1}
     asked = {"inbox_id": 1, "call_id": "c", "run_id": "r", "tool": "shell", "arguments": f'{{"text":"{words}"}}'}
     question = {"position": 1, "digest": "d", "language": "en", "chat_type": "direct", "expires_at": 2, "id": "q"}
@@ -147,7 +147,7 @@ async def forgets(world: World, what: str, **where: Any) -> None:
 
 
 async def test_what_is_forgotten_leaves_the_windows_of_other_topics(world: World) -> None:
-    """Whoever is awake there: at rest, or in the middle of a turn."""
+    """The agents that are awake: at rest, or in the middle of a turn."""
     at_rest, at_work = f"{GROUP}:7", f"{GROUP}:8"
     for topic in (at_rest, at_work):
         await world.answered(f"in {topic} the locker code is {SECRET}", "locker code", chat=topic)
@@ -188,7 +188,7 @@ async def test_what_the_agent_forgets_is_recalled_nowhere_in_the_middle_of_a_tur
 
 
 async def test_a_members_turn_takes_nothing_of_others_from_the_memory(world: World) -> None:
-    """What `/memory forget` refuses them, the agent does not do for them."""
+    """The agent does not do for people what `/memory forget` refuses them."""
     added = await world.asks("/memory add the deploy key is under the doormat", "Kept as fact", chat=GROUP)
     anns = int(added.split("#")[1].rstrip("."))
     added = await world.asks("/memory add the spare key is at the florist", "Kept as fact", chat=GROUP, person=BOB)

@@ -1,4 +1,4 @@
-"""Plans through the whole house: commands, buttons, sub-agents, the message that follows the work, a death."""
+"""Plans through the whole gateway: commands, buttons, sub-agents, the message that follows the work, a death."""
 
 import json
 from collections.abc import Mapping, Sequence

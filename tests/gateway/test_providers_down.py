@@ -1,4 +1,4 @@
-"""What a chat gets while its model service answers nobody: one provider alone, as most people have it."""
+"""A chat whose model service is down: one provider alone, as most people have it."""
 
 import logging
 from collections.abc import Callable

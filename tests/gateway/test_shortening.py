@@ -1,4 +1,4 @@
-"""What a model shortened is seen where people look: /why tools, the record of calls, /export, the line of work."""
+"""Shortened results are marked where people look: /why tools, the record of calls, /export, the status line."""
 
 import json
 from collections.abc import Callable

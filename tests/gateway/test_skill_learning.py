@@ -1,4 +1,4 @@
-"""From three requests that went well to a skill that people approve, that is hinted and credited, and that can go."""
+"""Life of a learned skill: three good requests, a draft, approval, hints, credit, removal."""
 
 from pathlib import Path
 from shutil import rmtree

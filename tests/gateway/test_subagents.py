@@ -1,4 +1,4 @@
-"""Sub-agents through the whole house: by hand, at work, stopped, and out of reach for every other conversation."""
+"""Sub-agents through the whole gateway: by hand, at work, stopped, and out of reach for other conversations."""
 
 import json
 import random

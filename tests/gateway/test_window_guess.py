@@ -1,4 +1,4 @@
-"""What an outage of the model's service may teach about its window: nothing, where the window is known."""
+"""An outage of the model's service teaches nothing about its window where the window is known."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The workflow gate through the whole house: offered, approved, declined, failed, off."""
+"""The workflow gate through the whole gateway: offered, approved, declined, failed, off."""
 
 import json
 from pathlib import Path

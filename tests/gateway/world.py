@@ -355,7 +355,7 @@ class World:
         return [body["model"] for body in self.llm.bodies]
 
     def script(self, *rules: Mapping[str, Any]) -> None:
-        """What the model answers, by rule; everything else is echoed."""
+        """Set the model's replies, by rule; everything else is echoed."""
         self.llm.double.script = [dict(rule) for rule in rules]
 
     def go_on(self, contains: str = "slow") -> None:

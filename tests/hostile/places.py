@@ -1,4 +1,4 @@
-"""Where texts of strangers are read and written, module by module, and the longest text that gets there.
+"""Places that read or write texts of strangers, module by module, with the longest text that gets there.
 
 `PLACES` has a function of each module that goes through such a text. `ELSEWHERE` says of the other modules that work on
 texts why no stranger's text of any length comes there; the watchdog fails on a module that stands in neither.

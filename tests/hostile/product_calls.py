@@ -1,4 +1,4 @@
-"""Which functions of the product use which names: found in the syntax trees, so that a register of them can be held."""
+"""Uses of names in functions of the product, found in the syntax trees, to be compared with a register."""
 
 import ast
 from collections import defaultdict
@@ -52,7 +52,7 @@ def uses_of_product(wanted: Wanted) -> Mapping[str, tuple[str, ...]]:
 
 
 def differences(found: Mapping[str, Sequence[str]], register: Mapping[str, tuple[str, object]]) -> list[str]:
-    """What is in one of them alone, as lines for whoever has to decide."""
+    """The differences between the two, as lines for a reader."""
     listed = {where: tuple(sorted(names.split())) for where, (names, _) in register.items()}
     lines = [
         f"not registered: {where}: {' '.join(names)} (registered: {' '.join(listed.get(where, ())) or 'nothing'})"

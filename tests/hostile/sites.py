@@ -77,7 +77,7 @@ def pattern_at(site: Site, names: Mapping[str, Any] | None = None) -> "re.Patter
 
 
 def patterns_in(value: object) -> Iterator["re.Pattern[str]"]:
-    """Those that a table holds, at any depth."""
+    """The entries that a table holds, at any depth."""
     if isinstance(value, re.Pattern):
         yield value
     elif isinstance(value, Mapping):
@@ -95,7 +95,7 @@ def _evaluated(node: ast.expr | None, names: Mapping[str, Any]) -> Any:
 
 @dataclass(slots=True)
 class _Names:
-    """What a module calls the libraries and their functions."""
+    """A module's names for the libraries and their functions."""
 
     libraries: set[str] = field(default_factory=set)
     functions: dict[str, str] = field(default_factory=dict)

@@ -73,7 +73,7 @@ def judged(pattern: Compiled, use: str, attacks: Iterable[Attack], limit: int) -
 
 
 def _climb(pattern: Compiled, use: str, at: Verdict, limit: int, step: int) -> Verdict:
-    """What becomes of it on texts up to the limit, each longer than the one before; ends with the first bad one."""
+    """The times on texts up to the limit, each longer than the one before, up to the first bad one."""
     assert at.attack is not None
     unit = calibration()
     while True:

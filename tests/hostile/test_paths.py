@@ -265,7 +265,7 @@ def test_a_use_that_is_not_registered_and_one_that_is_gone_are_told() -> None:
 
 
 def watched(*tests: str, report: Path) -> str:
-    """What product code reached by path in a workspace while these tests ran."""
+    """The uses of paths in a workspace by product code while these tests ran."""
     plugins = ("-p", "tests.hostile.watched_disk", "-p", "no:cacheprovider")
     words = [sys.executable, "-m", "pytest", "-q", "-n", "0", *plugins, *tests]
     ran = subprocess.run(

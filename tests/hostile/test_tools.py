@@ -69,7 +69,7 @@ SPECIAL: Mapping[str, Sequence[Mapping[str, Any]]] = {
 
 
 async def _far(name: str, arguments: Mapping[str, Any], context: ToolContext) -> str:
-    """What a hostile MCP server answers, at the length that is taken of it."""
+    """The answers of a hostile MCP server, at the length that is read."""
     block = {"type": "text", "text": hostile("commas", MCP_RESULT)}
     return text_of(Result(blocks=[block, {"type": "text", "text": "\ud83d" * 1000}], structured=arguments))
 
@@ -152,7 +152,7 @@ def tools(address: str = "http://127.0.0.1:1") -> tuple[Tool, ...]:
 
 
 def names() -> list[str]:
-    """Every tool that an agent of the house may have."""
+    """Every tool that an agent may have."""
     return sorted(built_in_tool_names() | WORKING | {FAR.spec.name})
 
 

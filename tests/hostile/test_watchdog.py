@@ -29,7 +29,7 @@ def _without_the_rest() -> Iterator[None]:
 
 
 def _tried(work: Work, text: str) -> float:
-    """How long it takes; what it makes of such a text is its own tests' affair."""
+    """The time that it takes. Its result is a matter of its own tests."""
     began = time.thread_time()
     with suppress(Exception):
         work(text)

@@ -68,7 +68,7 @@ async def gaps_beside(job: Callable[[], Awaitable[object]]) -> list[Gap]:
 
 
 def slowness() -> float:
-    """How much longer this machine calculates than the reference, now."""
+    """The present slowness of this machine against the reference."""
     best = min(_calibration_s() for _ in range(5))
     return max(1.0, best / REFERENCE_S)
 
@@ -99,7 +99,7 @@ async def longest_stall(job: Callable[[], Awaitable[object]]) -> float:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """What the tests before have left behind is not gone through again by the collector meanwhile."""
+    """Keep the garbage collector from going through what earlier tests left."""
     gc.collect()
     gc.freeze()
     try:

@@ -29,7 +29,7 @@ def _below_a_workspace(path: object) -> bool:
 
 
 def _of_product(frame: FrameType | None) -> str | None:
-    """Where in the product the use is; None where a test or nobody of ours is nearer."""
+    """The place of the use in the product; None where a test or a library is nearer."""
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith(MINE) or "/test_" in name:

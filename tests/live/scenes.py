@@ -37,7 +37,7 @@ def rule(reply: str, *, times: int | None = None, **match: Any) -> Mapping[str, 
 
 
 def working_on(current: str, completed: str = "NONE", *, times: int | None = 1, **match: Any) -> Mapping[str, Any]:
-    """What a model says of the subgoal."""
+    """A model's answer about the subgoal."""
     return rule(f"CURRENT: {current}\nCOMPLETED: {completed}", times=times, system_contains=SUBGOAL, **match)
 
 
@@ -87,7 +87,7 @@ def turns_of(world: World) -> list[dict[str, Any]]:
 
 
 def asides(world: World, words: str) -> list[str]:
-    """What was asked aside under a system prompt with these words: the question's text."""
+    """The text of the side question under a system prompt with these words."""
     found = []
     for body in world.llm.bodies:
         system = " ".join(str(one["content"]) for one in body["messages"] if one["role"] == "system")

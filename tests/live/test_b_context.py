@@ -1,4 +1,4 @@
-"""What a model is shown, and what happens when it would be too much: the window's rules."""
+"""Rules of the window: its content for a model, and its overflow."""
 
 import json
 from collections.abc import Callable
@@ -47,7 +47,7 @@ async def stored(world: World) -> list[str]:
 
 
 def shown(world: World) -> str:
-    """What the newest turn was asked with."""
+    """The request of the newest turn."""
     return json.dumps(next(body["messages"] for body in reversed(world.llm.bodies) if body.get("tools")))
 
 
@@ -190,7 +190,7 @@ async def test_a_summary_made_ahead_takes_the_place_of_the_oldest_part(world_of:
 
 @pytest.mark.requirement("G-22")
 async def test_messages_keep_their_subgoals_when_the_window_is_rebuilt(world_of: Callable[..., World]) -> None:
-    """What each message was before the compaction, by the message itself, is the reference for after it."""
+    """The messages before the compaction are the reference for those after it."""
     world = world_of(
         config='[memory.compression]\npruning_strategy = "subgoal"\n[memory]\ncompaction_preserve_tail = 12\n'
     )

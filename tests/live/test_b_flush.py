@@ -69,7 +69,7 @@ async def test_notes_are_written_before_compact_once_a_cycle_and_shown_after(wor
 
 
 async def costs(world: World, purpose: str) -> int:
-    """How many calls for that stand in the ledger."""
+    """The number of calls for that purpose in the ledger."""
     statement = text("select count(*) from usage where purpose = :purpose")
     return int(await world.database.read(lambda conn: conn.execute(statement, {"purpose": purpose}).scalar_one()))
 

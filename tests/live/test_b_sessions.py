@@ -1,4 +1,4 @@
-"""Which session a run goes on in, who works on it, and when no run begins at all."""
+"""The session of a run, its worker, and the cases in which no run begins."""
 
 import logging
 import sqlite3

@@ -20,7 +20,7 @@ from tests.live.scenes import write_agent
 
 
 def result_of(world: World) -> str:
-    """What the model read of the newest call."""
+    """The result of the newest call, as the model read it."""
     return str(world.llm.bodies[-1]["messages"][-1]["content"])
 
 

@@ -1,4 +1,4 @@
-"""How the running gateway finds out what a conversation works on: beside its turns, from its newest words."""
+"""Extraction of subgoals in the running gateway: beside turns, from the newest messages."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ PLAIN = "[skills]\nenabled = false\n"
 
 
 async def now(world: World) -> str:
-    """What /status says is worked on, as the newest turn knows it."""
+    """The subgoal in /status, as the newest turn knows it."""
     return (await world.asks("/status", "Status")).partition("Working on: ")[2].partition(" (steps")[0]
 
 

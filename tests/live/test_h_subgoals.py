@@ -66,7 +66,7 @@ def requests_after(world: World, name: str) -> list[tuple[str, str]]:
 
 
 async def now(world: World) -> str:
-    """What /status says is worked on."""
+    """The subgoal in /status."""
     return (await world.asks("/status", "Status")).partition("Working on: ")[2].partition(" (steps")[0]
 
 
@@ -233,7 +233,7 @@ async def worked_at(world: World) -> dict[int, str]:
 async def test_when_summaries_take_the_places_of_pairs_every_message_keeps_its_subgoal(
     world_of: WorldOf, llm: LlmServer, tmp_path: Path
 ) -> None:
-    """What each message was before, by the message itself, is the reference for after it."""
+    """The messages before are the reference for those after."""
     write_agent(tmp_path)
     async with world_of(config=compressing(llm, "subgoal"), providers=()).process() as world:
         answers = (working_on("plan"), working_on("book", "plan"), working_on("pay", "book"))

@@ -1,4 +1,4 @@
-"""When the window of a conversation is made smaller in the running gateway, by whom, and what comes of a failure."""
+"""Compaction in the running gateway: its occasions, its stages, and its failures."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

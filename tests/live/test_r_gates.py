@@ -1,4 +1,4 @@
-"""What a call must pass before it runs in the running gateway, and how long it may take."""
+"""Gates and time limits of a call in the running gateway."""
 
 import sys
 from collections.abc import Callable

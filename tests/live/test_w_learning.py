@@ -1,4 +1,4 @@
-"""What turns teach in the running gateway: skills that are hinted, requests that recur, how somebody writes."""
+"""Learning from turns in the running gateway: hinted skills, recurring requests, style of writing."""
 
 from collections.abc import Callable
 

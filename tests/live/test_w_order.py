@@ -42,7 +42,7 @@ async def test_the_steps_of_a_turn_come_in_their_order(world_of: WorldOf) -> Non
         told = len(noted(world.home))
 
         def look() -> None:
-            """What hooks have noted since the last look: they are waited for, so it was before what comes now."""
+            """The notes of hooks since the last look. The gateway waits for hooks, so they precede what comes now."""
             nonlocal told
             new = noted(world.home)[told:]
             told += len(new)

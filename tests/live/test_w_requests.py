@@ -1,4 +1,4 @@
-"""What leaves for a model in the running gateway, what a sub-agent's hooks see, and when a session ends by itself."""
+"""Requests to a model in the running gateway, hooks of a sub-agent, and sessions that end by themselves."""
 
 import json
 from collections.abc import Callable

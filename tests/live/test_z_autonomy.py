@@ -109,7 +109,7 @@ async def test_a_start_is_left_pending_by_the_command_and_taken_up_by_the_loop_o
     world_of: WorldOf,
 ) -> None:
     async def starts() -> list[str]:
-        """What is written down of starts and wake-ups: its status, oldest first."""
+        """The status of starts and wake-ups in the inbox, oldest first."""
         query = select(inbox.c.status).where(inbox.c.conv == CHAT, inbox.c.kind == "system").order_by(inbox.c.id)
         return list(await world.database.read(lambda conn: conn.execute(query).scalars().all()))
 

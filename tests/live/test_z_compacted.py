@@ -1,4 +1,4 @@
-"""What a compaction leaves in the running gateway: on the screen, in the store, in the log and in later requests."""
+"""Traces of a compaction in the running gateway: on the screen, in the store, in the log, in later requests."""
 
 import json
 import logging

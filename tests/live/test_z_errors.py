@@ -1,4 +1,4 @@
-"""What fails in the running gateway, by the kind of its error: who tries again, who is told, and who goes on."""
+"""Errors in the running gateway, by kind: retries, messages to people, and continuation."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -161,7 +161,7 @@ async def test_what_a_person_sees_of_an_answer_is_on_disk_already(world: World) 
     stored: list[tuple[str, int, str]] = []
 
     def look(call: Call) -> None:
-        """What another process reads at this very moment."""
+        """The rows that another process reads at this moment."""
         if call.act not in ("send", "finish") or "Done" not in call.text:
             return
         with closing(sqlite3.connect(f"file:{world.home}/tieline.db?mode=ro", uri=True)) as conn:

@@ -1,4 +1,4 @@
-"""What the start of the gateway refuses of Focus and SideQuest."""
+"""Settings of Focus and SideQuest that the start of the gateway refuses."""
 
 import pytest
 

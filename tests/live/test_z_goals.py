@@ -1,4 +1,4 @@
-"""What a session is after, followed by the running gateway where the operator wants models to read it."""
+"""The goal of a session in the running gateway, where the operator wants models to read it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is looked for in the memory of the running gateway and not found: noted for operators, and for nobody else."""
+"""Misses of the memory in the running gateway: noted for operators, and for nobody else."""
 
 import json
 from pathlib import Path
@@ -85,7 +85,7 @@ FACT = "The sailing boat lies in Oslo at berth seven."
 
 
 def found(world: World) -> str:
-    """What the newest call of a tool brought."""
+    """The result of the newest call of a tool."""
     return str(next(one["content"] for one in reversed(turns_of(world)[-1]["messages"]) if one["role"] == "tool"))
 
 

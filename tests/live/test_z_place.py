@@ -1,4 +1,4 @@
-"""Where the tools of a turn work: its folder and environment, set by hooks and by the model, kept with the session."""
+"""Folder and environment of a turn's tools: set by hooks and by the model, kept with the session."""
 
 import json
 import sqlite3
@@ -24,7 +24,7 @@ SKILL = "---\nname: taste\ndescription: How things taste.\nenv:\n  TASTE: sweet\
 
 
 def results(world: World) -> list[str]:
-    """What the commands printed, as the model read it."""
+    """The output of the commands, as the model read it."""
     found = []
     for body in turns_of(world):
         newest = body["messages"][-1]

@@ -1,4 +1,4 @@
-"""How the running gateway counts, weighs and gives up results: by real tokens, beside the event loop, by use."""
+"""Pruning of results in the running gateway: by real tokens, beside the event loop, by use."""
 
 import json
 import sys
@@ -40,7 +40,7 @@ REED = "a heron stands in the reed and waits for the tide "
 
 
 def results(world: World) -> dict[str, str]:
-    """What the newest request of a turn holds of each call's result, by the path that was read."""
+    """The results in the newest request of a turn, by the path that was read."""
     messages = turns_of(world)[-1]["messages"]
     paths = {
         call["id"]: json.loads(call["function"]["arguments"])["path"]

@@ -1,4 +1,4 @@
-"""What a person does and sees on each platform, in the words of the doubles."""
+"""A person's actions and view on each platform, through the doubles."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ DM, GENERAL, DISCORD_ANN, DISCORD_BOT = (
 
 
 class OnTelegram:
-    """Somebody's Telegram. Final messages only: drafts and deleted ones are not among them."""
+    """A person's Telegram. Final messages only: drafts and deleted ones are not among them."""
 
     def __init__(self, doubles: Doubles, user: dict[str, Any] = ANN) -> None:
         self._double = doubles.telegram
@@ -45,7 +45,7 @@ class OnTelegram:
         return found
 
     async def messages(self, chat: int | None = None) -> list[dict[str, Any]]:
-        """What the bot's messages in the chat are now, oldest first; without a chat the person's own."""
+        """The bot's messages in the chat now, oldest first; without a chat the person's own."""
         state, place = await self.state(), chat or self.user["id"]
         return [one for one in state["messages"] if one["chat"]["id"] == place and one["from"].get("is_bot")]
 

@@ -79,7 +79,7 @@ def keys(section: Mapping[str, Any], path: str = "") -> Iterator[str]:
 
 
 def beyond(config: str) -> set[str]:
-    """What this configuration sets beyond the default install."""
+    """The settings of this configuration beyond the default install."""
     found = set(keys(tomllib.loads(config)))
     return {name for name in found if name.rpartition(".")[2] not in SHIPPED.get(name.rpartition(".")[0], ())}
 

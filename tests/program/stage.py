@@ -38,7 +38,7 @@ class Stage:
     starts_the_program: ClassVar[bool] = True
 
     async def script(self, when: str, text: str = "", **reply: Any) -> None:
-        """What the model says to a message that holds `when`; several rules may be added, the first that fits counts.
+        """Add a rule for the model: a reply to a message that holds `when`. The first rule that fits counts.
 
         `hold` is a name by which the reply waits to be released, after `hold_after` tokens; `token_delay` and `ttft`
         are seconds, for what is not to end before other things have: nothing else may depend on them.
@@ -90,7 +90,7 @@ async def becomes(found: Callable[[], Awaitable[Any]], expected: object, *, seco
 
 
 def dialogue(body: dict[str, Any]) -> str:
-    """What a request holds of the conversation itself, without what recall brings back from other ones."""
+    """The messages of the conversation itself in a request, without what recall brings from others."""
     return re.sub(r"<memory>.*?</memory>", "", json.dumps(body["messages"]), flags=re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""What needs a person's word, on all five channels of the real program: asked, killed, pressed, done once."""
+"""Approvals on all five channels of the real program: asked, killed, pressed, done once."""
 
 import json
 import secrets
@@ -175,7 +175,7 @@ async def test_asked_killed_pressed_done_once_on_all_five(tmp_path_factory: pyte
 
 
 async def _nobody_else_in_a_group(doubles: Doubles, telegram: Place) -> None:
-    """Somebody else presses and is told so; then the one who asked says no."""
+    """Another person presses and is refused; then the person who asked says no."""
     ann, chat = OnTelegram(doubles), {"chat": GROUP}
     await telegram.say("work it out", in_group=True)
 

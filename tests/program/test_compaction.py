@@ -81,7 +81,7 @@ async def overflow(stage: Stage, person: Any, name: str) -> None:
 
 
 async def goes_on(stage: Stage, person: Any, name: str) -> None:
-    """What the model is sent after the compaction, and that the conversation goes on."""
+    """Check the request after the compaction, and that the conversation goes on."""
     await stage.release(name)
     await person.hears("wishes noted")
     call = [one for one in await stage.asked(f"long list of wishes, {name}") if one["body"].get("tools")][-1]

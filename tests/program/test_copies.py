@@ -262,7 +262,7 @@ def buttons(message: dict[str, Any]) -> list[list[dict[str, Any]]]:
 async def test_a_question_that_was_open_in_the_copy_is_closed_and_asked_anew(
     doubles: Doubles, program: Start, awake: bool
 ) -> None:
-    """What came of it since nobody can tell: nobody's word of then, or at the old buttons, runs the call."""
+    """The outcome since then is unknown: neither earlier words nor the old buttons run the call."""
     call = {"type": "tool_use", "name": "shell", "input": {"command": "echo 42 >> ran"}}
     rules = [
         {"match": {"contains": "work it out", "tool_result": True}, "reply": {"text": "It is worked out."}},

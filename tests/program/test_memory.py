@@ -1,4 +1,4 @@
-"""What a person tells the running program on one day and hears again later; what /memory shows and takes away."""
+"""Memory of the running program: facts that come back on a later day; what /memory shows and erases."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What the operator does from a second shell, and what they are told when something is wrong."""
+"""Work of the operator in a second shell, and the messages when something is wrong."""
 
 import re
 import socket

@@ -22,7 +22,7 @@ def config(doubles: Doubles, *accounts: str) -> str:
 
 
 def membership(chat: dict[str, object], status: str, user: dict[str, object] = BEA) -> dict[str, object]:
-    """What Telegram tells when the bot is let in or shown out."""
+    """Telegram's update when the bot is added or removed."""
     member = {"user": BOT, "status": status}
     return {"raw": {"my_chat_member": {"chat": chat, "from": user, "date": 1, "new_chat_member": member}}}
 

@@ -1,4 +1,4 @@
-"""What a message meets that comes while a turn runs, in each chat as it was chosen there; two platforms."""
+"""Messages during a running turn, by the queue mode of each chat; two platforms."""
 
 from collections.abc import AsyncIterator
 

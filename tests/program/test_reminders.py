@@ -31,7 +31,7 @@ class Place:
     shown: Callable[[], Awaitable[Sequence[str]]]
 
     async def reminders(self, word: str) -> list[str]:
-        """What came back, without the confirmation."""
+        """The reminders, without the confirmation."""
         return [
             text for text in await self.shown() if word in text and "I will" not in text and "time zone" not in text
         ]

@@ -77,7 +77,7 @@ async def test_what_goes_well_is_drafted_approved_hinted_and_revoked(stage: Stag
         await stage.program.settled()
 
     async def hint(words: str) -> str:
-        """What stands before these words of hers."""
+        """The text before these words of hers."""
         newest = (await stage.asking(words))["body"]["messages"][-1]
         return str(newest["content"]).partition("</reminder>")[0]
 
@@ -114,7 +114,7 @@ async def test_nothing_is_suggested_that_nobody_asked_for(stage: Stage) -> None:
     ann = OnTelegram(stage.doubles)
 
     async def told(words: str) -> str:
-        """What the model is told before these words of hers."""
+        """The prompt before these words of hers."""
         newest = (await stage.asking(words))["body"]["messages"][-1]
         return str(newest["content"]).partition("</reminder>")[0]
 

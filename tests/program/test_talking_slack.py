@@ -45,7 +45,7 @@ async def over_http(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[S
 
 
 def read(message: dict[str, Any]) -> str:
-    """What a person reads of a message."""
+    """The text of a message that a person reads."""
     shown = []
     for block in message.get("blocks", ()):
         if block["type"] == "markdown":

@@ -47,7 +47,7 @@ async def a_room(ann: Visitor) -> str:
 
 
 async def messages(ann: Visitor, session: str) -> list[dict[str, Any]]:
-    """What the bot has said and stands there."""
+    """The bot's messages that are there."""
     return [message for message in (await ann.state(session))["messages"] if message["who"] == "bot"]
 
 
@@ -92,7 +92,7 @@ async def watching(ann: Visitor, session: str) -> AsyncIterator[list[dict[str, A
 
 
 async def window_in(ann: Visitor, session: str) -> Any:
-    """What the header's gauge shows."""
+    """The text of the header's gauge."""
     return (await ann.client.get(f"/chat/c/{session}/window")).json()["window"]
 
 

@@ -1,4 +1,4 @@
-"""What anybody writes is text in a terminal: it crashes nothing, styles nothing and loses no character."""
+"""Any text in a terminal crashes nothing, styles nothing and loses no character."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -29,7 +29,7 @@ async def stage(doubles: Doubles, tmp_path_factory: pytest.TempPathFactory) -> A
 
 @pytest.fixture
 async def sits_down(stage: Stage) -> AsyncIterator[Callable[[], Typist]]:
-    """Somebody opens the terminal of this gateway."""
+    """Open the terminal of this gateway."""
     made: list[Typist] = []
 
     def one() -> Typist:

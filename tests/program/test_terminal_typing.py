@@ -1,4 +1,4 @@
-"""What is typed in a terminal while an answer grows is sent at Enter, read at once, and torn into nothing."""
+"""Typing in a terminal while an answer grows: it is sent at Enter, read at once, and not torn."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -26,7 +26,7 @@ async def stage(doubles: Doubles, tmp_path_factory: pytest.TempPathFactory) -> A
 
 @pytest.fixture
 async def sits_down(stage: Stage) -> AsyncIterator[Callable[[], Typist]]:
-    """Somebody opens the terminal of this gateway."""
+    """Open the terminal of this gateway."""
     made: list[Typist] = []
 
     def one() -> Typist:

@@ -99,7 +99,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def results(stage: Stage) -> list[str]:
-    """What the model was given of its tools, in the newest call."""
+    """The tools of the newest request."""
     calls = (await stage.doubles.llm.get("calls"))["calls"]
     return [one["content"] for one in calls[-1]["body"]["messages"] if one["role"] == "tool"]
 

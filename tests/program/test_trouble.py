@@ -80,7 +80,7 @@ async def warm_up(stage: Stage) -> None:
 
 
 class Person(OnTelegram):
-    """Somebody new, to whom the model answers as it is told."""
+    """A new person, to whom the model answers as told."""
 
     def __init__(self, stage: Stage) -> None:
         number = next(_persons)

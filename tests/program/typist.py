@@ -1,4 +1,4 @@
-"""Somebody at a terminal of their own, with `tieline console` in it."""
+"""A person at a terminal of their own, with `tieline console` in it."""
 
 import fcntl
 import os
@@ -24,13 +24,13 @@ COLUMNS, ROWS = 80, 24
 
 
 def _at_a_terminal() -> None:
-    """What a shell does for a program: Ctrl-C reaches it, also where the tests run behind a shell that ignores it."""
+    """Let Ctrl-C reach the program, as a shell does, even if the shell of the tests ignores it."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Glass:
-    """What stands on a terminal after these bytes, with all that has scrolled away above it."""
+    """The lines of a terminal after these bytes, with all that has scrolled away."""
 
     def __init__(self, columns: int) -> None:
         self._columns = columns
@@ -80,7 +80,7 @@ class Glass:
 
 
 class Typist:
-    """Somebody at a terminal of their own, with `tieline console` in it."""
+    """A person at a terminal of their own, with `tieline console` in it."""
 
     def __init__(self, program: Program) -> None:
         self._terminal, theirs = pty.openpty()
@@ -96,7 +96,7 @@ class Typist:
         self._all = b""
 
     def screen(self) -> str:
-        """What stands there now."""
+        """The lines that are there now."""
         glass = Glass(COLUMNS)
         glass.take(self._all.decode(errors="replace"))
         return str(glass)

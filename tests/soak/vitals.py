@@ -1,4 +1,4 @@
-"""What the process needs, looked at again and again: memory, files, threads, tasks, and how late its loop is."""
+"""Vital signs of the process, sampled: memory, files, threads, tasks, and the delay of its loop."""
 
 import re
 import time

@@ -21,7 +21,7 @@ PACKAGES = ("agent", "gateway", "adapters", "config")
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """What the wheel is built from, as the image copies it."""
+    """The sources of the wheel, as the image copies them."""
     folder = tmp_path / "source"
     folder.mkdir()
     for name in PACKAGES:

@@ -34,6 +34,18 @@ def test_honest_uses_do_not_count() -> None:
     assert vocabulary.private_words(['model = "whisper-1"', 'case "whisper":', "a whisper to her"]) == {"whisper": 1}
 
 
+def test_a_docstring_that_begins_with_a_pronoun_is_told_with_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "gateway" / "here.py"
+    file.parent.mkdir()
+    file.write_text('def one() -> None:\n    """What was spent."""\n\n\nSAID = "What was spent"\n')
+    assert vocabulary.main(tmp_path) == 1
+    assert capsys.readouterr().out.startswith('gateway/here.py:2: """What was spent."""')
+    file.write_text('def one() -> None:\n    """The sum that was spent; whatever it is."""\n')
+    assert vocabulary.main(tmp_path) == 0
+
+
 def test_a_name_that_comes_back_is_told_with_its_place(tmp_path: Path) -> None:
     file = tmp_path / "agent" / "here.py"
     file.parent.mkdir()

@@ -1,4 +1,4 @@
-"""What an upgrade may change in a database, and everything else as a difference in words. Pure.
+"""Changes that an upgrade may make in a database; every other difference, in words. Pure.
 
 Rows are compared by the columns that the older version had. A migration that renames or drops says so here, in the
 commit that brings it, so that nothing is lost unnoticed.

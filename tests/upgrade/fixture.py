@@ -53,7 +53,7 @@ class Fixture:
             _load(gzip.decompress((self.folder / "dump.sql.gz").read_bytes()).decode(), database)
 
     def backup(self, to: Path) -> Path:
-        """What `tieline backup` of that commit wrote."""
+        """The backup that `tieline backup` of that commit wrote."""
         to.write_bytes(gzip.decompress((self.folder / "backup.db.gz").read_bytes()))
         return to
 

@@ -166,7 +166,7 @@ FILES = {
 
 
 def write_home(home: Path) -> None:
-    """What an operator writes: agents and skills of their own. The configuration is the program's to write."""
+    """Files of an operator: agents and skills. The configuration is written by the program."""
     for name, text in FILES.items():
         path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What people do with the running program until every table and every state is there, and the kill that ends it.
+"""A play with the running program until every table and every state is there, and the kill that ends it.
 
 The parts come in order: `begin` while all is well, `crash` for what is given up after crashes, `wait` for what waits at
 the end. Nothing is written into the database by hand.
@@ -29,7 +29,7 @@ TASKS = [{"id": 1, "title": "dig", "description": "Please dig now."}]
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
-    """What the model says to have a tool called."""
+    """The model's reply that calls a tool."""
     return {"type": "tool_use", "name": name, "input": arguments}
 
 
@@ -382,7 +382,7 @@ class Play:
         await self.settled()
 
     async def backup(self, file: Path) -> None:
-        """What `tieline backup` makes of it."""
+        """The backup that `tieline backup` makes of it."""
         done = await self.program.cli("backup", str(file))
         assert done.returncode == 0, done.stderr
 

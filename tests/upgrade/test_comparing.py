@@ -1,4 +1,4 @@
-"""What counts as lost in an upgrade, and what a start and its turns may change."""
+"""Losses in an upgrade, and the changes that a start and its turns may make."""
 
 from collections.abc import Mapping
 

@@ -48,7 +48,7 @@ def rewound(engine: Engine) -> None:
 
 
 def counts(tables: Mapping[str, Table]) -> dict[str, int]:
-    """How many rows each table has, but for the index of recall, which is being made."""
+    """The number of rows of each table, without the index of recall, which is being made."""
     return {name: len(rows) for name, rows in tables.items() if name not in INDEX}
 
 
@@ -231,7 +231,7 @@ async def what_was_said_is_known(doubles: Doubles, program: Program) -> None:
 async def test_a_backup_of_the_version_before_can_be_restored(
     commit: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """What was open in it becomes dead letters, and the conversations go on."""
+    """Open rows in it become dead letters, and the conversations go on."""
     home = tmp_path_factory.mktemp("h")
     fixture = Fixture(commit, "sqlite")
     copy = fixture.backup(home / "copy.db")

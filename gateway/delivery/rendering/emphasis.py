@@ -216,7 +216,7 @@ def _judge_lone(signs: list[_Sign], left: str, right: str) -> None:
 
 
 def _outside(text: str, start: int, stop: int, runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """For each run, the characters before and behind it within the token, across other signs that touch it."""
+    """The characters before and behind each run within the token, across other signs that touch it."""
     befores: list[str] = []
     afters: list[str] = []
     for number, run in enumerate(runs):

@@ -164,7 +164,7 @@ def read_number(words: Words) -> float | None:
 
 
 def amount_of(number: float, unit: str) -> Amount:
-    """So many of a unit. Raises UsageError for half a month."""
+    """The amount in that unit. Raises UsageError for half a month."""
     if unit in ("seconds", "minutes", "hours"):
         return Amount(seconds=number * say.SECONDS[unit])
     whole = number * {"days": 1, "weeks": 7, "months": 1, "years": 12}[unit]

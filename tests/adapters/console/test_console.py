@@ -348,7 +348,7 @@ async def test_a_press_carries_the_buttons_own_words_and_files_their_path(home: 
 
 
 async def piped(home: Path, said: str) -> str:
-    """What `tieline console` prints for these lines, its process ended well."""
+    """The output of `tieline console` for these lines, after its process ended well."""
     printed, errors, code = await piped_with_errors(home, said)
     assert (errors, code) == ("", 0)
     return printed

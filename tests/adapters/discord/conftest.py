@@ -1,4 +1,4 @@
-"""The double and the house, fresh for each test."""
+"""The double and the gateway's side, fresh for each test."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

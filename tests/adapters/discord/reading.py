@@ -1,4 +1,4 @@
-"""What a person reads of a message's content: Discord's Markdown with its signs taken out.
+"""Text that a person reads in a message: Discord's Markdown without its signs.
 
 Written from the clients' rules, independently of the renderer, so that the two can disagree.
 """

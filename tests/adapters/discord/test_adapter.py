@@ -194,7 +194,7 @@ async def test_places_that_close(discord: Discord, services: House) -> None:
 
 
 def held_in_general(services: House) -> anyio.Event:
-    """What is said in that channel is not stored until the event is set."""
+    """Keep messages of that channel from being stored until the event is set."""
     released = anyio.Event()
 
     async def held(inbound: Inbound) -> None:
@@ -347,7 +347,7 @@ async def test_a_zombie_that_acknowledges_no_heartbeat_is_built_anew(discord: Di
 
 @contextmanager
 def at_each(told: str, look: Callable[[], bool]) -> Iterator[list[bool]]:
-    """What is seen at each moment in which the adapter's log tells it."""
+    """Observations of `look`, one for each log line that begins so."""
     seen: list[bool] = []
 
     def note(record: logging.LogRecord) -> bool:

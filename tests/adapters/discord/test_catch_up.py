@@ -1,4 +1,4 @@
-"""Gaps that are read while the house is in trouble. Nobody is connected: what is said is not heard unless told."""
+"""Catch-up while the gateway is in trouble, without a connection: only injected events are heard."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Ear:
-    """What comes from the platform into one account's intake."""
+    """Platform events for the intake of one account."""
 
     def __init__(self, discord: Discord, services: House, intake: Intake) -> None:
         self.intake = intake
@@ -74,7 +74,7 @@ def distinct(services: House) -> list[str]:
 
 @pytest.fixture
 def tried(services: House) -> list[str]:
-    """What was tried to be stored: nothing can be, until there is "mended" among it."""
+    """Texts that were offered for storing. Nothing is stored until "mended" is among them."""
     attempts: list[str] = []
 
     async def fail(inbound: Inbound) -> None:

@@ -35,7 +35,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def timed_program(tmp_path: Path, clock: FakeClock) -> House:
-    """A house whose two seconds pass when told."""
+    """The gateway's side with a clock that moves when told."""
     return House(tmp_path, clock=clock)
 
 

@@ -1,4 +1,4 @@
-"""Recorded events as the house's inbound words."""
+"""Recorded events, parsed into inbound messages."""
 
 import json
 from dataclasses import replace

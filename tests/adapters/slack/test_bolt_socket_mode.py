@@ -1,4 +1,4 @@
-"""Why Socket Mode is not left to slack-bolt's handler (docs/decisions/0025-own-socket-mode-connection.md).
+"""Reasons not to use slack-bolt's Socket Mode handler (docs/decisions/0025-own-socket-mode-connection.md).
 
 When one of these fails with a new slack-bolt or slack-sdk, look at the decision again.
 """

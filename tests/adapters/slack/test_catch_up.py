@@ -1,4 +1,4 @@
-"""What people wrote while nobody listened is read at start and after every reconnect, once, and in order."""
+"""Catch-up reads missed messages at start and after every reconnect, once, and in order."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -54,7 +54,7 @@ def courier(adapter: SlackAdapter, home: Path, channel_id: str) -> Callable[...,
 
 
 def seen(world: World, channel: str) -> list[tuple[str, list[str]]]:
-    """What the bot wrote there, with the files of each message."""
+    """Messages of the bot there, each with its files."""
     return [(shown(one), [file["title"] for file in one.get("files", [])]) for one in world.by_bot(channel)]
 
 

@@ -1,4 +1,4 @@
-"""What Slack sends, read into the house's words."""
+"""Slack's payloads, parsed into inbound messages."""
 
 import json
 from datetime import UTC, datetime

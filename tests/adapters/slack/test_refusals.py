@@ -1,4 +1,4 @@
-"""What Slack's refusals mean."""
+"""Meaning of Slack's refusals."""
 
 import pytest
 

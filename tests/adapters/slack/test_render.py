@@ -1,4 +1,4 @@
-"""What goes out: Markdown that parses back, plain text that arrives as it is, a fallback that people can read."""
+"""Rendering for Slack: Markdown that parses back, plain text that stays as it is, a readable fallback."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What of a growing answer is streamed already: it is never taken back, and it is all there in the end."""
+"""The streamed part of a growing answer is never taken back, and the whole answer is there in the end."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def test_a_stream_that_begins_with_a_fence_goes_on(text: str) -> None:
 
 
 def test_an_ordinary_answer_is_hardly_ever_taken_back() -> None:
-    """Where it is (a list item that looks like an underlined heading for one character), edits take over."""
+    """Edits take over where streamed text would have to change, as with a list item that looks like a heading."""
     whole = markdown(parse(LONG))
     cuts = range(1, len(LONG), 9)
     wrong = [at for at in cuts if not whole.startswith(settled(parse(LONG[:at])))]

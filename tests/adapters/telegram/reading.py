@@ -178,7 +178,7 @@ def _block(text: str, entity: dict[str, Any], place: Place) -> Iterator[Letter]:
 
 
 def _columns(line: str, left: int, right: int) -> str:
-    """What stands between two columns of a monospace line."""
+    """The separator between two columns of a monospace line."""
     found = ""
     for index, letter in enumerate(line):
         before, after = display_width(line[:index]), display_width(line[: index + 1])

@@ -1,4 +1,4 @@
-"""What belongs to the account as a whole: its settings, its command menu, what doctor says, what it must not load."""
+"""The account as a whole: settings, command menu, doctor's findings, modules that it must not load."""
 
 import subprocess
 import sys

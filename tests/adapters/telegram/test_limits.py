@@ -15,7 +15,7 @@ RATES = Rates()
 
 
 def at_once(allowances: Allowances, chat: int, *, final: bool, now: float = 100.0) -> int:
-    """How many may go at that moment."""
+    """The number of calls that may go at that moment."""
     count = 0
     while allowances.ask(chat, now, final=final, longest_s=0.0) == 0.0:
         count += 1

@@ -1,4 +1,4 @@
-"""Updates as Telegram sends them (scrubbed), in the house's words."""
+"""Updates as Telegram sends them (scrubbed), parsed into inbound messages."""
 
 import json
 from datetime import UTC, datetime
@@ -91,7 +91,7 @@ def test_how_a_message_addresses_the_bot(name: str, text: str, mention: Mention)
 def test_a_command_that_names_no_bot_is_for_us_where_nobody_else_is(
     chat: dict[str, Any], text: str, mention: Mention
 ) -> None:
-    """In a group it is ours if the house knows it, whatever the mention says."""
+    """In a group a command is ours if the gateway knows it, whatever the mention says."""
     update = recorded("group_command")
     message = update["message"]
     message["chat"] |= chat

@@ -1,4 +1,4 @@
-"""What the page shows survives a kill at any byte, and stays small."""
+"""The page's journal survives a kill at any byte, and stays small."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the chat page gets from the server, over HTTP."""
+"""Routes of the chat page, over HTTP."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace

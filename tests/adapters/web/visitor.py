@@ -52,7 +52,7 @@ class Visitor:
         raise AssertionError("no event came")
 
     async def all_messages(self, session: str = "main") -> list[dict[str, Any]]:
-        """What stands there, oldest first, also what the page shows on demand only."""
+        """All messages there, oldest first, with those that the page shows on demand only."""
         page: dict[str, Any] = await self.state(session)
         found: list[dict[str, Any]] = page["messages"]
         while page["has_older"]:
@@ -81,7 +81,7 @@ async def _parsed(response: httpx2.Response) -> AsyncIterator[tuple[str, dict[st
 
 @asynccontextmanager
 async def visiting(server: WebServer, link: str = "") -> AsyncIterator[Visitor]:
-    """Somebody who used a sign-in link."""
+    """A visitor who used a sign-in link."""
     async with httpx2.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
         page = await client.get(link or server.sign_in_link(), follow_redirects=True)
         assert page.status_code == 200, page.text
@@ -110,7 +110,7 @@ class _Reader(HTMLParser):
 
 
 def text_of(html: str) -> str:
-    """What a person reads in a piece of HTML."""
+    """The text that a person reads in a piece of HTML."""
     reader = _Reader()
     reader.feed(html)
     reader.close()

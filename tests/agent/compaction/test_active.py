@@ -1,4 +1,4 @@
-"""What is active is put back after every summary, byte for byte and behind what is pinned."""
+"""Active messages are put back after every summary, byte for byte and behind the pinned ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is asked about the present subgoal, how the answer is read, and that nobody waits for it."""
+"""Questions about the present subgoal, the reading of answers, and that no turn waits for them."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""What counts as looked up again, what is learnt of it, how that fades, and how the store keeps it."""
+"""Guidelines of compaction: repeated look-ups, lessons from them, their fading, their storage."""
 
 from dataclasses import replace
 

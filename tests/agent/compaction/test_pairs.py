@@ -23,7 +23,7 @@ def messages() -> st.SearchStrategy[list[Message]]:
 
 
 def orphans(messages: list[Message]) -> list[str]:
-    """What a provider would refuse."""
+    """Results without a call and calls without a result, which a provider would refuse."""
     found = []
     for index, message in enumerate(messages):
         before = messages[index - 1] if index else None

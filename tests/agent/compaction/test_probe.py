@@ -1,4 +1,4 @@
-"""What a summary is asked, when it counts as knowing the answer, and what is put back into it."""
+"""Probes of a summary: their questions, their verdicts, and the facts that are put back."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The stage that the pressure calls for, and in what order."""
+"""The stage for each pressure, and the order of stages."""
 
 from dataclasses import replace
 

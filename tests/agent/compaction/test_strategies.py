@@ -1,4 +1,4 @@
-"""Which results go first, strategy by strategy, and that finding out holds nobody up."""
+"""The order in which results are pruned, by strategy, and that scoring does not block the event loop."""
 
 import time
 from collections.abc import Sequence
@@ -206,7 +206,7 @@ async def test_the_event_loop_goes_on_while_a_long_session_is_compared() -> None
 
 
 async def lag_of_pruning(window: Window) -> float:
-    """How long the loop is kept from the worst of 100 beats while a pass goes on, in seconds of its own thread."""
+    """The longest delay of 100 beats of the event loop during a pass, in seconds of its own thread."""
     state = CompactionState(count=lambda message: 100)
     state.window = window
     memory = MemorySettings(compression=CompressionSettings(pruning_strategy="mig"), prune_protect_tokens=0)

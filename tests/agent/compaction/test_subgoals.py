@@ -161,7 +161,7 @@ def _apart(requests: list[int]) -> list[int]:
 
 
 def followed(messages: list[Tagged], change: Change) -> list[Tagged]:
-    """What the change makes of the messages themselves."""
+    """The messages after the change."""
     match change:
         case Clearing() | Replacement():
             return messages

@@ -61,7 +61,7 @@ async def test_other_strategies_ask_for_none(strategy: str) -> None:
 
 
 async def pruned(life: Asked, say: str) -> list[str]:
-    """What pruning takes first after these words, by the first word of each."""
+    """The results that pruning takes first after these words, by the first word of each."""
     life.begin(say)
     await prune(life.state, life.options, 1_000, life.load(), lambda text: len(text) // 4)
     return [entry.stored.tool_results[0].content.split()[0] for entry in life.state.window if entry.is_cleared]

@@ -1,4 +1,4 @@
-"""What the model sees of a window is one list, kept from call to call: nothing that happens to it may go past that."""
+"""The model's view of a window is one list, kept from call to call: every change goes through it."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -8,7 +8,7 @@ from agent.core.bounded_body import BodyTooLarge, beginning_of, whole_body
 
 
 class Line:
-    """What comes over a line; `taken` pieces were asked for."""
+    """A body in pieces; `taken` of them were asked for."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._pieces = pieces

@@ -1,4 +1,4 @@
-"""What was set longest ago is forgotten first, and never more is kept than agreed."""
+"""The oldest entry is forgotten first, and the map never exceeds its size."""
 
 from hypothesis import given
 from hypothesis import strategies as st

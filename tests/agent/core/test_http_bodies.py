@@ -1,4 +1,4 @@
-"""What a library reads with httpx2 has a limit: of an answer, and of each line of a stream of events."""
+"""Limits on what a library reads with httpx2: of an answer, and of each line of a stream of events."""
 
 import httpx2
 import pytest

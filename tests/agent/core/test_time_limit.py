@@ -1,4 +1,4 @@
-"""How long a piece of work may take, paused while people are waited for, and how a stop cuts both short."""
+"""Time limits of work: paused while people are awaited, and cut short by a stop."""
 
 from contextlib import ExitStack
 

@@ -1,4 +1,4 @@
-"""What no database, no UTF-8 and no platform takes is gone from a text; everything else stays as it is."""
+"""Characters that no database, no UTF-8 and no platform takes are removed; everything else stays."""
 
 import pytest
 from hypothesis import given

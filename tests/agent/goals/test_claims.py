@@ -1,4 +1,4 @@
-"""Whether an answer says that it is finished, and means it."""
+"""Claims of completion in an answer."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What comes next for a goal that is worked on by itself."""
+"""The next step of a goal that is worked on autonomously."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What a session is after."""
+"""The goal of a session."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a session is after, over whole turns: followed only where the operator wants the model to read it."""
+"""The goal of a session, over whole turns: followed only where the operator wants the model to read it."""
 
 from pathlib import Path
 

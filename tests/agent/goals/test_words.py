@@ -1,4 +1,4 @@
-"""What models are told of goals, and how a supervisor's answer is read."""
+"""Texts about goals for models, and the reading of a supervisor's answer."""
 
 from datetime import UTC, datetime
 

@@ -25,7 +25,7 @@ OWNER = Owner(person=ANN, display="Ann")
 
 
 def verdict(achieved: bool, reason: str = "seen") -> Script:
-    """What the supervisor answers."""
+    """The supervisor's answer."""
     return says(json.dumps({"achieved": achieved, "reason": reason}))
 
 
@@ -82,7 +82,7 @@ class GoalWorld(World):
         return True
 
     async def goal(self, id: int | None = None) -> Goal:
-        """That one, or the newest."""
+        """The goal of that id, or the newest."""
         found = await self.goals.all_of(self.key)
         return next(goal for goal in found if id in (None, goal.id))
 
@@ -95,12 +95,12 @@ class GoalWorld(World):
 
     @property
     def states(self) -> list[str]:
-        """How the work stood after each step that changed it."""
+        """States of the work, one for each change."""
         moves = [event.state for event in self.events if isinstance(event, GoalMoved)]
         return [state for index, state in enumerate(moves) if index == 0 or moves[index - 1] != state]
 
     async def told(self) -> list[OutgoingMessage]:
-        """What was said to people, oldest first."""
+        """Messages to people, oldest first."""
         rows = await self.database.read(lambda conn: outbox_rows.open_rows(conn, self.key))
         return [row.say for row in rows]
 

@@ -98,7 +98,7 @@ async def test_it_writes_by_itself_as_long_as_it_runs(world: LedgerWorld) -> Non
 
 @pytest.mark.requirement("R-15")
 async def test_a_kill_loses_no_call(anywhere: LedgerWorld) -> None:
-    """What had ended is exact, what was under way an estimate; a second start adds nothing."""
+    """Ended calls are exact, calls under way are estimates; a second start adds nothing."""
     await anywhere.call(5, 6)
     await anywhere.ledger.reserve(attribution(), PAID, request(100), 40)
     refused = await anywhere.ledger.reserve(attribution(), PAID, request(100), 1)

@@ -1,4 +1,4 @@
-"""What a goal may still take by itself."""
+"""The remainder that a goal may still spend."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which limits a call comes under, and how two calls share what is left."""
+"""The limits that apply to a call, and how two calls share the rest."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -177,7 +177,7 @@ def test_what_only_holds_others_is_no_payer() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["take", "settle", "release"]), st.integers(0, 50), st.integers(0, 50))))
 def test_no_order_of_calls_spends_more_than_was_set_aside_for(steps: list[tuple[str, int, int]]) -> None:
-    """Whoever takes no more than was set aside never passes the limit, and nothing stays set aside for ever."""
+    """Calls within their reservation never pass the limit, and no reservation stays for ever."""
     # In 128ths, which are exact: a hundredth more or less is not what this is about.
     accounts, given, limit = Accounts(), rules(Limit(scope="gateway", usd=100 / 128, tokens=100)), 100
     open_holds: list[tuple[Any, int]] = []

@@ -74,5 +74,5 @@ class LedgerWorld:
         )
 
     async def entries(self) -> list[Entry]:
-        """What the database has."""
+        """The rows of the ledger."""
         return list((await self.database.read(rows.page))[0])

@@ -1,4 +1,4 @@
-"""What was said before there was a memory is found too, by those who heard it."""
+"""Messages from before there was a memory are found too, by those who heard them."""
 
 from pathlib import Path
 

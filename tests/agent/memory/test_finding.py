@@ -1,4 +1,4 @@
-"""How much is found in the chats of this tree, at shipped settings: the goals of docs/memory-measured.md."""
+"""Recall in the chats of this tree, at shipped settings: the goals of docs/memory-measured.md."""
 
 from pathlib import Path
 

@@ -63,7 +63,7 @@ def steps_now(conn: Connection, target: Target, at: int) -> Sequence[erasure_row
 
 
 def left(conn: Connection) -> tuple[int, ...]:
-    """How often the words stand somewhere, and how much was forgotten of each kind."""
+    """Occurrences of the words, and the number of erased rows of each kind."""
     told = " ".join(
         str(value)
         for column in (message.c.parts, inbox.c.payload, outbox.c.payload, memory.c.text)

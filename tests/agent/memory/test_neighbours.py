@@ -1,4 +1,4 @@
-"""What is said around a message helps to find it, and nothing of that is left where it must not be. Both databases."""
+"""Messages around a message help to find it, and are erased with it. Both databases."""
 
 import re
 from collections.abc import Sequence
@@ -306,7 +306,7 @@ async def test_a_question_reads_no_more_in_a_long_history(sqlite_database: Datab
 
 
 def _steps(conn: Connection, chat: Chat) -> int:
-    """How many thousand steps SQLite's machine makes for one search."""
+    """Steps of SQLite's virtual machine for one search, in thousands."""
     conn.begin()
     raw = conn.connection.driver_connection
     assert raw is not None

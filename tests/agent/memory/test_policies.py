@@ -1,4 +1,4 @@
-"""Who sees what, by which way is looked up, in which order it comes: tables and properties."""
+"""Scopes, look-up routes and ranking of the memory: tables and properties."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

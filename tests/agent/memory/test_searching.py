@@ -1,4 +1,4 @@
-"""What a search for words costs: nothing where nothing of the kind is kept, however much shares a word with it."""
+"""Cost of a search for words: none where nothing matches, however many texts share a single word."""
 
 import pytest
 from sqlalchemy import Connection

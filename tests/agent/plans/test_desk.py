@@ -1,4 +1,4 @@
-"""What people and the house may do with kept plans."""
+"""Operations of people and of the gateway on kept plans."""
 
 from dataclasses import replace
 from typing import Literal

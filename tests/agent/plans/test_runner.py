@@ -1,4 +1,4 @@
-"""How a plan is carried out: how many at once, what a stop and a person's message do."""
+"""Execution of a plan: parallel tasks, a stop, a person's message."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

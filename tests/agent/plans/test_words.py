@@ -1,4 +1,4 @@
-"""What becomes a plan, how it is read, what its workers are told, which messages sound like one: pure."""
+"""Plans: admission, parsing, prompts of workers, detection in messages. Pure."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Which files go along."""
+"""The files that go along with a request."""
 
 from pathlib import Path
 

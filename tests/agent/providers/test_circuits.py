@@ -1,4 +1,4 @@
-"""When a provider is passed over, and when it is asked again."""
+"""Circuits: when a provider is skipped, and when it is asked again."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""From answers to errors."""
+"""Errors made of services' answers."""
 
 import pytest
 

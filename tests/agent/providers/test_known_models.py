@@ -1,4 +1,4 @@
-"""What is found out about models: how it changes, how long it is believed, and that it outlives the process."""
+"""Learned facts about models: their changes, their lifetime, and that they outlive the process."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path

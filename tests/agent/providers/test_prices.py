@@ -1,4 +1,4 @@
-"""What models cost, from the table that litellm brings."""
+"""Prices of models, from litellm's table."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Where the system prompt stands on the wire: first, once, whatever the history holds (Z-17)."""
+"""Position of the system prompt on the wire: first, once, whatever the history holds (Z-17)."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where servers tell the window of their models, in the forms that they really have."""
+"""Window discovery: the forms in which servers tell the window of their models."""
 
 from typing import Any
 

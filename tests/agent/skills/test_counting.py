@@ -1,4 +1,4 @@
-"""What requests have in common, how turns end, and when that is worth a draft: pure."""
+"""Signals for a draft: what requests share, and how turns end. Pure."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Which words are heard as a correction."""
+"""Words that count as a correction."""
 
 import pytest
 

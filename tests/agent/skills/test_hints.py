@@ -1,4 +1,4 @@
-"""Which requests get a hint: the labelled ones of `tests/bench/hints`, at the settings that are shipped."""
+"""Skill hints for the labelled requests of `tests/bench/hints`, at shipped settings."""
 
 import time
 from pathlib import Path

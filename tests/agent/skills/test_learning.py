@@ -49,7 +49,7 @@ def catalogue(*skills: Skill, revoked: Sequence[str] = ()) -> Catalogue:
 
 
 class Room:
-    """What one process learns; `restart` is the next one on the same database and files."""
+    """The learning of one process; `restart` is the next one on the same database and files."""
 
     def __init__(self, database: Database | None, home: Path, *, seed: int = 1) -> None:
         self.database, self.home, self.seed = database, home, seed

@@ -1,4 +1,4 @@
-"""Which skills a message brings up, with those that are shipped and with many."""
+"""Skills that match a message, among the shipped ones and among many."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What becomes of the text of a SKILL.md, whatever is wrong with it."""
+"""Parsing of SKILL.md, whatever is wrong with it."""
 
 from pathlib import Path
 

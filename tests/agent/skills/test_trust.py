@@ -1,4 +1,4 @@
-"""Which skills a person must look at first: what they say, what they name, where they come from (G-26)."""
+"""Skills that a person must review first, by their text, their names and their origin (G-26)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is shown and must not stay is remembered until it is gone."""
+"""Ephemeral messages are remembered until they are gone."""
 
 from functools import partial
 

@@ -39,7 +39,7 @@ anyio.run(main)
 
 
 def write_and_kill(home: Path, life: int, after: int) -> set[str]:
-    """What a process acknowledged that was killed after about so many writes."""
+    """Acknowledgements of a process that was killed after about so many writes."""
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, str(home), str(life)], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
     ) as writer:

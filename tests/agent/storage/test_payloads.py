@@ -1,4 +1,4 @@
-"""What goes into the database as JSON comes out the same, today and after a change of defaults."""
+"""JSON payloads come out of the database unchanged, today and after a change of defaults."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What only the embedded database does: its one file, one writer thread, shared commits."""
+"""The embedded database alone: one file, one writer thread, shared commits."""
 
 import asyncio
 import sqlite3

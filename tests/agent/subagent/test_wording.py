@@ -1,4 +1,4 @@
-"""What sub-agents are told, and which tools they get. Pure."""
+"""Prompts of sub-agents, and their tools. Pure."""
 
 import pytest
 

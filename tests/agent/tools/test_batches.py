@@ -1,4 +1,4 @@
-"""Which calls run side by side."""
+"""Calls that run in parallel."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which tools a model is only told the names of."""
+"""Deferred tools, of which a model is only told the names."""
 
 import pytest
 

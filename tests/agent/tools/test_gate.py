@@ -1,4 +1,4 @@
-"""What runs, what is asked for, what never runs: by risk, by the call itself, by what the operator set."""
+"""The gate for calls, by risk, by the call itself and by the operator's rules."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What the model sends on its own account: here at once, elsewhere only for admins and once a person allows it."""
+"""Messages that the model sends: here at once, elsewhere only for admins after an approval."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Each tool of the house has exactly one risk tag, and which there are depends on the machine (R-26)."""
+"""Each built-in tool has exactly one risk tag, and the machine decides which there are (R-26)."""
 
 from pathlib import Path
 from typing import Any

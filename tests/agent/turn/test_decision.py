@@ -1,4 +1,4 @@
-"""What a reply asks for."""
+"""The decision that follows from a reply."""
 
 from typing import Any
 

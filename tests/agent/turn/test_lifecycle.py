@@ -1,4 +1,4 @@
-"""Which run a stop is meant for, by the moments at which all of it was said and begun."""
+"""The run that a stop is meant for, by the moments of messages and starts."""
 
 from datetime import UTC, datetime
 

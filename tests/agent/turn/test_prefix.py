@@ -1,4 +1,4 @@
-"""What stands before the conversation, and what its change is called."""
+"""The prefix before the conversation, and the names of its changes."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the model is told around the conversation."""
+"""Prompt parts around the conversation."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

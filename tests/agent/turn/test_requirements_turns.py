@@ -1,4 +1,4 @@
-"""What the specification says of a whole turn and no test of a part can show."""
+"""Requirements of a whole turn that no test of a part can show."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

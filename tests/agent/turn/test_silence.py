@@ -1,4 +1,4 @@
-"""When a run that may end in silence has nothing to tell."""
+"""Silence: the answers of a run that has nothing to tell."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What people see of a run while it goes on (G-24)."""
+"""Text of a run that people see while it goes on (G-24)."""
 
 import pytest
 

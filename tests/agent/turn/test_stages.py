@@ -1,4 +1,4 @@
-"""What each stage takes and gives."""
+"""Inputs and outputs of each stage."""
 
 from pathlib import Path
 from uuid import UUID

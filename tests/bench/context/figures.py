@@ -103,7 +103,7 @@ class Figures:
 
     @property
     def provenance(self) -> float:
-        """Those in the request, or in the answer of one recall."""
+        """The facts in the request, or in the answer of one recall."""
         return sum(one.found for one in self.sessions) / max(1, self.values)
 
     def stands_on_front(self, others: Sequence["Figures"]) -> bool:
@@ -138,7 +138,7 @@ class Figures:
 
     @property
     def stages(self) -> Counter[str]:
-        """How often each event of the engine was published."""
+        """The number of events of the engine, by kind."""
         return sum((one.stages for one in self.sessions), Counter())
 
     def as_json(self, others: Sequence["Figures"]) -> dict[str, Any]:

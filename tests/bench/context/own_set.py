@@ -24,7 +24,7 @@ class World(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How one session of the set is made; `bulk` says how long its results are."""
+    """The plan of one session; `bulk` is the length of its results."""
 
     name: str
     world: Callable[[Dice], World]

@@ -1,4 +1,4 @@
-"""Where the values of a tool call came from: which an earlier result gave, and whether the model still sees them."""
+"""Provenance of the values of a tool call: the earlier result that gave them, and whether the model still sees it."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ LONGEST = 200  # a longer one is text that the model composed
 
 
 class Sources:
-    """What was said and what tools gave so far, in full, whatever became of it in the window."""
+    """All messages and results so far, in full, whatever became of them in the window."""
 
     def __init__(self) -> None:
         self._results: list[str] = []

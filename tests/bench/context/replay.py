@@ -161,13 +161,13 @@ async def _play(
 
 
 def tokens_of(recording: Recording, count: Callable[[str], int]) -> int:
-    """What the largest request would hold if nothing ever left it."""
+    """The size of the largest request if nothing ever left it."""
     estimator = Estimator(count)
     return estimator.text(recording.system) + estimator.messages(recording.messages)
 
 
 def _turns(recording: Recording) -> Iterator[range]:
-    """From one word of a person to the next."""
+    """The messages from one message of a person to the next."""
     starts = [
         position
         for position, message in enumerate(recording.messages)

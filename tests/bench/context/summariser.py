@@ -72,7 +72,7 @@ def _numbered(text: str) -> str:
 
 
 def _sections(text: str) -> str:
-    """The newest lines that are words of people and assistant, under the headings the house asks for."""
+    """The newest lines of people and assistant, under the headings that the prompt asks for."""
     lines = [line.strip() for line in _TAGS.sub("\n", text).splitlines()]
     words = [line[:LONGEST_LINE] for line in lines if line and not line.startswith(("<result", "{", "[", "<call"))]
     calls = [line[:LONGEST_LINE] for line in lines if line.startswith("<call")]

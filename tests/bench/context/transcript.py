@@ -58,7 +58,7 @@ class Transcript:
             writing.settle(state, step, ids)
 
     def recall(self, query: str, count: Callable[[str], int]) -> str:
-        """What one call of `recall_transcript` with that query gives: five passages, 1,500 tokens at most."""
+        """The result of one call of `recall_transcript`: five passages, 1,500 tokens at most."""
         given: list[str] = []
         room = MOST_TOKENS
         for passage in transcript_search.search(self._conn, SESSION, query, most=TOP):

@@ -29,7 +29,7 @@ def read(file: Path) -> Iterator[Case]:
 
 
 async def tried(cases: Sequence[Case]) -> list[tuple[Case, str]]:
-    """What the house makes of each."""
+    """The product's verdict on each."""
     return [(case, await JUDGES[case["kind"]](case)) for case in cases]
 
 

@@ -1,4 +1,4 @@
-"""What the house makes of each kind of hostile input; a judge gives one word, which the case expects."""
+"""Judges of each kind of hostile input: one word from the product, which the case expects."""
 
 import re
 import unicodedata

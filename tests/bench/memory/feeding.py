@@ -38,7 +38,7 @@ SETTINGS = {"words": MemorySettings(), "both": MemorySettings(recall=RecallSetti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What one question brought: the places (from 1) of the messages that hold the answer, and how many those are.
+    """The result of one question: the ranks (from 1) of the messages that hold the answer, and their number.
 
     `shown` of these stand whole in the block that a model gets, which has `chars`. `cpu_ms` is the block's alone.
     """
@@ -121,7 +121,7 @@ class Feed:
         return found
 
     def _shown(self, question: Asked, block: str) -> int:
-        """How many messages of the answer stand in the block to their last character."""
+        """The number of messages of the answer that are whole in the block."""
         lines = block.splitlines()
         wanted = (said for said in self.history.messages if said.id in question.evidence)
         return sum(any(line.endswith(_line(said)) for line in lines) for said in wanted)

@@ -139,7 +139,7 @@ def _history(name: str, people: Sequence[str], draw: random.Random) -> History:
 
 
 def _told(topic: Topic, people: Sequence[str], draw: random.Random) -> tuple[list[_Line], _Question]:
-    """What is said of a topic, by those who are asked about and by others, and the question about it."""
+    """The messages about a topic, of the person asked about and of others, and the question."""
     values = draw.sample(topic.values, len(topic.values))
     tellers = draw.sample(people, min(3, len(people)))
     ask = draw.choice(topic.asks)

@@ -1,4 +1,4 @@
-"""What people in the histories tell each other, and how somebody asks for it weeks later, mostly in other words.
+"""Topics of the histories, and questions about them weeks later, mostly in other words.
 
 `{v}` is the value that is told, `{old}` what it was before, `{name}` who told it. The first question of a topic shares
 words with what was said, the others mean the same.

@@ -1,4 +1,4 @@
-"""What recall and keeping cost a turn in a history of any length: CPU of the whole process, as the turn does it."""
+"""Cost of recall and keeping for a turn, at any length of history: CPU of the whole process."""
 
 import time
 from dataclasses import dataclass

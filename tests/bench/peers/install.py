@@ -19,7 +19,7 @@ UV = Path(sys.executable).parent / "uv"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """What is installed, and the Python that it needs."""
+    """A peer's packages, and the Python that they need."""
 
     name: str
     python: str

@@ -23,24 +23,24 @@ async def ready(rig: Rig) -> None:
 
 
 def shown(rig: Rig, chat: int = CHAT) -> list[str]:
-    """What stands in the chat now, each message cut short."""
+    """The messages in the chat now, each cut short."""
     return [(words_of(m) or "[file]")[:200] for m in rig.telegram.messages(chat)]
 
 
 def count(rig: Rig, token: str, chat: int = CHAT) -> int:
-    """How many messages standing in the chat answer this question."""
+    """The number of messages in the chat that answer this question."""
     return sum(
         bool(re.search(rf"Reply to [^.]*\b{token}\b[^.]* over", words_of(m))) for m in rig.telegram.messages(chat)
     )
 
 
 def spoiled(rig: Rig, token: str, since: int, chat: int = CHAT) -> int:
-    """How many messages since then are not exactly the answer (fragments, doubled text, error texts)."""
+    """The number of messages since then that are not exactly the answer (fragments, doubled text, errors)."""
     return sum(words_of(m) != answer_to([token]) for m in rig.telegram.messages(chat)[since:])
 
 
 def asked(rig: Rig, token: str) -> int:
-    """How many model requests had this question as (part of) the newest user message."""
+    """The number of model requests with this question in the newest user message."""
     return sum(token in call.get("last_tokens", []) for call in rig.llm.calls)
 
 

@@ -42,7 +42,7 @@ CAPABILITIES = Capabilities(
 
 
 def refused(status: int, answer: Any) -> ChannelError | None:
-    """Which refusals close the login or the room; the kit knows the others by their status."""
+    """The refusals that close the login or the room; the kit knows the others by their status."""
     match status:
         case 401:
             return ChannelFatal(REFUSED)
@@ -131,7 +131,7 @@ def body_of(message: Outbound) -> Json:
 
 
 class ParleyHistory:
-    """What Parley keeps of one room, oldest first, however long ago."""
+    """The messages that Parley keeps of one room, oldest first, of any age."""
 
     def __init__(self, adapter: "ParleyAdapter", path: str) -> None:
         self._adapter = adapter

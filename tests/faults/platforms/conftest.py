@@ -1,4 +1,4 @@
-"""Where the tests of platform faults note what they measured."""
+"""The table in which tests of platform faults note their measurements."""
 
 import pytest
 

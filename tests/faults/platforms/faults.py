@@ -1,4 +1,4 @@
-"""What can happen to each account, as the doubles bring it about."""
+"""Faults of each account, as the doubles cause them."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -34,7 +34,7 @@ def says(platform: str, what: str, **body: Any) -> Step:
 
 
 def everywhere(platform: str) -> list[Fault]:
-    """What every platform can do to every call of the bot."""
+    """Faults that every platform has for every call of the bot."""
     polls = platform == "telegram"  # the others hear over a socket, which these do not touch
     send = SEND[platform]
     over: dict[str, Any] = {"lasts": OUTAGE_S, "red": polls}
@@ -91,7 +91,7 @@ def _in_turn(platform: str, method: str) -> Step:
 
 
 async def another_webhook(scene: Scene) -> None:
-    """Somebody sets a webhook with our token: from then on polling is refused."""
+    """Set a webhook with our token: from then on polling is refused."""
     await telegram(scene, "setWebhook", url="http://127.0.0.1:9/elsewhere")
 
 

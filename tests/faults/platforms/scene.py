@@ -53,7 +53,7 @@ class Place:
 
 @dataclass(slots=True)
 class Readiness:
-    """What `/readyz` answered while it was watched."""
+    """The answers of `/readyz` while it was watched."""
 
     red: dict[str, str] = field(default_factory=dict)  # the subjects that were named, with the last reason
     green_since: float | None = None
@@ -165,7 +165,7 @@ class Scene:
             raise AssertionError(f"{error}\nlog: …{log[-3000:]}") from error
 
     async def _neighbour(self, place: Place, slowest: list[float]) -> None:
-        """Somebody on another platform writes and gets an answer, again and again."""
+        """Write on another platform and wait for the answer, again and again."""
         while True:
             word, asked = f"n{next(_numbers):05}", time.monotonic()
             await place.say(word)

@@ -11,7 +11,7 @@ FOLDER = Path("build", "platform-faults")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What one fault came to. Seconds; `answered` and `green` count from the end of the fault."""
+    """The outcome of one fault. Seconds; `answered` and `green` count from the end of the fault."""
 
     platform: str
     fault: str
@@ -24,7 +24,7 @@ class Row:
 
 
 class Rows:
-    """Where a test notes what it measured."""
+    """The table in which a test notes its measurement."""
 
     def __init__(self, root: Path) -> None:
         self._folder = root / FOLDER

@@ -27,7 +27,7 @@ async def answered(place: Place, *words: str) -> None:
 
 
 async def reasons(scene: Scene) -> dict[str, str]:
-    """Why it is not ready."""
+    """The reasons for not being ready."""
     import aiohttp
 
     async with aiohttp.ClientSession() as client, client.get(f"{scene.program.url}/readyz") as answer:

@@ -1,4 +1,4 @@
-"""Who is answered: one row a rule."""
+"""People who are answered: one row a rule."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -35,7 +35,7 @@ def three_channels(doubles: Doubles) -> str:
 
 
 async def doctor(home: Path, config: str, *options: str) -> tuple[int, dict[str, list[str]]]:
-    """How it ended, and its findings by mark."""
+    """Its exit code, and its findings by mark."""
     ran = await Program(home, config, about={"budget"} if "[budget]" in config else frozenset()).cli("doctor", *options)
     assert not ran.stderr, ran.stderr
     findings: dict[str, list[str]] = {"✓": [], "!": [], "✗": [], "→": []}

@@ -1,4 +1,4 @@
-"""How a document looks in a terminal: every character is shown, whatever a library would make of it."""
+"""Documents in a terminal: every character is shown, whatever a library would make of it."""
 
 import io
 import re
@@ -43,7 +43,7 @@ x = a[0]
 
 
 def shown(document: Document, text: str, *, width: int = 80) -> str:
-    """What a terminal of this width shows, without colours."""
+    """The screen of a terminal of this width, without colours."""
     out = io.StringIO()
     MarkdownRenderer(Console(file=out, width=width, color_system=None)).put(document, text)
     return out.getvalue()

@@ -1,4 +1,4 @@
-"""What was chosen for a place holds for what is part of it; locks, aliases, and who really answers."""
+"""A choice for a place holds for its parts; locks, aliases, and the model that really answers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ CHANNEL, THREAD = "500", "501"  # on Discord a thread's key does not tell its ch
 
 
 async def uses(world: World, text: str, **fields: Any) -> str:
-    """Which model answers there now."""
+    """The model that answers there now."""
     await world.answered(text, **fields)
     return world.models_asked[-1]
 

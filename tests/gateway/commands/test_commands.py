@@ -1,4 +1,4 @@
-"""What is a command, who may use it, and how platforms learn of it."""
+"""Commands: recognition, rights, publication on platforms."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The window of the conversation: /compact, /context, /debug-dump, in people's words and through the whole house."""
+"""The window of the conversation: /compact, /context, /debug-dump, as people use them, through the whole gateway."""
 
 import pytest
 

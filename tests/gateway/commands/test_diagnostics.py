@@ -1,4 +1,4 @@
-"""What an operator looks at from a chat: /trace /cache-stats /log /notify-test."""
+"""Diagnosis from a chat: /trace /cache-stats /log /notify-test."""
 
 import logging
 from collections.abc import Callable
@@ -128,7 +128,7 @@ async def test_feedback_goes_with_what_is_forgotten(world: World) -> None:
 
 
 async def feedback(world: World, **arguments: object) -> list[dict[str, str]]:
-    """What `tieline feedback` is given."""
+    """The arguments of `tieline feedback`."""
     found: list[dict[str, str]] = await world.services.operations.table()["feedback"](arguments)
     return found
 

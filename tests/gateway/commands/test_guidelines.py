@@ -21,7 +21,7 @@ def learn(conn: Connection) -> None:
 
 
 def kept(conn: Connection) -> Sequence[int]:
-    """How many each conversation has there."""
+    """The number of rows, by conversation."""
     return [len(read(body).kept) for body in conn.execute(select(guideline.c.body)).scalars()]
 
 

@@ -323,7 +323,7 @@ async def ended(world: World) -> bool:
 
 
 def results(world: World) -> str:
-    """What the model was last told of a tool."""
+    """The newest result of a tool, as the model read it."""
     return str(world.llm.bodies[-1]["messages"][-1]["content"])
 
 

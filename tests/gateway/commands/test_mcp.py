@@ -96,7 +96,7 @@ async def test_the_advice_about_an_unreachable_one_names_what_there_is(world_of:
 
 
 async def test_one_that_cannot_be_taken_up_is_told_and_can_be_removed(world_of: Callable[..., World]) -> None:
-    """A row that another version wrote must not keep the house from starting, again and again."""
+    """A row that another version wrote does not keep the gateway from starting."""
     unstarted = world_of()
     async with unstarted.process() as world:
         strange = partial(

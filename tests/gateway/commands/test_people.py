@@ -1,4 +1,4 @@
-"""Who may talk: /allow; who one is: /whoami; why there was no answer: /why."""
+"""Rights and identity: /allow, /whoami, and /why for a missing answer."""
 
 from collections.abc import Callable
 from typing import Any

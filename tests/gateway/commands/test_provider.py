@@ -20,7 +20,7 @@ async def stored(world: World, chat: str = ANN, on: str = "telegram") -> Prefere
 
 
 async def model_for(world: World, text: str, chat: str = ANN) -> str:
-    """Which model answers there now."""
+    """The model that answers there now."""
     before = len(world.llm.calls)
     assert (await world.say(text, chat=chat)).outcome == "accepted"
     await world.shows(text, chat)

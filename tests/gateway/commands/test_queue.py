@@ -1,4 +1,4 @@
-"""What waits and what runs: /queue /clear-queue /drop-last-queued /stop."""
+"""Queued and running work: /queue /clear-queue /drop-last-queued /stop."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How things stand: /status /usage /verbose /exit."""
+"""State and usage: /status /usage /verbose /exit."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What platforms offer while somebody writes a command: what that person may say there, and what exists now."""
+"""Suggestions of platforms for a command: what that person may use there, and what exists now."""
 
 from collections.abc import Sequence
 

@@ -316,7 +316,7 @@ def test_a_changed_file_counts_and_a_broken_one_does_not(tmp_path: Path) -> None
 
 @pytest.mark.requirement("Z-21")
 async def test_a_change_between_the_load_and_the_watch_counts(tmp_path: Path) -> None:
-    """The house is built in between, which takes seconds."""
+    """The gateway is built in between, which takes seconds."""
     file = tmp_path / "gateway.toml"
     file.write_text('[queue]\nmode = "queue"')
     environ = {"TIELINE_HOME": str(tmp_path)}

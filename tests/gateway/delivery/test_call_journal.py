@@ -1,4 +1,4 @@
-"""What a dead process's file proves about its calls, and what it cannot; then a whole delivery that is killed."""
+"""The journal of a dead process, and what it proves about its calls; then a whole delivery that is killed."""
 
 import os
 import subprocess

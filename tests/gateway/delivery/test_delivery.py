@@ -181,7 +181,7 @@ async def test_a_refused_message_is_dead_and_the_next_one_goes(world: World) -> 
 async def test_a_private_word_that_is_refused_is_no_news_for_the_others(
     sqlite_database: Database, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Where the person has left, that fails as well, and nobody reads of it."""
+    """A notice fails as well where the person has left, and nobody reads of it."""
     world = World(sqlite_database, clock, tmp_path, replace(DEFAULT, ephemeral=True))
     world.screen().fail("whisper", ChannelRejected("not there"), times=3)
     async with world.process():

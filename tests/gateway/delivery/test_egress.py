@@ -1,4 +1,4 @@
-"""What must not leave the house does not, however it is written and wherever a stream is cut."""
+"""Secrets do not leave the gateway, however they are written and wherever a stream is cut."""
 
 import pytest
 from hypothesis import given

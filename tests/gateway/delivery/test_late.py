@@ -1,4 +1,4 @@
-"""What the platform carries out after nobody waited for it any more: it appears, and it goes."""
+"""Calls that the platform carries out after their time-out: the message appears, and it goes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,13 +23,13 @@ CUT = ChannelUnsure("no answer in time")
 
 @pytest.fixture
 def world(sqlite_database: Database, clock: FakeClock, tmp_path: Path) -> World:
-    """Where messages are found by their keys: Discord, Slack."""
+    """A platform that finds messages by their keys: Discord, Slack."""
     return World(sqlite_database, clock, tmp_path, KEYED)
 
 
 @pytest.fixture
 def keyless(sqlite_database: Database, clock: FakeClock, tmp_path: Path) -> World:
-    """Where they are not: Telegram."""
+    """A platform that does not: Telegram."""
     return World(sqlite_database, clock, tmp_path, SILENT)
 
 

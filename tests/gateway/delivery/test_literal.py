@@ -1,4 +1,4 @@
-"""What people wrote as a name, a path, a pattern, a product or an address arrives as written; emphasis is emphasis.
+"""Names, paths, patterns, products and addresses arrive as written; emphasis is emphasis.
 
 `TIELINE_EXAMPLES=20000` has the property tests try so many texts instead of the few, always the same, of CI.
 """

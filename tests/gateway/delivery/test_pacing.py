@@ -1,4 +1,4 @@
-"""How often a conversation is touched: tables and properties over a clock that is only a number."""
+"""Pacing of a conversation: tables and properties over a clock that is only a number."""
 
 import pytest
 

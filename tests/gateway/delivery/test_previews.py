@@ -395,7 +395,7 @@ async def test_a_preview_that_fails_costs_nothing_but_itself(world: World, error
 
 
 async def killed_with_half_an_answer(world: World) -> None:
-    """What the person then sees on the screen."""
+    """The screen as the person then sees it."""
     async with world.process() as delivery:
         voice = delivery.outbox_for(key())
         voice.begin(audience())

@@ -162,7 +162,7 @@ async def test_a_failing_status_fails_nothing_else(world: World, error: Exceptio
 @pytest.mark.requirement("G-08", "Z-75")
 @pytest.mark.parametrize("act", ["whisper", "edit"])
 async def test_what_the_platform_has_no_room_for_just_now_is_shown_a_little_later(world: World, act: str) -> None:
-    """What a turn says once, that a chat had many messages in the seconds before must not keep from being seen."""
+    """A status that a turn shows once is visible even when the chat had many messages just before."""
     async with world.process() as delivery:
         voice = delivery.outbox_for(key())
         voice.begin(audience())

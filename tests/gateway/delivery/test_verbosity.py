@@ -1,4 +1,4 @@
-"""Which events people see."""
+"""Events that people see."""
 
 import pytest
 

@@ -157,7 +157,7 @@ class World:
         self.delivery.wake(place)
 
     async def set_gone(self, *, gone: bool) -> None:
-        """What the router does when a platform tells of it."""
+        """The router's part when a platform reports it."""
         place = ConversationId(str(key()))
 
         def work(conn: Connection) -> None:
@@ -173,7 +173,7 @@ class World:
         )
 
     async def notes(self) -> int:
-        """How many things are noted as being on a screen for a while."""
+        """The number of ephemeral messages noted as shown."""
         return len(await self.database.read(outbox_rows.all_for))
 
     async def until_forgotten(self) -> None:

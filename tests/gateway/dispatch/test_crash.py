@@ -78,7 +78,7 @@ anyio.run(main)
 
 
 def killed(program: str, home: Path, name: str, after_lines: int) -> list[str]:
-    """What a process printed that was killed after so many lines."""
+    """The output of a process that was killed after so many lines."""
     with subprocess.Popen(
         [sys.executable, "-c", program, str(home), name], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
     ) as process:

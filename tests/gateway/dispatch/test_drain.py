@@ -1,4 +1,4 @@
-"""What happens to a message whose run goes wrong: tried again, given up visibly, never lost, never in the way."""
+"""Messages whose run fails: retried, given up visibly, never lost, never blocking others."""
 
 import logging
 import threading

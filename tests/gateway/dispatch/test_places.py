@@ -1,4 +1,4 @@
-"""How many turns are at work at once, and that one which waits for a person is none of them."""
+"""The number of concurrent turns, without those that wait for a person."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a message meets while its conversation is busy."""
+"""Queue modes: a message while its conversation is busy."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a start finds: an album whose parts may still be under way waits for them, everything else goes on at once."""
+"""Recovery at a start: an album whose parts may still be under way waits for them, the rest goes on at once."""
 
 from datetime import UTC, datetime
 from functools import partial

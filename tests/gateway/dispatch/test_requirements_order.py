@@ -1,4 +1,4 @@
-"""What is queued comes before what is only waiting to be heard."""
+"""Queued messages come before those that only wait to be merged."""
 
 from dataclasses import replace
 from functools import partial

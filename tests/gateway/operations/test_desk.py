@@ -1,4 +1,4 @@
-"""What an operator may do from a second shell, on a real database."""
+"""Operations of an operator from a second shell, on a real database."""
 
 import json
 import re
@@ -31,7 +31,7 @@ async def do(world: World, operation: str, **arguments: Any) -> Any:
 
 
 async def refused(world: World, operation: str, **arguments: Any) -> tuple[str, str]:
-    """What it says, and the fix."""
+    """The refusal's text, and its fix."""
     with pytest.raises(OperationError) as caught:
         await do(world, operation, **arguments)
     return str(caught.value), caught.value.fix

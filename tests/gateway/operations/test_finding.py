@@ -12,7 +12,7 @@ REF = re.compile(r"Reference ([\w-]+)\.")
 
 
 async def told(world: World, text: str, person: str) -> str:
-    """What the person reads, with the reference in it."""
+    """The text that the person reads, with the reference in it."""
     await world.say(text, person=person)
     return await world.shows("Reference ", person)
 

@@ -1,4 +1,4 @@
-"""What an operator finds in the records: which session a call belongs to, and what the memory was asked in vain."""
+"""Records for an operator: the session of a call, and questions that the memory could not answer."""
 
 import json
 

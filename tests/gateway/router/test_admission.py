@@ -1,4 +1,4 @@
-"""What becomes of a message: once, in order, within bounds, and never in silence."""
+"""Admission of a message: once, in order, within bounds, and never in silence."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -195,7 +195,7 @@ class TestFlood:
 
 class TestBeforeTheTurn:
     def changed(self, world: World, said: MessageReceived, **fields: Any) -> Mapping[str, Any]:
-        """What a change of this message has in common with it."""
+        """The fields that a change of this message shares with it."""
         names = ("key", "place", "message_id", "sender", "received_at", "chat_type")
         return {name: getattr(said, name) for name in names} | fields
 

@@ -1,4 +1,4 @@
-"""What catch-up reads after a restart: decided as it was when it was written."""
+"""Messages that catch-up reads after a restart are decided as when they were written."""
 
 from collections.abc import Callable
 from dataclasses import replace

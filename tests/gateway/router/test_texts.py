@@ -1,4 +1,4 @@
-"""What people write is made whole where it comes in: queued words, commands that run at once, edits."""
+"""Texts of people are cleaned where they come in: queued messages, immediate commands, edits."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What owners are told, where, and how often."""
+"""Alerts for owners: their text, their place and their rate."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -82,7 +82,7 @@ class Desk:
             await until(lambda before=before: self.clock.rounds > before)
 
     async def told(self) -> list[tuple[str, str]]:
-        """Where what was said, in order."""
+        """Place and text of each alert, in order."""
         query = select(outbox.c.conv, outbox.c.payload).order_by(outbox.c.id)
         rows = await self.database.read(lambda conn: conn.execute(query).all())
         return [(row.conv, decode_outgoing(row.payload).text) for row in rows]

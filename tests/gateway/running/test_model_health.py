@@ -1,4 +1,4 @@
-"""What the operator sees and the owners hear while models do not answer."""
+"""The status page and the alerts while models do not answer."""
 
 from collections.abc import Callable
 from pathlib import Path

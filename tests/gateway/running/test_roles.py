@@ -1,4 +1,4 @@
-"""What somebody may do now who set something up earlier."""
+"""Present rights of a person who set something up earlier."""
 
 import pytest
 

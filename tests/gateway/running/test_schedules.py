@@ -1,4 +1,4 @@
-"""What the gateway adds to schedules: the role that their creator has today, and the accounts that there are."""
+"""Schedules in the gateway: the role that their creator has today, and the accounts that there are."""
 
 from collections.abc import Callable
 
@@ -40,7 +40,7 @@ async def test_an_account_that_is_no_more_is_not_written_to(world_of: Callable[.
 
 
 async def test_a_members_turn_changes_no_schedule_of_another(world: World) -> None:
-    """What `/schedules edit` and `delete` refuse them, the agent does not do for them."""
+    """The agent does not do for people what `/schedules edit` and `delete` refuse them."""
     daily = {"name": "daily report", "cron": "0 3 * * *", "kind": "report", "config": {"text": "sum up the sales"}}
     world.script(
         *calling("set it", "schedule_periodic", **daily),

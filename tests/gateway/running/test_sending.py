@@ -1,4 +1,4 @@
-"""What tools send is a row of the outbox, once, however often a call is repeated after a crash."""
+"""Messages of tools are rows of the outbox, once, however often a call is repeated after a crash."""
 
 from pathlib import Path
 

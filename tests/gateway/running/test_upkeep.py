@@ -1,4 +1,4 @@
-"""What nobody needs any more goes, and nothing else."""
+"""Retention deletes expired rows and files, and nothing else."""
 
 import os
 from collections.abc import Callable, Coroutine

@@ -1,4 +1,4 @@
-"""When a rule must fire in a zone, found the slow way: every second minute or so is looked at on the wall clock.
+"""Oracle for the moments of a rule in a zone: it looks at the wall clock every second minute or so.
 
 Shares nothing with what it judges: it knows the time zone database of the standard library, counts forwards through
 moments in UTC, and asks of each what the clock on the wall shows and whether it showed that before.

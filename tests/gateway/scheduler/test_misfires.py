@@ -1,4 +1,4 @@
-"""What becomes of moments that passed while nobody could act on them."""
+"""Misfires: moments that passed while nobody could act on them."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -45,7 +45,7 @@ class HeldClock(FakeClock):
 
 
 class HeldSkippingClock(SkippingClock):
-    """That of a whole gateway, in which waits of a second and more do not end."""
+    """The scheduler of a whole gateway, in which waits of a second and more do not end."""
 
     async def sleep(self, seconds: float) -> None:
         if seconds >= 1.0:

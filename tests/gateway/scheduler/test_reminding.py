@@ -1,4 +1,4 @@
-"""Reminders through the real house: set in a chat, they come back in it."""
+"""Reminders through the real gateway: set in a chat, they come back in it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What people write becomes the moment they mean, in English and German (docs/scheduling.md)."""
+"""Phrases become the moments that people mean, in English and German (docs/scheduling.md)."""
 
 from collections import Counter
 from datetime import UTC, datetime

@@ -76,7 +76,7 @@ def fired(rule: Rule, zone: ZoneInfo, begin: datetime, end: datetime) -> list[da
 
 
 def disagreements(zone: ZoneInfo, begin: datetime, end: datetime) -> tuple[int, list[str]]:
-    """How many moments were compared between the two, and where they differ."""
+    """The number of compared moments between the two, and their differences."""
     compared, found = 0, []
     for kind, rules, expected_of in (("wall", ON_THE_WALL, by_wall), ("hour", BY_THE_HOUR, by_the_hour)):
         for name, (rule, fits) in rules.items():

@@ -1,4 +1,4 @@
-"""What the doctor finds in a database and mends; on a healthy one it finds nothing."""
+"""Findings and repairs of the doctor in a database; on a healthy one it finds nothing."""
 
 import pytest
 from sqlalchemy import Connection, insert, select, update

@@ -1,4 +1,4 @@
-"""What the migrations make is what the code believes in, on both databases, there and back (Z-69)."""
+"""The migrations make the schema that the code expects, on both databases, there and back (Z-69)."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which provider a channel uses: one record each, over restarts."""
+"""The provider of a channel: one record each, over restarts."""
 
 from dataclasses import replace
 from functools import partial

@@ -78,7 +78,7 @@ async def test_a_table_in_which_nothing_is_old_is_not_read_through(sqlite_databa
         conn.execute(insert(inbox), [{**shared, "dedup": str(id), "created_at": id} for id in range(1, rows + 1)])
 
     def pruned(conn: Connection) -> int:
-        """How many steps the database's machine took for it: a scan takes several a row."""
+        """The steps of the database's virtual machine for it: a scan takes several a row."""
         steps = 0
 
         def count() -> int:

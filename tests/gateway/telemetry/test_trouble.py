@@ -1,4 +1,4 @@
-"""What the operator should look at: begins once, is counted, ends, and stays a while."""
+"""Troubles for the operator: each begins once, is counted, ends, and stays a while."""
 
 import pytest
 

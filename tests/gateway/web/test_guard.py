@@ -1,4 +1,4 @@
-"""Which requests are meant for us and come from our own pages."""
+"""Checks of a request's host and origin."""
 
 import pytest
 from pydantic import TypeAdapter, ValidationError

@@ -1,4 +1,4 @@
-"""Which file a path means, and that none means one outside of the workspace (B-36, B-93)."""
+"""Resolution of paths, which never leaves the workspace (B-36, B-93)."""
 
 from pathlib import PurePosixPath
 

@@ -1,4 +1,4 @@
-"""What people are asked for a server: each kind, declined, cancelled, asked again, too late; and addresses."""
+"""Questions of an MCP server to people: each kind, declined, cancelled, repeated, too late; and addresses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What servers complain of stays readable and small."""
+"""Complaints of servers stay readable and small."""
 
 import sys
 from pathlib import Path

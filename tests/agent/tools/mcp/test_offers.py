@@ -1,4 +1,4 @@
-"""What is shown of a server's tools: named by origin (W-32), rid of instructions, few of many (W-33, W-34)."""
+"""A server's tools as models see them: named by origin (W-32), without instructions, few of many (W-33, W-34)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which commands run at once, which are asked for, which never run (R-27); the longer table is the hostile corpus."""
+"""Commands that run, that need approval, that never run (R-27); the longer table is the hostile corpus."""
 
 import re
 

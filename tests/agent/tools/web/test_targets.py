@@ -1,4 +1,4 @@
-"""Which addresses may be asked for (SSRF); the longer table is the hostile corpus."""
+"""Addresses that may be fetched (SSRF); the longer table is the hostile corpus."""
 
 from ipaddress import ip_address
 

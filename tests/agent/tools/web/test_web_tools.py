@@ -39,7 +39,7 @@ PAGE = (
 
 
 class Server:
-    """What it was asked, and what it answers."""
+    """Requests to the server, and its answers."""
 
     def __init__(self) -> None:
         self.port = 0

@@ -1,4 +1,4 @@
-"""Somebody who pastes long mail threads and documents into the chat and has them filed: people's words fill the window.
+"""A person who pastes long mail threads and documents to have them filed: people's words fill the window.
 
 Some weeks bring one long thing at a time, others a burst: a thread of many pages, or several documents in one message.
 """

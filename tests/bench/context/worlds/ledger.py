@@ -1,4 +1,4 @@
-"""Somebody who keeps books: queries over tables, invoices, statements, bookings."""
+"""A person who keeps books: queries over tables, invoices, statements, bookings."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Somebody who reads up on things: searches, long pages, data sets, notes with sources."""
+"""A person who does research: searches, long pages, data sets, notes with sources."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Somebody who works on a program: files, searches, tests that fail, commits."""
+"""A person who works on a program: files, searches, tests that fail, commits."""
 
 import json
 

@@ -60,7 +60,7 @@ def settings(site: Site, more: dict[str, Any]) -> dict[str, Any]:
 
 
 def preparing(more: dict[str, Any]) -> Callable[[Site], Launch]:
-    """What prepares an installation with these provider settings."""
+    """A function that prepares an installation with these provider settings."""
 
     def prepare(site: Site) -> Launch:
         data = site.home / "data"

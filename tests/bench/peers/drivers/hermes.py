@@ -32,7 +32,7 @@ NOTES = (
 
 
 def preparing(more: str = "") -> Callable[[Site], Launch]:
-    """What prepares an installation with this at the end of its configuration."""
+    """A function that prepares an installation with this at the end of its configuration."""
 
     def prepare(site: Site) -> Launch:
         home = site.home / ".hermes"

@@ -47,7 +47,7 @@ private_messages_per_second = 1000
 
 
 def preparing(kind: str, model: str) -> Callable[[Site], Launch]:
-    """What prepares an installation with a provider of this type."""
+    """A function that prepares an installation with a provider of this type."""
 
     def prepare(site: Site) -> Launch:
         path = home_of(site) / "gateway.toml"

@@ -75,7 +75,7 @@ def texts(part: Any, *, code: bool = True) -> Iterator[str]:
 
 
 def letters(document: Document) -> str:
-    """What a person reads, without the white space and the invisible signs."""
+    """The text that a person reads, without the white space and the invisible signs."""
     return re.sub(r"[\s\u00a0\u2060]+", "", "".join(texts(document)))
 
 

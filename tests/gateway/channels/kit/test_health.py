@@ -1,4 +1,4 @@
-"""What an account's health says, from what its parts report."""
+"""An account's health, made of the reports of its parts."""
 
 from agent.core.clock import Clock
 from gateway.channels.adapter import Health, State

@@ -1,4 +1,4 @@
-"""How often a platform may be called: tables and properties over a clock that is only a number."""
+"""Rate limits of platforms: tables and properties over a clock that is only a number."""
 
 import pytest
 from hypothesis import given

@@ -122,7 +122,7 @@ def closes(code: int) -> Script:
 
 
 class Account:
-    """What an adapter would be, as far as its events go."""
+    """An adapter, as far as its events go."""
 
     def __init__(self, home: Path, url: str, **options: Any) -> None:
         context = AdapterContext(clock=SystemClock(), home=home, known_places=no_places)
