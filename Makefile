@@ -106,18 +106,16 @@ zones: setup ## compare schedules with an oracle in every time zone, over ten ye
 	$(BIN)/pytest -q -s tests/gateway/scheduler/test_zones_oracle.py -m slow --timeout=7200 $(ARGS)
 
 foreign: setup ## models and MCP against what others wrote (needs npm; no part of CI)
-	@if command -v npm > /dev/null; then \
-		cmp -s tests/foreign/npm.txt .foreign/npm.txt || { \
-			npm install --prefix .foreign --no-audit --no-fund --loglevel=error $$(cat tests/foreign/npm.txt) && \
-			cp tests/foreign/npm.txt .foreign/ ; } ; \
-		for list in pypi pypi-sdk1 ; do cmp -s tests/foreign/$$list.txt .foreign/$$list.txt || { \
-			$(PYTHON) -m venv .foreign/$$list && \
-			.foreign/$$list/bin/pip install -q --disable-pip-version-check -r tests/foreign/$$list.txt && \
-			cp tests/foreign/$$list.txt .foreign/ ; } ; done ; \
-		$(BIN)/pytest -q tests/foreign $(ARGS) ; \
-	else \
-		echo "npm is not here: what others wrote is left out" ; \
-	fi
+	@command -v npm > /dev/null || { echo "make foreign needs npm, which is not installed"; exit 1; }
+	@set -e; \
+	cmp -s tests/foreign/npm.txt .foreign/npm.txt || { \
+		npm install --prefix .foreign --no-audit --no-fund --loglevel=error $$(cat tests/foreign/npm.txt); \
+		cp tests/foreign/npm.txt .foreign/; }; \
+	for list in pypi pypi-sdk1; do cmp -s tests/foreign/$$list.txt .foreign/$$list.txt || { \
+		$(PYTHON) -m venv .foreign/$$list; \
+		.foreign/$$list/bin/pip install -q --disable-pip-version-check -r tests/foreign/$$list.txt; \
+		cp tests/foreign/$$list.txt .foreign/; }; done
+	$(BIN)/pytest -q tests/foreign $(ARGS)
 
 bench: setup ## measure this gateway and the floor (ARGS=measures; about 20 minutes)
 	$(BIN)/python -m tests.bench $(ARGS)

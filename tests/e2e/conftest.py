@@ -36,7 +36,7 @@ async def browser() -> AsyncIterator[Browser]:
     """One for all tests: each opens a context of its own in it."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
-        pytest.skip("no chromium: apt-get install chromium")
+        pytest.skip("these tests drive Chromium, which is not installed (apt-get install chromium)")
     expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))

@@ -22,7 +22,9 @@ allowed-tools: Read Glob Bash(python3:*)
 Read references/guide.md, then run scripts/stamp.py on what was given.
 """
 CALLED = "@@skill=stamp-minutes"
-sandboxed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+sandboxed = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="the sandbox needs bubblewrap (apt-get install bubblewrap)"
+)
 
 
 def write(world: World) -> Path:
