@@ -83,7 +83,7 @@ class Intake:
             raise
         except TimeoutError:
             raise GatewayUnavailable(f"not stored within {self._within_s:.0f} s") from None
-        except Exception as error:
+        except Exception as error:  # the channel seam: a defect beyond the adapter loses no update
             log.exception("an update could not be handled", extra=where)
             raise GatewayUnavailable(f"it could not be handled ({type(error).__name__})") from error
 

@@ -14,7 +14,7 @@ import anyio
 from agent.core.messages import FilePart
 from gateway.channels.adapter import whole_or_nothing
 from gateway.channels.channel import Channel, Files
-from gateway.channels.errors import ChannelBusy
+from gateway.channels.errors import ChannelBusy, ChannelError
 from gateway.channels.inbound import Attachment, MessageReceived
 from gateway.phrases.catalogue import Catalogue
 
@@ -89,8 +89,11 @@ async def _fetch_one(source: Files | None, attachment: Attachment, to: Path, lim
                     raise
                 await anyio.sleep(busy.after_s)
         return await _fetch_once(source, attachment, to, limit)
-    except Exception as error:  # noqa: BLE001 - the channel seam: the file is lost, never the message
+    except (ChannelError, OSError, TimeoutError) as error:
         _log.warning("a file could not be fetched: %r", error, extra={"file": attachment.name})
+        return None
+    except Exception:  # noqa: BLE001 - the channel seam: the file is lost, never the message
+        _log.exception("an adapter failed while fetching a file, which is lost", extra={"file": attachment.name})
         return None
 
 

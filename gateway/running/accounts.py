@@ -191,8 +191,11 @@ class Accounts:
     async def _suggest(self, said: MessageReceived) -> Sequence[str]:
         try:
             return await self._gateway.suggest(said) if self._gateway is not None else ()
-        except Exception as error:  # noqa: BLE001 - the channel seam: somebody types on without a list
+        except StorageTrouble as error:
             _log.warning("nothing could be suggested: %s", error, extra={"conversation": str(said.key)})
+            return ()
+        except Exception:  # noqa: BLE001 - the channel seam: somebody types on without a list
+            _log.exception("nothing could be suggested", extra={"conversation": str(said.key)})
             return ()
 
     def stop_taking_in(self) -> None:
@@ -251,8 +254,10 @@ class Accounts:
         with anyio.move_on_after(CLOSE_WITHIN_S, shield=True) as scope:
             try:
                 await adapter.aclose()
-            except Exception as error:  # noqa: BLE001 - the channel seam: the others must be closed too
-                _log.warning("%s did not close well: %r", adapter.channel_type, error)
+            except ChannelError as error:
+                _log.warning("%s did not close well: %s", adapter.channel_type, error)
+            except Exception:  # noqa: BLE001 - the channel seam: the others must be closed too
+                _log.exception("%s did not close well", adapter.channel_type)
         if scope.cancelled_caught:
             _log.warning("%s took more than %g s to close", adapter.channel_type, CLOSE_WITHIN_S)
 

@@ -89,9 +89,7 @@ async def test_every_file_beside_one_can_be_read(tmp_path: Path, skills: dict[st
             assert await called(read, context, path=path) == await called(read, context, path=f"/skills/{name}/{path}")
 
 
-@pytest.mark.skipif(
-    shutil.which("bwrap") is None, reason="the sandbox needs bubblewrap (apt-get install bubblewrap)"
-)
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="the sandbox needs bubblewrap (apt-get install bubblewrap)")
 async def test_their_scripts_are_there_in_the_sandbox(tmp_path: Path, skills: dict[str, Skill]) -> None:
     made = ShellSettings()
     shell = Shell(Room("sandbox", shutil.which("bwrap") or ""), SystemClock(), lambda: made, FileSettings).shell_tool

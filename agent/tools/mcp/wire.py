@@ -174,7 +174,7 @@ async def connected(
                 await stack.enter_async_context(client)
                 opening.deadline = math.inf
                 yield Connection(client)
-        except Exception as error:
+        except Exception as error:  # raised again, as Lost where the reason can be told
             if opening.deadline == math.inf:
                 raise
             if refused:

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from gateway.channels.channel import Files
-from gateway.channels.errors import ChannelBusy
+from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment, MessageReceived, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.phrases.catalogue import read_catalogue
@@ -132,6 +132,22 @@ async def test_one_that_is_too_large_is_not_even_asked_for(kept: Attachments) ->
 async def test_where_nothing_is_handed_over(kept: Attachments, source: FakeChannel | None) -> None:
     paths, notes = await fetched(kept, source, file("a.txt"))
     assert (paths, len(notes)) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "traceback"),
+    [
+        pytest.param(ChannelRejected("it is gone"), False, id="the platform says no"),
+        pytest.param(KeyError("size"), True, id="a defect of the adapter"),
+    ],
+)
+async def test_a_defect_costs_the_file_and_leaves_a_traceback(
+    kept: Attachments, caplog: pytest.LogCaptureFixture, error: Exception, traceback: bool
+) -> None:
+    paths, notes = await fetched(kept, channel(Handing(error, b"two")), file("a.txt"), file("b.txt"))
+    assert (paths, len(notes)) == (["files/telegram_77_5/1-b.txt"], 1)
+    (record,) = [one for one in caplog.records if getattr(one, "file", "") == "a.txt"]
+    assert (record.exc_info is not None) is traceback
 
 
 async def test_more_than_ten_are_named(kept: Attachments) -> None:
