@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -31,6 +32,7 @@ class _Due:
     times: int
     status: int
     after_s: float
+    body: Any
 
 
 class PlatformDouble:
@@ -48,13 +50,23 @@ class PlatformDouble:
         raise NotImplementedError("give the platform's routes: web.get(path, handler), …")
 
     def fail(
-        self, method: str, path: str, fault: Fault, *, times: int = 1, status: int = 0, after_s: float = 2.0
+        self,
+        method: str,
+        path: str,
+        fault: Fault,
+        *,
+        times: int = 1,
+        status: int = 0,
+        after_s: float = 2.0,
+        body: Any = None,
     ) -> None:
         """The next `times` requests to the path meet this; `after_s` is what `busy` asks for.
 
+        `body` is the JSON of the refusal, in the platform's own form; by itself it is {"error": fault}.
+
         A `*` at its end stands for anything. All faults but `cut_after` come before anything is carried out.
         """
-        self._due.append(_Due(method, path, fault, times, status or STATUSES.get(fault, 0), after_s))
+        self._due.append(_Due(method, path, fault, times, status or STATUSES.get(fault, 0), after_s, body))
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[None]:
@@ -79,7 +91,8 @@ class PlatformDouble:
         if due is not None and due.fault != "cut_after":
             call.status = due.status
             headers = {"Retry-After": f"{due.after_s:.0f}"} if due.fault == "busy" else {}
-            return web.json_response({"error": due.fault}, status=due.status, headers=headers)
+            body = {"error": due.fault} if due.body is None else due.body
+            return web.json_response(body, status=due.status, headers=headers)
         try:
             response = await handler(request)
         except web.HTTPException as refused:

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute
 from agent.core.cancellation import first_error
 from gateway.channels.adapter import AdapterContext, Admit, ChannelSettings, Diagnosis, Health
 from gateway.channels.channel import Capabilities, Channel, Files, History, Interactions, Presence, Streams
-from gateway.channels.errors import ChannelError, ChannelFatal
+from gateway.channels.errors import ChannelError, ChannelFatal, ChannelRejected, GatewayUnavailable
 from gateway.channels.inbound import Inbound, MessageReceived, Receipt
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.kit.catch_up import CatchUp, Facts
@@ -110,6 +110,14 @@ class AdapterBase(ABC):
         """The event as the gateway's value; None for the bot's own words and for what is of no interest. Raises
         KeyError, TypeError or ValueError for what cannot be read."""
 
+    async def completed(self, event: Json) -> Json:
+        """The event with what the platform must be asked for before it is `parsed`, such as a name: override it.
+
+        Raises the errors of a channel. After ChannelRejected the event is parsed as it came; after another one it is
+        asked again, and nothing of its place overtakes it. Keep the answers in a `BoundedMap`.
+        """
+        return event
+
     # -- an adapter's methods
 
     async def run(self, admit: Admit) -> None:
@@ -155,12 +163,16 @@ class AdapterBase(ABC):
         assert self._admit is not None
         return await self._admit(inbound)
 
-    def messages(self, rows: Iterable[Json]) -> Sequence[MessageReceived]:
-        """Rows of a history as people's messages. One that cannot be read is left out: it would be so each time."""
+    async def messages(self, rows: Iterable[Json]) -> Sequence[MessageReceived]:
+        """Rows of a history as people's messages. One that cannot be read is left out: it would be so each time.
+
+        Raises the errors of a channel that `completed` raises, but ChannelRejected.
+        """
         found = []
         for row in rows:
+            event = await self._completed(row)
             try:
-                inbound = self.parsed(row, self.clock.now())
+                inbound = self.parsed(event, self.clock.now())
             except (KeyError, TypeError, ValueError):
                 self._log.exception("a message of the history cannot be read and is left out")
                 continue
@@ -170,8 +182,19 @@ class AdapterBase(ABC):
 
     async def _take(self, event: Json, received_at: datetime) -> None:
         """A job of the place. While the gateway cannot store it, it is done again and nothing overtakes it."""
+        try:
+            event = await self._completed(event)
+        except ChannelError as error:
+            raise GatewayUnavailable(str(error)) from error
         inbound = self.parsed(event, received_at)
         if isinstance(inbound, MessageReceived):
             await self.catch_up.take(inbound)
         elif inbound is not None:
             await self.deliver(inbound)
+
+    async def _completed(self, event: Json) -> Json:
+        try:
+            return await self.completed(event)
+        except ChannelRejected as error:
+            self._log.warning("an event is taken as it came: %s", error)
+            return event

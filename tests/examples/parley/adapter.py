@@ -141,7 +141,7 @@ class ParleyHistory:
         start = {"after": after.message_id} if after.message_id is not None else {"from": str(after.at.timestamp())}
         rows = await self._rows({"limit": str(PAGE)} | start)
         following = Position(at=moment_of(rows[-1]), message_id=str(rows[-1]["id"])) if len(rows) == PAGE else None
-        return HistoryPage(messages=self._adapter.messages(rows), following=following)
+        return HistoryPage(messages=await self._adapter.messages(rows), following=following)
 
     async def find(self, key: str, attempt: Attempt | None = None) -> SentRef | None:
         rows = await self._rows({"client_key": key})

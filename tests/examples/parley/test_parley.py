@@ -1,24 +1,26 @@
 """Parley's adapter keeps the contract of every channel, and what it promises beyond."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from aiohttp import web
 
 from gateway.channels.adapter import Place
 from gateway.channels.channel import Position
 from gateway.channels.errors import ChannelBusy
 from gateway.channels.inbound import Inbound, Receipt
 from gateway.channels.keys import UserId
+from gateway.channels.kit.base import Json
 from gateway.testing.channel_contract import ChannelContract, plain
 from gateway.testing.failing_proxy import FailingProxy
 from gateway.testing.harness import Act, AdapterHarness, Fault, Happening, Seen, eventually
 from gateway.testing.markdown_reader import as_read
 from tests.examples.parley.adapter import ParleyAdapter, key_of
-from tests.examples.parley.platform import ME, TOKEN, Parley
+from tests.examples.parley.parley_double import ME, TOKEN, Parley
 from tests.examples.parley.settings import ParleySettings
 
 
@@ -160,3 +162,59 @@ async def test_frames_leave_room_for_answers_and_neither_asks_parley_in_vain(par
         assert 4 <= edits < 10
         await harness.channel.edit(sent, plain("the answer", key="k-1-0"))
         assert [seen.text for seen in await harness.seen()] == ["the answer"]
+
+
+class WithNames(Parley):
+    """Tells the names of people when it is asked, and not with their messages."""
+
+    def routes(self) -> Iterable[web.AbstractRouteDef]:
+        return [*super().routes(), web.get("/people/{id}", self.get_person)]
+
+    def keep(self, room: str, text: str, *, author: str, key: str = "") -> dict[str, Any]:
+        row = super().keep(room, text, author=author, key=key)
+        del row["name"]
+        return row
+
+    async def get_person(self, request: web.Request) -> web.Response:
+        return web.json_response({"name": request.match_info["id"].title()})
+
+
+class AskingAdapter(ParleyAdapter):
+    """Asks for the names."""
+
+    async def completed(self, event: Json) -> Json:
+        person = await self.api.call("GET", f"/people/{event['author']}")
+        return {**event, "name": person["name"]}
+
+
+class AskingHarness(ParleyHarness):
+    def account(self, token: str) -> AskingAdapter:
+        settings = ParleySettings.model_validate({"token": token, "url": self._url})
+        return AskingAdapter(settings, self.context(self._home))
+
+
+async def test_an_event_is_completed_before_it_is_read_and_nothing_overtakes_it(tmp_path: Path) -> None:
+    parley = WithNames()
+    async with parley.served():
+        harness = AskingHarness(parley, tmp_path, parley.url)
+        async with harness.running():
+            parley.fail("GET", "/people/*", "server_error", times=2)
+            await harness.says("one")
+            await harness.says("two")
+            await eventually(lambda: len(harness.said) == 2)
+            parley.fail("GET", "/people/*", "refuse", body={"message": "unknown"})
+            await harness.says("three")
+            await eventually(lambda: len(harness.said) == 3)
+            history = harness.adapter.channel("anna").history
+            assert history is not None
+            since = Position(at=datetime.now(UTC) - timedelta(hours=1))
+            page = await history.since(since)
+            parley.fail("GET", "/people/*", "busy", times=1)
+            with pytest.raises(ChannelBusy):
+                await history.since(since)
+    assert [(said.text, said.sender.display) for said in harness.said] == [
+        ("one", "Anna"),
+        ("two", "Anna"),
+        ("three", ""),
+    ]
+    assert [(said.text, said.sender.display) for said in page.messages][2] == ("three", "Anna")
