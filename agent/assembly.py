@@ -88,35 +88,57 @@ log = logging.getLogger("tieline.agent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
-    """Shared by all agents of a process. `settings` are asked between turns; `models` makes the calls;
-    `user_model` gives who keeps how people write, if anybody does.
+class SharedModels:
+    """`models` makes the calls; `count` counts tokens in the way that `counted_by` names."""
 
-    `plan_buttons` are offered below what is told of plans. `subagent_registry` knows the sub-agents that work now.
-    `more_features` are those that the gateway brings.
+    models: Models
+    count: CountText = count_by_bytes
+    counted_by: Callable[[], str] = lambda: "bytes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedTools:
+    """All that calls of tools go through, and the agents that are defined.
+
+    `subagent_registry` knows the sub-agents that work now.
     """
+
+    executor: Executor
+    approvals: Approvals
+    hooks: Hooks
+    definitions: Definitions
+    subagent_registry: SubagentRegistry = field(default_factory=SubagentRegistry)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedFeatures:
+    """Services of the features. `user_model` gives who keeps how people write, if anybody does.
+
+    `plan_buttons` are offered below what is told of plans. `more` are features that the gateway brings.
+    """
+
+    memory: Memory
+    learning: Learning
+    plans: PlanService
+    skills: Catalogue = field(default_factory=Catalogue)
+    goals: GoalDeps = field(default_factory=GoalDeps)
+    plan_buttons: PlanButtons = no_plan_buttons
+    user_model: Callable[[], UserModel | None] = lambda: None
+    more: Callable[[ConversationId], Sequence[Feature]] = lambda conversation: ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """Shared by all agents of a process, by owner. `settings` are asked between turns."""
 
     home: Path
     services: AgentServices
-    definitions: Definitions
-    executor: Executor
-    built_ins: BuiltIns
-    memory: Memory
-    learning: Learning
-    models: Models
-    approvals: Approvals
-    hooks: Hooks
-    plans: PlanService
     settings: Callable[[], Settings]
-    user_model: Callable[[], UserModel | None] = lambda: None
-    count: CountText = count_by_bytes
-    counted_by: Callable[[], str] = lambda: "bytes"
+    built_ins: BuiltIns
+    models: SharedModels
+    tools: SharedTools
+    features: SharedFeatures
     background: BetweenTurns = field(default_factory=BetweenTurns)
-    goals: GoalDeps = field(default_factory=GoalDeps)
-    skills: Catalogue = field(default_factory=Catalogue)
-    plan_buttons: PlanButtons = no_plan_buttons
-    subagent_registry: SubagentRegistry = field(default_factory=SubagentRegistry)
-    more_features: Callable[[ConversationId], Sequence[Feature]] = lambda conversation: ()
 
 
 # Tools that need nothing of the gateway, and those whose objects do.
@@ -161,17 +183,17 @@ def assemble(
     Reads no database and may be called often; a broken definition is told to the person with the first message.
     """
     services, settings = shared.services, shared.settings()
-    estimator = Estimator(shared.count, name=shared.counted_by)
+    estimator = Estimator(shared.models.count, name=shared.models.counted_by)
     instruction = InstructionState(
-        definitions=shared.definitions,
+        definitions=shared.tools.definitions,
         name=persona or settings.agent.name,
         notes=NotesFile(path=path_of(shared.home, conversation)),
     )
     jobs = Jobs(shared.background)
     memory = MemoryState(
         conversation=conversation,
-        memory=shared.memory,
-        corrections=lambda: _corrections(shared.learning.settings),
+        memory=shared.features.memory,
+        corrections=lambda: _corrections(shared.features.learning.settings),
         database=services.database,
         clock=services.clock,
         announce=lambda event: announce(agent, event),
@@ -179,15 +201,15 @@ def assemble(
     )
     skill = SkillState(
         conversation=conversation,
-        catalogue=shared.skills,
-        learning=shared.learning,
-        memory=shared.memory,
+        catalogue=shared.features.skills,
+        learning=shared.features.learning,
+        memory=shared.features.memory,
         memory_off=lambda: memory.off,
         messages=lambda: agent.message.compaction.window.messages,
         context_window=lambda: slot.current().context_window,
         put_in_place=lambda skill: agent.lifecycle.set_missing(skill.env),
         bus=services.bus,
-        snapshot=shared.skills.snapshot if settings.skills.enabled else NO_SKILLS,
+        snapshot=shared.features.skills.snapshot if settings.skills.enabled else NO_SKILLS,
     )
     goal = GoalState(
         conversation=conversation,
@@ -195,7 +217,7 @@ def assemble(
         phrases=services.phrases,
         settings=lambda: agent.runtime.settings.agent.goal,
         background=Jobs(shared.background),
-        deps=shared.goals,
+        deps=shared.features.goals,
     )
 
     async def is_retired(run: Run) -> bool:
@@ -214,8 +236,8 @@ def assemble(
         bus=services.bus,
         outbox=outbox,
         phrases=services.phrases,
-        plans=shared.plans,
-        buttons=shared.plan_buttons,
+        plans=shared.features.plans,
+        buttons=shared.features.plan_buttons,
         ask=lambda person: SideCalls(agent, person=person),
         prices=lambda name: (slot.named(name) if name else slot.current()).prices,
         is_retired=is_retired,
@@ -226,7 +248,7 @@ def assemble(
     features = Features(
         (
             StyleFeature(
-                user_model=shared.user_model,
+                user_model=shared.features.user_model,
                 is_off=memory.is_off,
                 audience=lambda work: (
                     agent.runtime.memory.scope(conversation, work.incoming.chat_type, work.incoming.person).own
@@ -237,7 +259,7 @@ def assemble(
             plans,
             memory,
             skill,
-            *shared.more_features(conversation),
+            *shared.features.more(conversation),
             ApprovalFeature(
                 conversation=conversation,
                 database=services.database,
@@ -245,14 +267,14 @@ def assemble(
                 new_id=services.new_id,
                 outbox=outbox,
                 phrases=services.phrases,
-                approvals=shared.approvals,
-                redact=shared.executor.redact,
+                approvals=shared.tools.approvals,
+                redact=shared.tools.executor.redact,
                 announce=lambda event: announce(agent, event),
                 waiting=lambda run: waiting_for_approval(run, agent),
             ),
             HookFeature(
                 conversation=conversation,
-                hooks=shared.hooks,
+                hooks=shared.tools.hooks,
                 jobs=jobs,
                 set_environment=lambda values: agent.lifecycle.set_environment(values),
             ),
@@ -263,9 +285,9 @@ def assemble(
         context=ContextState(dumps=Dumps(), jobs=jobs),
         session=SessionState(conversation=conversation),
         instruction=instruction,
-        provider=ProviderState(slot=slot, models=shared.models),
+        provider=ProviderState(slot=slot, models=shared.models.models),
         tool=ToolState(
-            executor=shared.executor,
+            executor=shared.tools.executor,
             home=shared.home,
             workspace=workspace_of(shared.home, conversation),
             load_skill=skill.loader,
@@ -277,7 +299,7 @@ def assemble(
             settings=settings,
             current_settings=shared.settings,
             outbox=outbox,
-            memory=shared.memory,
+            memory=shared.features.memory,
             features=features,
         ),
         lifecycle=LifecycleState(),
@@ -285,8 +307,8 @@ def assemble(
         metrics=MetricsState(estimator=estimator),
         command=CommandState(built_ins=shared.built_ins, plans=plans),
     )
-    profiles = Profiles(shared.definitions.roots, known_tools=shared.definitions.known_tools)
-    agent.tool.subagent_runner = SubagentRunner(agent, profiles, shared.subagent_registry)
+    profiles = Profiles(shared.tools.definitions.roots, known_tools=shared.tools.definitions.known_tools)
+    agent.tool.subagent_runner = SubagentRunner(agent, profiles, shared.tools.subagent_registry)
     memory.ask = asks = SideCalls(agent)
     flush = Flushing(agent)
 
@@ -312,7 +334,7 @@ def assemble(
         folder = dump_folder(shared.home / settings.debug.output_dir, conversation, services.clock.now())
         agent.context.dumps.start(folder)
     try:
-        instruction.definition = shared.definitions.load(instruction.name)
+        instruction.definition = shared.tools.definitions.load(instruction.name)
     except (AgentMissing, AgentInvalid, OSError) as error:
         log.error("the persona of %s cannot be loaded: %s", conversation, error)  # noqa: TRY400 - no defect of ours
     if slot.choice.source == "default":

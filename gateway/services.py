@@ -9,13 +9,10 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agent.between_turns import BetweenTurns
-from agent.goals.service import GoalService
 from agent.ledger.ledger import Ledger
 from agent.memory.backlog import Backlog
 from agent.memory.eviction import Sweep
 from agent.memory.memory import Memory
-from agent.plans import service
-from agent.plans.service import PlanService
 from agent.providers.models import KnownModels
 from agent.providers.registry import Registry as Providers
 from agent.skills.folders import Skills
@@ -26,7 +23,6 @@ from agent.tools.approvals import REAP_EVERY_S, Approvals
 from agent.tools.mcp.servers import Servers
 from agent.tools.toolbox import Toolbox
 from agent.turn.tokenizer import Tokenizer
-from gateway.commands.plans import plan_buttons
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
@@ -36,9 +32,9 @@ from gateway.router.router import Router
 from gateway.running import retention
 from gateway.running.accounts import Accounts, Gateway, Loops
 from gateway.running.alerts import Alerts
+from gateway.running.durable_work import DurableWork
 from gateway.running.overview import OverviewService
 from gateway.running.retention import Upkeep
-from gateway.running.wiring import goal_buttons
 from gateway.scheduler.process_scheduler import ProcessScheduler
 from gateway.scheduler.runner import Runner
 from gateway.storage import preferences
@@ -72,8 +68,7 @@ class Services:
     overview: OverviewService
     scheduler: ProcessScheduler
     schedules: Runner
-    goals: GoalService
-    plans: PlanService
+    work: DurableWork
     upkeep: Upkeep
     sweep: Sweep
     alerts: Alerts
@@ -86,8 +81,7 @@ class Services:
 
     async def run(self, tasks: TaskGroup) -> None:
         """Start everything but the accounts."""
-        await self.goals.reconcile_orphans(self.phrase, goal_buttons(self.phrase))  # before anything could wake them
-        await service.reconcile(self.plans, self.phrase, plan_buttons(self.phrase))
+        await self.work.reconcile(self.phrase)
         self.scheduler.start()
         tasks.start_soon(self.delivery.run)
         tasks.start_soon(self.dispatcher.run)
@@ -161,7 +155,7 @@ class Services:
         """Take nothing in, let running turns end, send what they said; the rest waits for the next start (G-27)."""
         self.accounts.stop_taking_in()
         self.approvals.close()
-        self.plans.close()
+        self.work.plans.close()
         await self.dispatcher.drain(within_s)
         await self.delivery.drain(DELIVER_WITHIN_S)
 

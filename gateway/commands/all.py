@@ -26,19 +26,27 @@ from gateway.commands import (
     subagents,
 )
 from gateway.commands import help as help_family
-from gateway.commands.command import Call, Command, Commands, Reply
+from gateway.commands.command import AnyCommand, Call, Command, Commands, Reply
 from gateway.commands.settings import settings_command
 
 
 def all_commands() -> Commands:
     """The registry. Raises ValueError when two have one name."""
 
-    async def show_help(call: Call) -> Reply:
+    async def show_help(call: Call[help_family.HelpCommandDeps]) -> Reply:
         return help_family.help_of(commands, call)
 
     commands = _with_settings(
         (
-            Command(name="help", run=show_help, group="chat", usage="[command | all]", immediate=True, everyday=True),
+            Command(
+                name="help",
+                deps=help_family.HelpCommandDeps,
+                run=show_help,
+                group="chat",
+                usage="[command | all]",
+                immediate=True,
+                everyday=True,
+            ),
             help_family.START,
             status.STATUS,
             session.NEW,
@@ -101,7 +109,7 @@ def all_commands() -> Commands:
     return commands
 
 
-def _with_settings(listed: Sequence[Command]) -> Commands:
+def _with_settings(listed: Sequence[AnyCommand]) -> Commands:
     """With the command for all the settings that these declare."""
     return Commands((*listed, settings_command(listed)))
 

@@ -3,12 +3,16 @@
 A command given in a place reaches its topics and threads too: a Slack command cannot be given in a thread.
 """
 
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from difflib import get_close_matches
 
+from agent.core.clock import Clock
 from agent.core.ids import ConversationId, PersonId
 from agent.core.phrases import Phrases
 from agent.storage import approval_rows
 from agent.storage.approval_rows import EVERY_CALL, Approval, Effect, Rule
+from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from agent.tools.approvals import PRESS, Approvals, Finding, Ruling, Word, extent_of, may_decide
 from gateway.access.policy import Role
@@ -18,6 +22,16 @@ from gateway.delivery.ephemeral.prompts import label_of
 ALWAYS = ("always", "immer")
 REVOKE = ("revoke", "remove")
 SHOWN = 120  # characters of a call in a list
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalCommandDeps:
+    """Approvals, and the tools that rules may name."""
+
+    approvals: Approvals
+    clock: Clock
+    database: Database
+    tools: Callable[[], Collection[str]]  # names of all that there are
 
 
 async def pressed(
@@ -111,19 +125,19 @@ async def answered_by_text(
     return (await approvals.answer(id, conversation, word)).finding is Finding.DONE
 
 
-async def approve(call: Call) -> Reply:
+async def approve(call: Call[ApprovalCommandDeps]) -> Reply:
     """`/approve <id> [always]`; without an id where one question is open that this person may answer."""
     return await _answer(call, approve=True)
 
 
-async def deny(call: Call) -> Reply:
+async def deny(call: Call[ApprovalCommandDeps]) -> Reply:
     """`/deny <id>`."""
     return await _answer(call, approve=False)
 
 
-async def approvals(call: Call) -> Reply:
+async def approvals(call: Call[ApprovalCommandDeps]) -> Reply:
     """Show open approvals here, and the rules of this chat; `allow`, `deny` and `revoke` change them."""
-    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
+    phrase, language, conversation = call.phrase, call.incoming.language, ConversationId(str(call.key))
     verb = call.words[0].lower() if call.words else "show"
     if verb in REVOKE:
         return await _revoke(call, conversation)
@@ -152,9 +166,9 @@ async def approvals(call: Call) -> Reply:
     return Reply(text="\n".join(lines).strip(), private=True, verbatim=True)
 
 
-async def _rule(call: Call, conversation: ConversationId, effect: Effect) -> Reply:
+async def _rule(call: Call[ApprovalCommandDeps], conversation: ConversationId, effect: Effect) -> Reply:
     """A rule about every call of a tool here. To allow is for admins alone: a member is asked about single calls."""
-    phrase, language, deps = call.deps.phrase, call.incoming.language, call.deps
+    phrase, language, deps = call.phrase, call.incoming.language, call.deps
     if call.role < Role.ADMIN and (call.in_group or effect == "allow"):
         return refused(call, effect)
     if len(call.words) != 2:
@@ -168,8 +182,8 @@ async def _rule(call: Call, conversation: ConversationId, effect: Effect) -> Rep
     return Reply(text=phrase(f"approvals_ruled_{effect}", language, tool=tool))
 
 
-async def _answer(call: Call, *, approve: bool) -> Reply:
-    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
+async def _answer(call: Call[ApprovalCommandDeps], *, approve: bool) -> Reply:
+    phrase, language, conversation = call.phrase, call.incoming.language, ConversationId(str(call.key))
     person = call.incoming.person
     if person is None:
         return Reply(text=phrase("approval_unknown", language), private=True)
@@ -202,7 +216,9 @@ async def _answer(call: Call, *, approve: bool) -> Reply:
     return Reply(text=told(ruling, word, phrase, language), private=True)
 
 
-async def _answerable(call: Call, conversation: ConversationId, person: PersonId) -> list[Approval]:
+async def _answerable(
+    call: Call[ApprovalCommandDeps], conversation: ConversationId, person: PersonId
+) -> list[Approval]:
     settings = call.deps.approvals.settings()
     waiting = await call.deps.database.read(lambda conn: approval_rows.pending_within(conn, conversation))
     return [
@@ -213,8 +229,8 @@ async def _answerable(call: Call, conversation: ConversationId, person: PersonId
     ]
 
 
-async def _revoke(call: Call, conversation: ConversationId) -> Reply:
-    phrase, language = call.deps.phrase, call.incoming.language
+async def _revoke(call: Call[ApprovalCommandDeps], conversation: ConversationId) -> Reply:
+    phrase, language = call.phrase, call.incoming.language
     if call.in_group and call.role < Role.ADMIN:
         return refused(call, "revoke")
     number = call.words[1].lstrip("#").rstrip(".") if len(call.words) > 1 else ""
@@ -237,10 +253,21 @@ def _line(shown: str) -> str:
     return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
 
 
-APPROVE = Command(name="approve", run=approve, group="chat", usage="[id] [always]", immediate=True, unlimited=True)
-DENY = Command(name="deny", run=deny, group="chat", usage="[id]", immediate=True, unlimited=True)
+APPROVE = Command(
+    name="approve",
+    deps=ApprovalCommandDeps,
+    run=approve,
+    group="chat",
+    usage="[id] [always]",
+    immediate=True,
+    unlimited=True,
+)
+DENY = Command(
+    name="deny", deps=ApprovalCommandDeps, run=deny, group="chat", usage="[id]", immediate=True, unlimited=True
+)
 APPROVALS = Command(
     name="approvals",
+    deps=ApprovalCommandDeps,
     run=approvals,
     group="more",
     usage="[allow tool | deny tool | revoke number]",

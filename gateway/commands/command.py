@@ -1,107 +1,51 @@
-"""A slash command: its name, its rights, its function, and what it may use of the gateway. Families live beside."""
+"""A slash command: its name, its rights, its function, and one use of it. Families live beside."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
-from sqlalchemy import Connection
-
-from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.messages import FilePart, ToolUse
-from agent.core.outbox import Answer, Button, FileRef, Question
-from agent.goals.service import GoalService
+from agent.core.outbox import Button, FileRef
 from agent.inbox import Brought, Incoming
-from agent.ledger.ledger import Ledger
-from agent.ledger.spending import Account
-from agent.memory.memory import Memory
 from agent.operations import Operations
-from agent.plans.service import PlanService
-from agent.providers.registry import Registry
-from agent.skills.folders import Skills
-from agent.skills.learning import Learning
-from agent.storage.database import Database
-from agent.style.user_model import UserModel
-from agent.subagent.profiles import Profiles
-from agent.subagent.runner import SubagentRegistry
-from agent.tools.approvals import Approvals
-from agent.tools.mcp.servers import Servers
-from gateway.access.grants import AccessBook
-from gateway.access.policy import Decisions, Role
-from gateway.access.settings import AccessSettings
-from gateway.channels.adapter import Health, Ids
+from gateway.access.policy import Role
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
 from gateway.config.settings import Settings
-from gateway.conversations.choices import Held
 from gateway.conversations.place_settings import InForce, PlaceSettings
 from gateway.phrases.catalogue import Catalogue, UsageError
-from gateway.scheduler.service import ScheduleService
 
-# Dependencies of commands: what they may use of the gateway.
+D = TypeVar("D", covariant=True)
+Own = TypeVar("Own")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandDeps:
-    """Callables read what may change: the configuration, the awake agents, the adapters' health.
+class Turns(Protocol):
+    """Port to the turns that run now."""
 
-    `settings` are those of single places: what commands declare by `Setting`.
-    `held` tells which provider holds for a place; `preference_changed` is told where somebody chose another.
-    `more_allowed` is told for whom somebody raised a budget, and where.
-    `subagent_registry` knows the sub-agents that work now, `profiles` those that are defined.
-    `goal_of` is the goal whose own turn runs there now, `plan_of` the plan; `hide_live` takes the message
-    away that follows such work.
-    """
+    def stop(self, conversation: ConversationId, reason: str, said_at: datetime) -> bool:
+        """End the turn there, if it was meant when the word came."""
 
-    home: Path
-    database: Database
-    clock: Clock
-    phrase: Catalogue
-    started_at: datetime
-    access: Callable[[], AccessSettings]
-    book: AccessBook
-    decisions: Decisions
-    providers: Callable[[], Registry]
-    settings: PlaceSettings
-    persistence: Callable[[], bool]
-    held: Callable[[Connection, ConversationKey], Held]
-    preference_changed: Callable[[ConversationKey], Awaitable[None]]
-    health: Callable[[], Mapping[str, Health]]
-    ids: Callable[[str], Ids]  # what those of a platform look like
-    stop: Callable[[ConversationId, str, datetime], bool]  # the reason, and when the word came
-    stop_within: Callable[[ConversationId, str, datetime], bool]  # the same for a place's topics and threads
-    is_running: Callable[[ConversationId], bool]  # a turn is under way there, or is just beginning or ending
-    running_since: Callable[[ConversationId], datetime | None]
-    is_ending: Callable[[ConversationId], bool]  # a turn runs there, and was told to stop
-    approvals: Approvals
-    tools: Callable[[], Collection[str]]  # names of all that there are
-    servers: Servers
-    add_server: Callable[[str, str], Awaitable[None]]  # its name and address; raises ValueError
-    remove_server: Callable[[str], Awaitable[bool]]
-    servers_left_out: Callable[[], Collection[str]]  # added in a chat, and not taken any more
-    ledger: Ledger
-    more_allowed: Callable[[Account, ConversationKey], Awaitable[None]]
-    ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
-    schedules: ScheduleService
-    memory: Memory
-    skills: Skills
-    skills_on: Callable[[], bool]
-    learning: Learning
-    user_model: Callable[[], UserModel | None]
-    goals: GoalService
-    subagent_registry: SubagentRegistry
-    profiles: Profiles
-    plans: PlanService
-    plan_of: Callable[[ConversationId], int | None]
-    goal_of: Callable[[ConversationId], int | None]
-    hide_live: Callable[[ConversationId], None]
-    deliver: Callable[[ConversationKey], None]  # rows of that place were committed
-    pairing_settled: Callable[[str, Literal["approved", "denied"]], None]  # what that person asked is decided
-    recent_log: Callable[[ConversationId, int], Sequence[str]]  # its newest warnings and errors, oldest first
-    test_alert: Callable[[str], Sequence[str]]  # tells the owners that somebody tried; who is told
-    switched_off: Callable[[], Collection[str]]  # features, as `Command.feature` names them
+    def stop_within(self, place: ConversationId, reason: str, said_at: datetime) -> bool:
+        """The same in the topics and threads of a place: a Slack command cannot be given in one."""
+
+    def is_running(self, conversation: ConversationId) -> bool:
+        """Whether a turn is under way there, or is just beginning or ending."""
+
+    def running_since(self, conversation: ConversationId) -> datetime | None: ...
+
+    def is_ending(self, conversation: ConversationId) -> bool:
+        """Whether a turn runs there that was told to stop."""
+
+    def goal_of(self, conversation: ConversationId) -> int | None:
+        """The goal whose own turn runs there now."""
+
+    def plan_of(self, conversation: ConversationId) -> int | None:
+        """The plan that is worked on there now."""
+
+    def hide_live(self, conversation: ConversationId) -> None:
+        """Take away the message that follows work on a goal or plan."""
 
 
 Group = Literal["chat", "later", "model", "people", "more"]
@@ -110,11 +54,12 @@ MOST_ACTION = 64  # bytes (Telegram's callback_data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Generic[D]):
     """One use of a command: by whom, where, with which words after the name.
 
     `place` is the group that grants name, "" where it is not known. `agent` is what may be done to the
-    conversation; commands that run beside a turn may only look and switch, never stage.
+    conversation; commands that run beside a turn may only look and switch, never stage. `settings` are those of
+    single places; `deps` is what the commands of this family may use of the gateway.
     """
 
     name: str
@@ -124,7 +69,9 @@ class Call:
     agent: Operations
     incoming: Incoming
     role: Role
-    deps: CommandDeps
+    phrase: Catalogue
+    settings: PlaceSettings
+    deps: D
 
     @property
     def words(self) -> list[str]:
@@ -133,6 +80,10 @@ class Call:
     @property
     def in_group(self) -> bool:
         return self.incoming.chat_type != "direct"
+
+    def on(self, deps: Own) -> "Call[Own]":
+        """The same call, for a function of another family."""
+        return replace(cast("Call[Own]", self), deps=deps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,12 +107,11 @@ class Reply:
     end: bool = False
 
 
-Run = Callable[[Call], Awaitable[Reply]]
-Suggest = Callable[[Call], Awaitable[Sequence[str]]]
+AnyCall = Call[object]
 T = TypeVar("T")
 
 
-def nothing_else(call: Call, value: object) -> None:
+def nothing_else(call: AnyCall, value: object) -> None:
     """Whoever needs the value asks for it."""
 
 
@@ -189,10 +139,10 @@ class Setting(Generic[T]):
     changed: str
     cleared: str = "setting_cleared"
     choices: tuple[str, ...] = ()
-    text_for: Callable[[Call, str], Awaitable[str | None]] | None = None
+    text_for: Callable[[Call[Any], str], Awaitable[str | None]] | None = None
     usage: str = ""
     mistake: str = "setting_value_unknown"
-    apply: Callable[[Call, T], None] = nothing_else
+    apply: Callable[[AnyCall, T], None] = nothing_else
     show: Callable[[T], str] = str
     inherits: bool = True
     role: Role = Role.MEMBER
@@ -203,13 +153,13 @@ class Setting(Generic[T]):
         """Its values as people write them."""
         return self.usage or " | ".join(self.choices)
 
-    def may_be_changed(self, call: Call) -> bool:
+    def may_be_changed(self, call: AnyCall) -> bool:
         """Whether who gave the command has the right here."""
         return call.role >= (self.group_role if call.in_group else self.role)
 
-    async def change(self, call: Call, written: str | None) -> Reply:
+    async def change(self, call: AnyCall, written: str | None) -> Reply:
         """Choose it for the place of the call; None takes the choice back. The reply tells value or mistake."""
-        phrase, language, settings = call.deps.phrase, call.incoming.language, call.deps.settings
+        phrase, language, settings = call.phrase, call.incoming.language, call.settings
         if not self.may_be_changed(call):
             return refused(call)
         try:
@@ -226,7 +176,7 @@ class Setting(Generic[T]):
         values = {"setting": self.key, "value": self.show(found.value), "source": source_of(call, found)}
         return Reply(text=phrase(told, language, **values))
 
-    async def _text(self, call: Call, written: str) -> str | None:
+    async def _text(self, call: AnyCall, written: str) -> str | None:
         if self.text_for is not None:
             return await self.text_for(call, written)
         word = written.lower()
@@ -235,11 +185,11 @@ class Setting(Generic[T]):
         return word
 
 
-def source_of(call: Call, found: InForce[T]) -> str:
+def source_of(call: AnyCall, found: InForce[T]) -> str:
     """The source of a value, in words: this place, one around it, or the configuration."""
     where = found.chosen_in
     key = "setting_configured" if where is None else "setting_here" if where == call.key else "setting_around"
-    return call.deps.phrase(key, call.incoming.language)
+    return call.phrase(key, call.incoming.language)
 
 
 def one_of(values: Sequence[T]) -> Callable[[str], T]:
@@ -254,8 +204,11 @@ def one_of(values: Sequence[T]) -> Callable[[str], T]:
     return parse
 
 
+_NOTHING_MORE: Any = type(None)  # than every call has
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(Generic[Own]):
     """`immediate` commands run at once, beside a running turn; the others wait their turn in the inbox, and so does one
     whose first word is among `queued`.
 
@@ -264,12 +217,14 @@ class Command:
     anything; "": all of them. `examples` is the phrase that shows how it is written; "": its usage says it all.
     An `everyday` one stands in menus and in the short /help. `feature` is what it belongs to:
     where that is switched off, nobody is shown the command. `choices` are all the words it takes, `suggest` gives those
-    that are only known at run time. `settings` are the settings of a place that it changes: there is no other list.
+    that are only known at run time. `deps` is the type of what its family may use.
+    `settings` are the settings of a place that it changes: there is no other list.
     """
 
     name: str
-    run: Run
+    run: Callable[[Call[Own]], Awaitable[Reply]]
     group: Group
+    deps: type[Own] = _NOTHING_MORE
     usage: str = ""
     aliases: tuple[str, ...] = ()
     immediate: bool = False
@@ -283,7 +238,7 @@ class Command:
     everyday: bool = False
     feature: str = ""
     choices: tuple[str, ...] = ()
-    suggest: Suggest | None = None
+    suggest: Callable[[Call[Own]], Awaitable[Sequence[str]]] | None = None
     settings: tuple[Setting[Any], ...] = ()
 
     def is_immediate(self, args: str) -> bool:
@@ -300,12 +255,15 @@ class Command:
         return role >= needed
 
 
+AnyCommand = Command[Any]
+
+
 class Commands:
     """All commands by name, and the settings they declare. Two of one name are a programming error, found at start."""
 
-    def __init__(self, commands: Iterable[Command]) -> None:
-        self.all: tuple[Command, ...] = tuple(commands)
-        self._by_name: dict[str, Command] = {}
+    def __init__(self, commands: Iterable[AnyCommand]) -> None:
+        self.all: tuple[AnyCommand, ...] = tuple(commands)
+        self._by_name: dict[str, AnyCommand] = {}
         for command in self.all:
             for name in (command.name, *command.aliases):
                 if name in self._by_name:
@@ -317,18 +275,26 @@ class Commands:
                 raise ValueError(f"two settings are called {setting.key}")
             self.settings[setting.key] = setting
 
-    def find(self, text: str) -> tuple[Command, str] | None:
+    def find(self, text: str) -> tuple[AnyCommand, str] | None:
         """The command a text calls and the words after it; None for ordinary text and unknown names."""
         name, args = split_command(text)
         command = self._by_name.get(name)
         return (command, args) if command else None
 
-    def named(self, name: str) -> Command | None:
+    def named(self, name: str) -> AnyCommand | None:
         return self._by_name.get(name.removeprefix("/").lower())
 
     @property
     def names(self) -> Sequence[str]:
         return tuple(self._by_name)
+
+    def given(self, families: Iterable[object]) -> Mapping[type, object]:
+        """Deps of all families by their type. Raises ValueError where those of a command are missing."""
+        given = {type(one): one for one in (None, *families)}
+        missing = {one.deps.__name__ for one in self.all if one.deps not in given}
+        if missing:
+            raise ValueError(f"commands lack their {', '.join(sorted(missing))}")
+        return given
 
     def specs(self, phrase: Callable[[str], str], *, switched_off: Collection[str] = ()) -> tuple[CommandSpec, ...]:
         """Commands for platforms: none that is switched off."""
@@ -357,10 +323,10 @@ def split_command(text: str) -> tuple[str, str]:
     return name, rest[0].strip() if rest else ""
 
 
-def refused(call: Call, part: str = "") -> Reply:
+def refused(call: AnyCall, part: str = "") -> Reply:
     """The answer to somebody without the role; `part` is what the command does for admins alone, "": all of it."""
     values = {"name": f"{call.name} {part}".rstrip(), "role": call.role.name.lower()}
-    return Reply(text=call.deps.phrase("admin_only", call.incoming.language, **values), private=True)
+    return Reply(text=call.phrase("admin_only", call.incoming.language, **values), private=True)
 
 
 def choices(command: str, names: Iterable[str], *, most: int) -> tuple[tuple[Button, ...], ...]:

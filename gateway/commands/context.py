@@ -1,7 +1,11 @@
 """The window of the conversation: /compact /recap /context /guidelines /focus /sidequest and its dumps."""
 
+from dataclasses import dataclass
+from pathlib import Path
+
 from agent.compaction.dumps import FORMS, dump_folder
 from agent.compaction.guidelines import Guideline
+from agent.core.clock import Clock
 from agent.core.untrusted_text import plain
 from agent.storage.timestamps import from_timestamp
 from agent.turn.look import ContextView
@@ -13,9 +17,17 @@ DUMPS = "dumps"
 MOST_KEEP = 500  # characters of what shall be kept
 
 
-async def compact(call: Call) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextCommandDeps:
+    """The data directory, for dumps."""
+
+    clock: Clock
+    home: Path
+
+
+async def compact(call: Call[ContextCommandDeps]) -> Reply:
     """Summarises the older part now; words after the command say what must be kept."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     done = await call.agent.window.compact(call.args[:MOST_KEEP])
     if done is None:
         return Reply(text=phrase("compact_nothing", language))
@@ -23,9 +35,9 @@ async def compact(call: Call) -> Reply:
     return Reply(text=phrase("compact_mechanical" if done.mechanical else "compact_done", language, **values))
 
 
-async def recap(call: Call) -> Reply:
+async def recap(call: Call[ContextCommandDeps]) -> Reply:
     """Show a recap of the conversation: in the model's words, else the stored summary."""
-    phrase, language, told = call.deps.phrase, call.incoming.language, await call.agent.window.recap()
+    phrase, language, told = call.phrase, call.incoming.language, await call.agent.window.recap()
     if told is None:
         return Reply(text=phrase("recap_none", language))
     if not told.text:
@@ -36,9 +48,9 @@ async def recap(call: Call) -> Reply:
     return Reply(text=f"{title}\n\n{shown}")
 
 
-async def context(call: Call) -> Reply:
+async def context(call: Call[ContextCommandDeps]) -> Reply:
     """Show the content of the window, by kind, the heaviest first."""
-    phrase, language, seen = call.deps.phrase, call.incoming.language, await call.agent.window.context()
+    phrase, language, seen = call.phrase, call.incoming.language, await call.agent.window.context()
     lines = [
         phrase("context_title", language),
         "",
@@ -76,7 +88,7 @@ async def context(call: Call) -> Reply:
     return Reply(text="\n".join(lines), private=True)
 
 
-def _origin(call: Call, seen: ContextView) -> list[str]:
+def _origin(call: Call[ContextCommandDeps], seen: ContextView) -> list[str]:
     """Where the size of the window is from; nothing of the demo, which has none."""
     if seen.origin is None:
         return []
@@ -87,12 +99,12 @@ def _origin(call: Call, seen: ContextView) -> list[str]:
         "answered": f"{seen.origin.answered:,}",
         "refused": f"{seen.origin.refused:,}",
     }
-    return [call.deps.phrase(f"context_from_{seen.origin.source}", call.incoming.language, **values)]
+    return [call.phrase(f"context_from_{seen.origin.source}", call.incoming.language, **values)]
 
 
-async def guidelines(call: Call) -> Reply:
+async def guidelines(call: Call[ContextCommandDeps]) -> Reply:
     """Show the guidelines of compaction here, the most important first; `clear` takes them back."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     match call.args.strip().lower():
         case "" | "list":
             lines = [_guideline(call, one) for one in await call.agent.window.guidelines()]
@@ -109,17 +121,17 @@ async def guidelines(call: Call) -> Reply:
             return Reply(text=phrase("guidelines_usage", language, given=other), private=True)
 
 
-def _guideline(call: Call, one: Guideline) -> str:
+def _guideline(call: Call[ContextCommandDeps], one: Guideline) -> str:
     """On one line; what was looked for is a model's words and shown as code."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     kind = phrase("guidelines_results", language, tool=one.tool) if one.tool else phrase("context_said", language)
     about = one.about.replace("`", "'")
     return f"- {kind}: `{about}`" if about else f"- {kind}"
 
 
-async def focus(call: Call) -> Reply:
+async def focus(call: Call[ContextCommandDeps]) -> Reply:
     """Show the brackets and findings of Focus."""
-    phrase, language, seen = call.deps.phrase, call.incoming.language, await call.agent.window.focus()
+    phrase, language, seen = call.phrase, call.incoming.language, await call.agent.window.focus()
     if not seen.enabled:
         return Reply(text=phrase("focus_off", language), private=True)
     values = {"scope": seen.scope, "count": seen.messages, "turns": seen.turns}
@@ -131,18 +143,18 @@ async def focus(call: Call) -> Reply:
     return Reply(text="\n".join(lines), private=True)
 
 
-async def sidequest(call: Call) -> Reply:
+async def sidequest(call: Call[ContextCommandDeps]) -> Reply:
     """Show the results that SideQuest has let go."""
-    phrase, language, seen = call.deps.phrase, call.incoming.language, call.agent.window.sidequest()
+    phrase, language, seen = call.phrase, call.incoming.language, call.agent.window.sidequest()
     if not seen.enabled:
         return Reply(text=phrase("sidequest_off", language), private=True)
     values = {"every": seen.every, "left": seen.turns_left, "asked": seen.asked, "evicted": seen.evicted}
     return Reply(text=phrase("sidequest_now", language, **values), private=True)
 
 
-async def debug_dump(call: Call) -> Reply:
+async def debug_dump(call: Call[ContextCommandDeps]) -> Reply:
     """Writes requests and answers of this chat into files on the operator's machine, until told to stop."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     match call.args.strip().lower():
         case "off":
             call.agent.window.dump(None)
@@ -162,15 +174,24 @@ async def debug_dump(call: Call) -> Reply:
             return Reply(text=phrase("dump_usage", language, given=other), private=True)
 
 
-COMPACT = Command(name="compact", run=compact, group="chat", usage="[what to keep]", admin_in_groups=True)
-RECAP = Command(name="recap", run=recap, group="chat")
-CONTEXT = Command(name="context", run=context, group="chat")
-GUIDELINES = Command(name="guidelines", choices=("list", "clear"), run=guidelines, group="more", usage="[list | clear]")
+COMPACT = Command(
+    name="compact", deps=ContextCommandDeps, run=compact, group="chat", usage="[what to keep]", admin_in_groups=True
+)
+RECAP = Command(name="recap", deps=ContextCommandDeps, run=recap, group="chat")
+CONTEXT = Command(name="context", deps=ContextCommandDeps, run=context, group="chat")
+GUIDELINES = Command(
+    name="guidelines",
+    deps=ContextCommandDeps,
+    choices=("list", "clear"),
+    run=guidelines,
+    group="more",
+    usage="[list | clear]",
+)
 
 
-async def dump_format(call: Call) -> Reply:
+async def dump_format(call: Call[ContextCommandDeps]) -> Reply:
     """Set what the dumps of this chat keep."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     wanted = call.args.strip().lower()
     form = next((form for form in FORMS if form == wanted), None)
     if form is None:
@@ -180,11 +201,23 @@ async def dump_format(call: Call) -> Reply:
     return Reply(text=phrase("dump_format_set", language, form=form), private=True)
 
 
-FOCUS = Command(name="focus", feature="memory.focus", run=focus, group="more")
-SIDEQUEST = Command(name="sidequest", feature="memory.sidequest", run=sidequest, group="more")
+FOCUS = Command(name="focus", deps=ContextCommandDeps, feature="memory.focus", run=focus, group="more")
+SIDEQUEST = Command(name="sidequest", deps=ContextCommandDeps, feature="memory.sidequest", run=sidequest, group="more")
 DEBUG_DUMP = Command(
-    name="debug-dump", choices=("on", "off"), run=debug_dump, group="more", usage="[on|off]", admin=True
+    name="debug-dump",
+    deps=ContextCommandDeps,
+    choices=("on", "off"),
+    run=debug_dump,
+    group="more",
+    usage="[on|off]",
+    admin=True,
 )
 DUMP_FORMAT = Command(
-    name="dump-format", choices=FORMS, run=dump_format, group="more", usage="json|raw|trace", admin=True
+    name="dump-format",
+    deps=ContextCommandDeps,
+    choices=FORMS,
+    run=dump_format,
+    group="more",
+    usage="json|raw|trace",
+    admin=True,
 )

@@ -8,15 +8,15 @@ from agent.core.outbox import Question
 from agent.memory.erasure import forget, preview
 from agent.memory.rows import Target
 from gateway.commands.command import Call, Command, Reply
-from gateway.commands.memory import copies_of, scope_of
+from gateway.commands.memory import MemoryCommandDeps, copies_of, scope_of
 
 
-async def delete(call: Call) -> Reply:
+async def delete(call: Call[MemoryCommandDeps]) -> Reply:
     """Erases what was said in it, as /memory forget does, and lets the next message begin another.
 
     Facts that were kept from it stay; /memory shows and forgets them.
     """
-    phrase, language, deps = call.deps.phrase, call.incoming.language, call.deps
+    phrase, language, deps = call.phrase, call.incoming.language, call.deps
     session = await call.agent.delete_session()
     if session is None:
         return Reply(text=phrase("delete_none", language))
@@ -39,4 +39,4 @@ async def delete(call: Call) -> Reply:
     return Reply(text=phrase("delete_done", language, count=erased.messages))
 
 
-DELETE = Command(name="delete", run=delete, group="chat", admin_in_groups=True)
+DELETE = Command(name="delete", deps=MemoryCommandDeps, run=delete, group="chat", admin_in_groups=True)

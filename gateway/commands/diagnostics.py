@@ -1,16 +1,25 @@
 """Commands for those who look after the bot: /trace /cache-stats /log /notify-test."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 from sqlalchemy import Connection
 
+from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.untrusted_text import plain
 from agent.ledger import rows
+from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Entry, UsageTotals, amount
+from agent.providers.registry import Registry
 from agent.sessions import runs
 from agent.storage import audit_rows
 from agent.storage.audit_rows import Record
+from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp, to_timestamp
+from gateway.access.grants import AccessBook
 from gateway.access.policy import Role, role_everywhere
+from gateway.access.settings import AccessSettings
 from gateway.commands.command import Call, Command, Reply
 
 MOST_STEPS = 40
@@ -19,9 +28,23 @@ MOST_PROVIDERS = 20
 REF_DIGITS = 8  # of a run's id, as `tieline find` takes it
 
 
-async def trace(call: Call) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiagnosticCommandDeps:
+    """Records of runs, the log, and the alerts."""
+
+    access: Callable[[], AccessSettings]
+    book: AccessBook
+    clock: Clock
+    database: Database
+    ledger: Ledger
+    providers: Registry
+    recent_log: Callable[[ConversationId, int], Sequence[str]]  # its newest warnings and errors, oldest first
+    test_alert: Callable[[str], Sequence[str]]  # tells the owners that somebody tried; who is told
+
+
+async def trace(call: Call[DiagnosticCommandDeps]) -> Reply:
     """The steps of the last turn here: calls of models and tools in their order, with times and tokens."""
-    phrase, language, deps = call.deps.phrase, call.incoming.language, call.deps
+    phrase, language, deps = call.phrase, call.incoming.language, call.deps
     conversation = ConversationId(str(call.key))
     await deps.ledger.flush()
 
@@ -60,7 +83,7 @@ async def trace(call: Call) -> Reply:
     return Reply(text="\n".join(lines), private=True)
 
 
-def _model_step(call: Call, entry: Entry) -> str:
+def _model_step(call: Call[DiagnosticCommandDeps], entry: Entry) -> str:
     values = {
         "model": f"{entry.provider}/{entry.model}",
         "purpose": "" if entry.attribution.purpose == "turn" else f" ({entry.attribution.purpose})",
@@ -69,19 +92,19 @@ def _model_step(call: Call, entry: Entry) -> str:
         "output": f"{entry.output:,}",
         "cost": f", {amount(entry.cost_usd, 'usd')}" if entry.cost_usd is not None else "",
     }
-    return call.deps.phrase("trace_model", call.incoming.language, **values)
+    return call.phrase("trace_model", call.incoming.language, **values)
 
 
-def _tool_step(call: Call, record: Record) -> str:
+def _tool_step(call: Call[DiagnosticCommandDeps], record: Record) -> str:
     """Without its arguments and result: those stand in `tieline audit`."""
     language = call.incoming.language
-    verdict = call.deps.phrase(f"trace_call_{record.verdict}", language)
-    return call.deps.phrase("trace_tool", language, tool=record.tool, verdict=verdict, ms=f"{record.elapsed_ms:,}")
+    verdict = call.phrase(f"trace_call_{record.verdict}", language)
+    return call.phrase("trace_tool", language, tool=record.tool, verdict=verdict, ms=f"{record.elapsed_ms:,}")
 
 
-async def cache_stats(call: Call) -> Reply:
+async def cache_stats(call: Call[DiagnosticCommandDeps]) -> Reply:
     """How much of what models read here came out of their caches, and about how much that has saved."""
-    phrase, language, deps = call.deps.phrase, call.incoming.language, call.deps
+    phrase, language, deps = call.phrase, call.incoming.language, call.deps
     conversation, spent = ConversationId(str(call.key)), await call.agent.usage()
     if not spent.all.calls:
         return Reply(text=phrase("cache_none", language), private=True)
@@ -109,9 +132,9 @@ def _share(totals: UsageTotals) -> float:
     return totals.cache_read / whole if whole else 0.0
 
 
-def _saved(call: Call, name: str, totals: UsageTotals) -> str:
+def _saved(call: Call[DiagnosticCommandDeps], name: str, totals: UsageTotals) -> str:
     """At the prices of now: what reading has saved, less what writing into the cache has cost more."""
-    phrase, language, providers = call.deps.phrase, call.incoming.language, call.deps.providers()
+    phrase, language, providers = call.phrase, call.incoming.language, call.deps.providers
     prices = providers.get(name).prices if name in providers else None
     if prices is None:
         return phrase("cache_unpriced", language, name=name)
@@ -121,9 +144,9 @@ def _saved(call: Call, name: str, totals: UsageTotals) -> str:
     return phrase(key, language, name=name, cost=amount(abs(saved) / 1e6, "usd"))
 
 
-async def log(call: Call) -> Reply:
+async def log(call: Call[DiagnosticCommandDeps]) -> Reply:
     """The last warnings and errors of this conversation since the start. They may name the operator's things."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     if not _is_admin_everywhere(call):  # a group's own admins are let through as far as here
         return Reply(text=phrase("mcp_admins", language), private=True)
     if call.args and not (call.args.isdecimal() and 1 <= int(call.args[:4]) <= MOST_LINES):
@@ -135,9 +158,9 @@ async def log(call: Call) -> Reply:
     return Reply(text=f"{phrase('log_title', language)}\n\n```\n{shown}\n```", private=True)
 
 
-async def notify_test(call: Call) -> Reply:
+async def notify_test(call: Call[DiagnosticCommandDeps]) -> Reply:
     """Tells the owners something harmless, on the way that every alert takes."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     if not _is_admin_everywhere(call):
         return Reply(text=phrase("mcp_admins", language), private=True)
     told = call.deps.test_alert(call.incoming.display or str(call.incoming.person))
@@ -146,11 +169,15 @@ async def notify_test(call: Call) -> Reply:
     return Reply(text=phrase("notify_told", language, who=", ".join(told)), private=True, verbatim=True)
 
 
-def _is_admin_everywhere(call: Call) -> bool:
+def _is_admin_everywhere(call: Call[DiagnosticCommandDeps]) -> bool:
     return role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants) >= Role.ADMIN
 
 
-TRACE = Command(name="trace", run=trace, group="more", immediate=True, admin_in_groups=True)
-CACHE_STATS = Command(name="cache-stats", run=cache_stats, group="model", immediate=True)
-LOG = Command(name="log", run=log, group="more", usage="[lines]", immediate=True, admin=True)
-NOTIFY_TEST = Command(name="notify-test", run=notify_test, group="more", immediate=True, admin=True)
+TRACE = Command(name="trace", deps=DiagnosticCommandDeps, run=trace, group="more", immediate=True, admin_in_groups=True)
+CACHE_STATS = Command(name="cache-stats", deps=DiagnosticCommandDeps, run=cache_stats, group="model", immediate=True)
+LOG = Command(
+    name="log", deps=DiagnosticCommandDeps, run=log, group="more", usage="[lines]", immediate=True, admin=True
+)
+NOTIFY_TEST = Command(
+    name="notify-test", deps=DiagnosticCommandDeps, run=notify_test, group="more", immediate=True, admin=True
+)

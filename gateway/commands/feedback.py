@@ -1,6 +1,11 @@
 """/feedback: a person's word on the last answer, for the operator and for learning about skills."""
 
+from dataclasses import dataclass
+
+from agent.core.clock import Clock
+from agent.skills.learning import Learning
 from agent.storage import feedback_rows
+from agent.storage.database import Database
 from agent.storage.feedback_rows import LONGEST_TEXT, Feedback
 from agent.storage.timestamps import to_timestamp
 from gateway.commands.command import Call, Command, Reply
@@ -9,9 +14,18 @@ UP = frozenset({"up", "+", "👍", "good", "gut", "hoch"})
 DOWN = frozenset({"down", "-", "👎", "bad", "schlecht", "runter"})
 
 
-async def feedback(call: Call) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedbackCommandDeps:
+    """The votes, and the learning that hears them."""
+
+    clock: Clock
+    database: Database
+    learning: Learning
+
+
+async def feedback(call: Call[FeedbackCommandDeps]) -> Reply:
     """Keeps it with the last answer here; said again, the newer word counts."""
-    phrase, language, person = call.deps.phrase, call.incoming.language, call.incoming.person
+    phrase, language, person = call.phrase, call.incoming.language, call.incoming.person
     word, _, text = call.args.strip().partition(" ")
     rating = word.lower()
     if person is None or rating not in UP | DOWN:
@@ -37,5 +51,11 @@ async def feedback(call: Call) -> Reply:
 
 
 FEEDBACK = Command(
-    name="feedback", choices=("up", "down"), run=feedback, group="chat", usage="up|down [text]", immediate=True
+    name="feedback",
+    deps=FeedbackCommandDeps,
+    choices=("up", "down"),
+    run=feedback,
+    group="chat",
+    usage="up|down [text]",
+    immediate=True,
 )

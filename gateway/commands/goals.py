@@ -2,19 +2,30 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
+from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.outbox import Button
 from agent.core.phrases import Phrases
 from agent.goals.goal import Auto, Goal, Limits, Owner, raised, spent_limit
-from agent.goals.service import Buttons, GoalRefused, progress, why_of
+from agent.goals.service import Buttons, GoalRefused, GoalService, progress, why_of
 from agent.goals.store import short
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
-from gateway.commands.command import PRESS, Call, Command, Reply, refused
+from gateway.commands.command import PRESS, AnyCall, Call, Command, Reply, Turns, refused
 from gateway.commands.remind import origin_of
 
 # Limits of a goal in words, and the button that goes on with it. Pure.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalCommandDeps:
+    """Goals, and the turns that work on them."""
+
+    clock: Clock
+    goals: GoalService
+    turns: Turns
 
 
 def go_on_button(goal: Goal, phrase: Phrases, language: str) -> Buttons:
@@ -69,16 +80,23 @@ _MARKS = {"active": "▸", "paused": "⏸", "completed": "✓", "cleared": "–"
 _AUTO_MARKS = {"achieved": "✓", "orphaned": "⚠", "stuck": "⚠", "failed": "⚠", "aborted": "⏸"}
 
 
-def goal_line(call: Call, goal: Goal) -> str:
+def goal_line(call: Call[GoalCommandDeps], goal: Goal) -> str:
     """Number, state and what it is for."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     status = phrase(f"goal_{goal.status}", language)
     return phrase("goal_line", language, mark=_MARKS[goal.status], id=goal.id, status=status, goal=short(goal.text))
 
 
-def subagent_line(call: Call, goal: Goal) -> str:
+class Timed(Protocol):
+    """Anything with a clock."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+
+def subagent_line(call: Call[Timed], goal: Goal) -> str:
     """State, turns, time and what the last check said."""
-    phrase, language, auto = call.deps.phrase, call.incoming.language, goal.auto
+    phrase, language, auto = call.phrase, call.incoming.language, goal.auto
     assert auto is not None
     line = phrase(
         "agents_line",
@@ -94,9 +112,9 @@ def subagent_line(call: Call, goal: Goal) -> str:
     return f"{line}\n   {_checked(call, auto)}"
 
 
-def work_line(call: Call, goal: Goal) -> str:
+def work_line(call: Call[Timed], goal: Goal) -> str:
     """The same below the goal itself: what was said of it there is not said again."""
-    phrase, language, auto = call.deps.phrase, call.incoming.language, goal.auto
+    phrase, language, auto = call.phrase, call.incoming.language, goal.auto
     assert auto is not None
     state = f" · {phrase(f'auto_{auto.state}', language)}" if goal.is_autonomous else ""
     elapsed = _elapsed(call, goal)
@@ -104,14 +122,14 @@ def work_line(call: Call, goal: Goal) -> str:
     return f"{line}\n   {_checked(call, auto)}"
 
 
-def _elapsed(call: Call, goal: Goal) -> str:
+def _elapsed(call: Call[Timed], goal: Goal) -> str:
     until = call.deps.clock.now() if goal.is_autonomous else goal.updated_at
     minutes = max(0, int((until - goal.created_at).total_seconds())) // 60
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
-def _checked(call: Call, auto: Auto) -> str:
-    phrase, language = call.deps.phrase, call.incoming.language
+def _checked(call: AnyCall, auto: Auto) -> str:
+    phrase, language = call.phrase, call.incoming.language
     if not auto.verified_at:
         return phrase("agents_unchecked", language)
     return phrase("agents_verdict", language, turn=auto.verified_at, reason=auto.verdict or "–")
@@ -185,7 +203,7 @@ def _number(name: str, value: str) -> float:
     return number
 
 
-async def goal(call: Call) -> Reply:
+async def goal(call: Call[GoalCommandDeps]) -> Reply:
     """Without words the goal of this chat; a number shows that one; else by the first word, or a new goal's text."""
     first, _, rest = call.args.partition(" ")
     run = _ACTIONS.get(first.lower())
@@ -198,37 +216,37 @@ async def goal(call: Call) -> Reply:
         return Reply(text=_said(call, refusal), private=True)
 
 
-async def done(call: Call) -> Reply:
+async def done(call: Call[GoalCommandDeps]) -> Reply:
     """The goal of the session is reached, and the kept one of this chat (Z-92)."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     conversation = _conversation(call)
     kept = await call.deps.goals.active(conversation)
     text = await call.agent.complete_goal()
     if kept is not None and _may_change(call, kept):
         ended = await call.deps.goals.complete(conversation, kept.id)
-        call.deps.hide_live(conversation)
+        call.deps.turns.hide_live(conversation)
         return Reply(text=phrase("goal_is_completed", language, id=ended.id))
     if text is None:
         return Reply(text=await _why_not_done(call), private=True)
     return Reply(text=phrase("done_session", language, goal=short(text)), verbatim=True)
 
 
-async def _why_not_done(call: Call) -> str:
+async def _why_not_done(call: Call[GoalCommandDeps]) -> str:
     """Why there is no goal that these words could end: there is none, it is paused, or it is somebody else's."""
     kept = await call.deps.goals.active(_conversation(call)) or await _resting(call)
     if kept is None:
-        return call.deps.phrase("done_nothing", call.incoming.language)
+        return call.phrase("done_nothing", call.incoming.language)
     refused = "goal_rests" if _may_change(call, kept) else "goal_not_yours"
-    return call.deps.phrase(refused, call.incoming.language, id=kept.id)
+    return call.phrase(refused, call.incoming.language, id=kept.id)
 
 
-async def aim(call: Call) -> str:
+async def aim(call: AnyCall) -> str:
     """The session's goal, which `/done` says is reached where no goal is kept; "" where that is not followed."""
     session = await call.agent.session_goal()
     return session.text if session.state == "active" else ""
 
 
-async def pause_work(call: Call) -> Goal | None:
+async def pause_work(call: Call[GoalCommandDeps]) -> Goal | None:
     """Put down the goal that is worked on by itself here, and end its turn, for /stop; None: there is none."""
     conversation = _conversation(call)
     active = await call.deps.goals.active(conversation)
@@ -245,8 +263,8 @@ async def pause_work(call: Call) -> Goal | None:
 # --- the words after /goal ---------------------------------------------------------------------------
 
 
-async def _create(call: Call, words: str) -> Reply:
-    phrase, language, conversation = call.deps.phrase, call.incoming.language, _conversation(call)
+async def _create(call: Call[GoalCommandDeps], words: str) -> Reply:
+    phrase, language, conversation = call.phrase, call.incoming.language, _conversation(call)
     wanted = read_wanted(words)
     if wanted.autonomous and call.in_group and call.role < Role.ADMIN:
         return refused(call, "--auto")
@@ -281,13 +299,13 @@ async def _create(call: Call, words: str) -> Reply:
     return Reply(text="\n".join(lines), verbatim=True)
 
 
-async def _status(call: Call, words: str) -> Reply:
+async def _status(call: Call[GoalCommandDeps], words: str) -> Reply:
     number = read_wanted(words).number
     goals, conversation = call.deps.goals, _conversation(call)
     found = await (goals.find(conversation, number) if number is not None else goals.active(conversation))
     if found is None and number is None:
         found = await _resting(call)
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     after = await aim(call) if number is None and (found is None or found.status != "active") else ""
     told = [phrase("goal_session", language, goal=short(after))] if after else []
     if found is None:
@@ -306,37 +324,37 @@ async def _status(call: Call, words: str) -> Reply:
     return Reply(text="\n".join(lines), buttons=_buttons(call, found), private=True, verbatim=True)
 
 
-async def _list(call: Call, _: str) -> Reply:
+async def _list(call: Call[GoalCommandDeps], _: str) -> Reply:
     found = await call.deps.goals.all_of(_conversation(call))
     if not found:
         raise GoalRefused("goal_none")
-    lines = [call.deps.phrase("goal_list_title", call.incoming.language), ""]
+    lines = [call.phrase("goal_list_title", call.incoming.language), ""]
     return Reply(text="\n".join([*lines, *(goal_line(call, each) for each in found)]), private=True, verbatim=True)
 
 
-async def _pause(call: Call, words: str) -> Reply:
+async def _pause(call: Call[GoalCommandDeps], words: str) -> Reply:
     return await _change(call, words, call.deps.goals.pause, "goal_is_paused")
 
 
-async def _complete(call: Call, words: str) -> Reply:
+async def _complete(call: Call[GoalCommandDeps], words: str) -> Reply:
     return await _change(call, words, call.deps.goals.complete, "goal_is_completed")
 
 
-async def _clear(call: Call, words: str) -> Reply:
+async def _clear(call: Call[GoalCommandDeps], words: str) -> Reply:
     return await _change(call, words, call.deps.goals.clear, "goal_is_cleared")
 
 
 async def _change(
-    call: Call, words: str, change: Callable[[ConversationId, int | None], Awaitable[Goal]], key: str
+    call: Call[GoalCommandDeps], words: str, change: Callable[[ConversationId, int | None], Awaitable[Goal]], key: str
 ) -> Reply:
     conversation, number = _conversation(call), read_wanted(words).number
     await _check_right(call, number)
     changed = await change(conversation, number)
     _let_go(call, conversation, but=None if changed.auto is not None else -1)
-    return Reply(text=call.deps.phrase(key, call.incoming.language, id=changed.id))
+    return Reply(text=call.phrase(key, call.incoming.language, id=changed.id))
 
 
-async def _resume(call: Call, words: str) -> Reply:
+async def _resume(call: Call[GoalCommandDeps], words: str) -> Reply:
     conversation, wanted = _conversation(call), read_wanted(words)
     if wanted.autonomous and call.in_group and call.role < Role.ADMIN:
         return refused(call, "--auto")
@@ -344,13 +362,13 @@ async def _resume(call: Call, words: str) -> Reply:
     resumed = await call.deps.goals.resume(
         conversation, wanted.number, limits=wanted.limits, autonomous=wanted.autonomous, turns=wanted.turns
     )
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     key = "goal_is_resumed_auto" if wanted.autonomous else "goal_is_resumed"
     turns = told_turns(resumed.auto.most, phrase, language) if resumed.auto is not None else ""
     return Reply(text=phrase(key, language, id=resumed.id, turns=turns))
 
 
-_ACTIONS: dict[str, Callable[[Call, str], Awaitable[Reply]]] = {
+_ACTIONS: dict[str, Callable[[Call[GoalCommandDeps], str], Awaitable[Reply]]] = {
     "create": _create,
     "status": _status,
     "list": _list,
@@ -364,21 +382,21 @@ _ACTIONS: dict[str, Callable[[Call, str], Awaitable[Reply]]] = {
 # --- inside ------------------------------------------------------------------------------------------
 
 
-def _conversation(call: Call) -> ConversationId:
+def _conversation(call: Call[GoalCommandDeps]) -> ConversationId:
     return ConversationId(str(call.key))
 
 
-async def _resting(call: Call) -> Goal | None:
+async def _resting(call: Call[GoalCommandDeps]) -> Goal | None:
     """The newest that is paused."""
     goals = await call.deps.goals.all_of(_conversation(call))
     return next((goal for goal in goals if goal.status == "paused"), None)
 
 
-def _may_change(call: Call, goal: Goal) -> bool:
+def _may_change(call: Call[GoalCommandDeps], goal: Goal) -> bool:
     return not call.in_group or call.role >= Role.ADMIN or goal.owner.person == call.incoming.person
 
 
-async def _check_right(call: Call, number: int | None) -> None:
+async def _check_right(call: Call[GoalCommandDeps], number: int | None) -> None:
     goals, conversation = call.deps.goals, _conversation(call)
     if not call.in_group or call.role >= Role.ADMIN:
         return
@@ -392,16 +410,16 @@ async def _check_right(call: Call, number: int | None) -> None:
         raise GoalRefused("goal_not_yours")
 
 
-def _let_go(call: Call, conversation: ConversationId, but: int | None = None) -> None:
+def _let_go(call: Call[GoalCommandDeps], conversation: ConversationId, but: int | None = None) -> None:
     """End the turn that a goal's own work has under way, and take its message away."""
-    working_on = call.deps.goal_of(conversation)
+    working_on = call.deps.turns.goal_of(conversation)
     if working_on is not None and working_on != but:
-        call.deps.stop(conversation, f"goal put down by {call.incoming.person}", call.deps.clock.now())
-    call.deps.hide_live(conversation)
+        call.deps.turns.stop(conversation, f"goal put down by {call.incoming.person}", call.deps.clock.now())
+    call.deps.turns.hide_live(conversation)
 
 
-def _said(call: Call, refusal: GoalRefused) -> str:
-    phrase, language = call.deps.phrase, call.incoming.language
+def _said(call: Call[GoalCommandDeps], refusal: GoalRefused) -> str:
+    phrase, language = call.phrase, call.incoming.language
     values = dict(refusal.values)
     if refusal.why is not None:
         values["why"] = why_of(refusal.why, phrase, language)
@@ -413,10 +431,10 @@ def _said(call: Call, refusal: GoalRefused) -> str:
     return f"{said} {phrase('goal_limit_raise', language, command=command)}" if command else said
 
 
-def _buttons(call: Call, goal: Goal) -> tuple[tuple[Button, ...], ...]:
+def _buttons(call: Call[GoalCommandDeps], goal: Goal) -> tuple[tuple[Button, ...], ...]:
     if not _may_change(call, goal):
         return ()
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     if goal.status == "active":
         return ((Button(label=phrase("button_goal_stop", language), action=f"{PRESS}/goal pause {goal.id}"),),)
     if goal.status == "paused":
@@ -426,6 +444,7 @@ def _buttons(call: Call, goal: Goal) -> tuple[tuple[Button, ...], ...]:
 
 GOAL = Command(
     name="goal",
+    deps=GoalCommandDeps,
     feature="agent.goal",
     run=goal,
     group="later",
@@ -433,4 +452,4 @@ GOAL = Command(
     aliases=("goals",),
     immediate=True,
 )
-DONE = Command(name="done", feature="agent.goal", run=done, group="later")
+DONE = Command(name="done", deps=GoalCommandDeps, feature="agent.goal", run=done, group="later")

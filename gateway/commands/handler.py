@@ -1,6 +1,7 @@
 """The command handler: finds the command of a text, checks the role, runs it, and makes its answer sayable."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from agent.built_ins import CommandResult
 from agent.core.ids import ConversationId
@@ -9,8 +10,10 @@ from agent.inbox import Incoming, Work
 from agent.operations import Operations
 from gateway.access.policy import Role
 from gateway.channels.keys import ConversationKey
-from gateway.commands.command import Call, Command, CommandDeps, Commands, Reply, refused, split_command
+from gateway.commands.command import AnyCommand, Call, Commands, Reply, refused, split_command
 from gateway.commands.help import unknown
+from gateway.conversations.place_settings import PlaceSettings
+from gateway.phrases.catalogue import Catalogue
 
 ROLES = {"owner": Role.OWNER, "admin": Role.ADMIN, "member": Role.MEMBER}
 
@@ -21,22 +24,39 @@ class CommandHandler:
     def __init__(
         self,
         commands: Commands,
-        deps: CommandDeps,
-        operations: Callable[[ConversationId], Awaitable[Operations]],
+        phrase: Catalogue,
+        settings: PlaceSettings,
+        switched_off: Callable[[], Collection[str]],
     ) -> None:
-        """`operations` gives what may be done to a conversation, whether its agent is awake or not."""
+        """`switched_off` gives the features that the configuration switches off, as `Command.feature` names them."""
         self._commands = commands
-        self._deps = deps
+        self._phrase = phrase
+        self._settings = settings
+        self._switched_off = switched_off
+        self._families: Mapping[type, object] = {}
+        self._operations: Callable[[ConversationId], Awaitable[Operations]] | None = None
+
+    def serve(self, operations: Callable[[ConversationId], Awaitable[Operations]], families: Iterable[object]) -> None:
+        """Run commands from now on: agents, which are built with this handler, exist by then.
+
+        `operations` gives what may be done to a conversation, whether its agent is awake or not; `families` are what
+        the commands of each family may use. Raises ValueError where those of one are missing.
+        """
+        self._families = self._commands.given(families)
         self._operations = operations
 
-    def find(self, text: str) -> tuple[Command, str] | None:
+    def family(self, kind: type) -> object:
+        """What the commands of a family may use, by its type."""
+        return self._families[kind]
+
+    def find(self, text: str) -> tuple[AnyCommand, str] | None:
         return self._commands.find(text)
 
     async def answer(
         self, text: str, key: ConversationKey, incoming: Incoming, role: Role, place: str
     ) -> tuple[OutgoingMessage, ...]:
         """Run a command beside the conversation's turn, if one goes on; what it says is the caller's to store."""
-        agent = await self._operations(ConversationId(str(key)))
+        agent = await self._agent(key)
         result = await self._result(text, key, incoming, role, place, agent)
         return result.says
 
@@ -49,7 +69,7 @@ class CommandHandler:
             return ()
         found = self._commands.find(text)
         if found is None or (not found[1] and not text[-1].isspace()):
-            off = self._deps.switched_off()
+            off = self._switched_off()
             names = [
                 command.name
                 for command in self._commands.all
@@ -57,16 +77,12 @@ class CommandHandler:
             ]
             return nearest(names, written.strip())
         command, args = found
-        if not command.allowed(role, in_group=in_group) or command.feature in self._deps.switched_off():
+        if not command.allowed(role, in_group=in_group) or command.feature in self._switched_off():
             return ()
         options: Sequence[str] = command.choices
         if command.suggest is not None:
-            agent = await self._operations(ConversationId(str(key)))
-            call = Call(
-                name=command.name, args=args, key=key, place=place, agent=agent, incoming=incoming, role=role,
-                deps=self._deps,
-            )  # fmt: skip
-            options = await command.suggest(call)
+            agent = await self._agent(key)
+            options = await command.suggest(self._call(command, args, key, incoming, role, place, agent))
         return tuple(f"{command.name} {option}" for option in nearest(options, args))
 
     def concerns(self, work: Work) -> bool:
@@ -85,16 +101,7 @@ class CommandHandler:
     ) -> CommandResult:
         name, args = split_command(text)
         found = self._commands.find(text)
-        call = Call(
-            name=found[0].name if found else name,
-            args=args,
-            key=key,
-            place=place,
-            agent=agent,
-            incoming=incoming,
-            role=role,
-            deps=self._deps,
-        )
+        call = self._call(found[0] if found else None, args, key, incoming, role, place, agent, name)
         if found is None:
             reply = unknown(self._commands, call)
         elif not found[0].allowed(role, in_group=call.in_group):
@@ -110,6 +117,35 @@ class CommandHandler:
             go_on_call=reply.go_on_call,
             go_on_brought=reply.go_on_brought,
             end=reply.end,
+        )
+
+    async def _agent(self, key: ConversationKey) -> Operations:
+        assert self._operations is not None, "a command came before the handler serves"
+        return await self._operations(ConversationId(str(key)))
+
+    def _call(
+        self,
+        command: AnyCommand | None,
+        args: str,
+        key: ConversationKey,
+        incoming: Incoming,
+        role: Role,
+        place: str,
+        agent: Operations,
+        written: str = "",
+    ) -> Call[Any]:
+        """A call of the command; of the word that was `written`, where that is none."""
+        return Call(
+            name=command.name if command else written,
+            args=args,
+            key=key,
+            place=place,
+            agent=agent,
+            incoming=incoming,
+            role=role,
+            phrase=self._phrase,
+            settings=self._settings,
+            deps=self._families[command.deps] if command else None,
         )
 
 

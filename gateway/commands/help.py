@@ -1,9 +1,11 @@
 """/help and /start."""
 
-from dataclasses import replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from gateway.commands.command import Call, Command, Commands, Group, Reply
+from agent.providers.registry import Registry
+from gateway.commands.command import AnyCall, AnyCommand, Call, Command, Commands, Group, Reply
 from gateway.phrases.catalogue import MARK
 
 GROUPS: tuple[Group, ...] = ("chat", "later", "model", "people", "more")
@@ -13,7 +15,15 @@ EXAMPLES = frozenset({"remind", "memory", "provider"})  # everyday commands that
 ALL = ("all", "alle", "alles")
 
 
-def help_of(commands: Commands, call: Call) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HelpCommandDeps:
+    """What is switched off, and whether a model is connected."""
+
+    providers: Registry
+    switched_off: Callable[[], Collection[str]]  # features, as `Command.feature` names them
+
+
+def help_of(commands: Commands, call: Call[HelpCommandDeps]) -> Reply:
     """The everyday commands; all that this person may type here; or the one that words name."""
     if not call.args:
         return Reply(text=help_text(commands, call), private=True)
@@ -23,7 +33,7 @@ def help_of(commands: Commands, call: Call) -> Reply:
     found = commands.named(name.replace("_", "-"))
     if found is None:
         return unknown(commands, replace(call, name=name))
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     usage = f" {found.usage}" if found.usage else ""
     lines = [f"`{MARK}/{found.name}{usage}`", phrase(found.summary_key, language)]
     if found.aliases:
@@ -46,9 +56,9 @@ def _listed(examples: str) -> str:
     return "\n".join(lines)
 
 
-def help_text(commands: Commands, call: Call) -> str:
+def help_text(commands: Commands, call: Call[HelpCommandDeps]) -> str:
     """Everyday commands, with an example where words follow; and where the rest is."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     shown = [command for command in commands.all if command.everyday and _is_shown(command, call)]
     lines = [phrase("help_title", language), "", *(f"- {_line(command, call)}" for command in shown)]
     examples = [phrase(f"example.{command.name}", language) for command in shown if command.name in EXAMPLES]
@@ -56,9 +66,9 @@ def help_text(commands: Commands, call: Call) -> str:
     return "\n".join([*lines, "", phrase("help_rest", language)])
 
 
-def all_text(commands: Commands, call: Call) -> str:
+def all_text(commands: Commands, call: Call[HelpCommandDeps]) -> str:
     """All commands that this person may type here, by group."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     lines = [phrase("help_title", language)]
     for group in GROUPS:
         shown = [
@@ -71,32 +81,32 @@ def all_text(commands: Commands, call: Call) -> str:
     return "\n".join([*lines, "", phrase("help_hint", language)])
 
 
-def _is_shown(command: Command, call: Call) -> bool:
+def _is_shown(command: AnyCommand, call: Call[HelpCommandDeps]) -> bool:
     is_here = command.platform in ("", call.key.platform) and command.feature not in call.deps.switched_off()
     return is_here and not command.hidden and command.allowed(call.role, in_group=call.in_group)
 
 
-def _line(command: Command, call: Call) -> str:
+def _line(command: AnyCommand, call: Call[HelpCommandDeps]) -> str:
     """Plain text: Telegram makes a command tappable, but not in code."""
-    return f"{MARK}/{command.name}: {call.deps.phrase(command.summary_key, call.incoming.language)}"
+    return f"{MARK}/{command.name}: {call.phrase(command.summary_key, call.incoming.language)}"
 
 
-async def start(call: Call) -> Reply:
+async def start(call: Call[HelpCommandDeps]) -> Reply:
     """Platforms send /start when a person opens the chat for the first time."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     name = f" {call.incoming.display}" if call.incoming.display else ""
     lines = [phrase("start", language, name=name, bot="Tieline")]
-    if call.deps.providers().default.family == "demo":
+    if call.deps.providers.default.family == "demo":
         lines.append(phrase("start_demo", language))
     return Reply(text="\n\n".join(lines))
 
 
-def unknown(commands: Commands, call: Call) -> Reply:
+def unknown(commands: Commands, call: AnyCall) -> Reply:
     """A slash word that is no command."""
     close = get_close_matches(call.name, commands.names, n=1)
     key = "did_you_mean" if close else "unknown_command"
     values = {"close": close[0]} if close else {}
-    return Reply(text=call.deps.phrase(key, call.incoming.language, name=call.name, **values))
+    return Reply(text=call.phrase(key, call.incoming.language, name=call.name, **values))
 
 
-START = Command(name="start", run=start, group="chat", hidden=True)
+START = Command(name="start", deps=HelpCommandDeps, run=start, group="chat", hidden=True)

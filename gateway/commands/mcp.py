@@ -1,14 +1,18 @@
 """/mcp: the MCP servers, their state and their offers; admins add some."""
 
 import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 
 from agent.core.errors import ToolError
 from agent.inbox import Brought
 from agent.tools.mcp.catalogue import Prompt, missing_in, plain_address
 from agent.tools.mcp.offers import clean, plain
 from agent.tools.mcp.server import Server
+from agent.tools.mcp.servers import Servers
+from gateway.access.grants import AccessBook
 from gateway.access.policy import Role, role_everywhere
+from gateway.access.settings import AccessSettings
 from gateway.commands.command import Call, Command, Reply
 
 MOST_SHOWN, MOST_RESOURCES = 60, 20
@@ -16,7 +20,19 @@ QUEUED = frozenset({"prompt"})  # it begins a turn
 LONGEST = 100  # characters of a description
 
 
-async def mcp(call: Call) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpCommandDeps:
+    """The MCP servers, also those that chats add."""
+
+    access: Callable[[], AccessSettings]
+    book: AccessBook
+    servers: Servers
+    add_server: Callable[[str, str], Awaitable[None]]  # its name and address; raises ValueError
+    remove_server: Callable[[str], Awaitable[bool]]
+    servers_left_out: Callable[[], Collection[str]]  # added in a chat, and not taken any more
+
+
+async def mcp(call: Call[McpCommandDeps]) -> Reply:
     """`/mcp` lists the servers, `/mcp <name>` (or `tools <name>`) what one offers; `/mcp prompt <server> <name>` begins
     a turn with one of its prompts.
 
@@ -35,14 +51,14 @@ async def mcp(call: Call) -> Reply:
         return _told(call, "mcp_none")
     if verb.lower() == "list" or (verb.lower() == "tools" and not rest):
         lines = [_state(call, one) for one in call.deps.servers.all]
-        lines += [call.deps.phrase("mcp_left_out", call.incoming.language, name=name) for name in sorted(lost)]
+        lines += [call.phrase("mcp_left_out", call.incoming.language, name=name) for name in sorted(lost)]
         return Reply(text="\n".join(lines), private=True, verbatim=True)
     wanted = rest[0] if verb.lower() == "tools" else call.args.strip()
     found = call.deps.servers.named(wanted)
     return _unknown(call, wanted) if found is None else _tools(call, found)
 
 
-async def _add(call: Call, words: list[str]) -> Reply:
+async def _add(call: Call[McpCommandDeps], words: list[str]) -> Reply:
     if len(words) != 2:
         return _told(call, "mcp_usage")
     try:
@@ -52,7 +68,7 @@ async def _add(call: Call, words: list[str]) -> Reply:
     return _told(call, "mcp_added", name=words[0])
 
 
-async def _remove(call: Call, words: list[str]) -> Reply:
+async def _remove(call: Call[McpCommandDeps], words: list[str]) -> Reply:
     if len(words) != 1:
         return _told(call, "mcp_usage")
     if await call.deps.remove_server(words[0]):
@@ -62,7 +78,7 @@ async def _remove(call: Call, words: list[str]) -> Reply:
     return _told(call, "mcp_configured", name=words[0])
 
 
-async def _reconnect(call: Call, words: list[str]) -> Reply:
+async def _reconnect(call: Call[McpCommandDeps], words: list[str]) -> Reply:
     if len(words) != 1:
         return _told(call, "mcp_usage")
     found = call.deps.servers.named(words[0])
@@ -72,7 +88,7 @@ async def _reconnect(call: Call, words: list[str]) -> Reply:
     return _told(call, "mcp_reconnects", name=found.settings.name)
 
 
-async def _prompt(call: Call, rest: str) -> Reply:
+async def _prompt(call: Call[McpCommandDeps], rest: str) -> Reply:
     """A turn with what the prompt says, for the model to act upon as the person has chosen it."""
     server, _, rest = rest.strip().partition(" ")
     name, _, words = rest.strip().partition(" ")
@@ -94,7 +110,7 @@ async def _prompt(call: Call, rest: str) -> Reply:
     except ToolError as error:
         return _told(call, "mcp_prompt_failed", reason=error)
     language = call.incoming.language
-    said = call.deps.phrase("mcp_prompt_chosen", language, prompt=plain(prompt.name), server=found.settings.name)
+    said = call.phrase("mcp_prompt_chosen", language, prompt=plain(prompt.name), server=found.settings.name)
     source = f"prompt of the MCP server {found.settings.name}"
     return Reply(go_on_with=said, go_on_files=call.incoming.files, go_on_brought=Brought(text, source))
 
@@ -117,15 +133,15 @@ def _prompts_of(server: Server) -> str:
     return ", ".join(one.usage for one in server.catalogue.prompts[:MOST_SHOWN])
 
 
-_ACTS: Mapping[str, Callable[[Call, list[str]], Awaitable[Reply]]] = {
+_ACTS: Mapping[str, Callable[[Call[McpCommandDeps], list[str]], Awaitable[Reply]]] = {
     "add": _add,
     "remove": _remove,
     "reconnect": _reconnect,
 }
 
 
-def _tools(call: Call, server: Server) -> Reply:
-    phrase, language = call.deps.phrase, call.incoming.language
+def _tools(call: Call[McpCommandDeps], server: Server) -> Reply:
+    phrase, language = call.phrase, call.incoming.language
     lines = [_state(call, server)]
     for tool in server.tools[:MOST_SHOWN]:
         asked = phrase("mcp_asked" if tool.spec.risk == "write" else "mcp_unasked", language)
@@ -140,9 +156,9 @@ def _tools(call: Call, server: Server) -> Reply:
     return Reply(text="\n".join(lines), private=True, verbatim=True)
 
 
-def _others(call: Call, server: Server) -> list[str]:
+def _others(call: Call[McpCommandDeps], server: Server) -> list[str]:
     """Its prompts, each as it is called up, and its resources."""
-    phrase, language, catalogue = call.deps.phrase, call.incoming.language, server.catalogue
+    phrase, language, catalogue = call.phrase, call.incoming.language, server.catalogue
     lines = []
     if catalogue.prompts:
         lines.append(phrase("mcp_prompts_title", language, name=server.settings.name))
@@ -162,8 +178,8 @@ def _others(call: Call, server: Server) -> list[str]:
     return lines
 
 
-def _state(call: Call, server: Server) -> str:
-    phrase, language, name = call.deps.phrase, call.incoming.language, server.settings.name
+def _state(call: Call[McpCommandDeps], server: Server) -> str:
+    phrase, language, name = call.phrase, call.incoming.language, server.settings.name
     if server.is_connected:
         told = phrase("mcp_connected", language, name=name, count=len(server.tools))
         left_out = len(server.shown.left_out)
@@ -171,15 +187,15 @@ def _state(call: Call, server: Server) -> str:
     return phrase("mcp_lost", language, name=name, reason=server.trouble)
 
 
-def _unknown(call: Call, name: str) -> Reply:
+def _unknown(call: Call[McpCommandDeps], name: str) -> Reply:
     if not call.deps.servers.all:
         return _told(call, "mcp_none")
     known = ", ".join(one.settings.name for one in call.deps.servers.all)
     return _told(call, "mcp_unknown", name=name, known=known)
 
 
-def _told(call: Call, key: str, **values: object) -> Reply:
-    return Reply(text=call.deps.phrase(key, call.incoming.language, **values), private=True, verbatim=True)
+def _told(call: Call[McpCommandDeps], key: str, **values: object) -> Reply:
+    return Reply(text=call.phrase(key, call.incoming.language, **values), private=True, verbatim=True)
 
 
 def _short(text: str) -> str:
@@ -188,6 +204,7 @@ def _short(text: str) -> str:
 
 MCP = Command(
     name="mcp",
+    deps=McpCommandDeps,
     run=mcp,
     group="more",
     usage="[name | prompt server name | add name address | remove name | reconnect name]",

@@ -6,6 +6,7 @@ Everything is of the place where the command is given: a person's own in a direc
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -13,23 +14,27 @@ import anyio
 from anyio import to_thread
 from sqlalchemy import Connection
 
+from agent.core.clock import Clock
 from agent.core.ids import ConversationId
-from agent.core.outbox import FileRef, Question
+from agent.core.outbox import Answer, FileRef, Question
 from agent.memory import graph as graph_rows
 from agent.memory import index, notes, rows
 from agent.memory.erasure import forget, of_others, preview
 from agent.memory.lexicon import telling
-from agent.memory.memory import EVERYTHING
+from agent.memory.memory import EVERYTHING, Memory
 from agent.memory.notes import path_of
 from agent.memory.records import LONGEST_FACT, Item, Kept, Scope, reaches_others
 from agent.memory.rows import Erased, Target
 from agent.run.messages import FOLDER as RECEIVED
+from agent.skills.learning import Learning
 from agent.skills.signals import Holds
+from agent.storage.database import Database
 from agent.tools.files.paths import workspace_of
 from agent.tools.output_files import outputs_of
 from gateway.access.policy import Role
+from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Reply, refused
-from gateway.commands.style import numbers_of, style_of
+from gateway.commands.style import StyleCommandDeps, numbers_of, style_of
 
 PAGE = 15  # facts of one list
 MOST_FOUND = 8
@@ -39,26 +44,39 @@ MOST_LEFT, LONGEST_PATH = 5, 100  # files that are told of, characters of each
 LEAST_WORDS = 3  # characters of what is forgotten by its words
 
 
-async def memory(call: Call) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryCommandDeps:
+    """What is remembered, and the answer to a question before it is deleted."""
+
+    ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
+    clock: Clock
+    database: Database
+    home: Path
+    learning: Learning
+    memory: Memory
+    style: StyleCommandDeps
+
+
+async def memory(call: Call[MemoryCommandDeps]) -> Reply:
     """The family's door: the first word says what to do."""
     verb, _, rest = call.args.partition(" ")
     run = VERBS.get(verb.lower() or "list")
     if run is None:
-        return Reply(text=call.deps.phrase("memory_usage", call.incoming.language, given=verb), private=True)
+        return Reply(text=call.phrase("memory_usage", call.incoming.language, given=verb), private=True)
     if call.in_group and verb.lower() in FOR_ADMINS and call.role < Role.ADMIN:
         return refused(call, verb.lower())
     return await run(call, rest.strip())
 
 
-def scope_of(call: Call) -> Scope:
+def scope_of(call: Call[MemoryCommandDeps]) -> Scope:
     """Without a session: what stands in the window may be looked up as well."""
     incoming = call.incoming
     return call.deps.memory.scope(call.agent.conversation, incoming.chat_type, incoming.person)
 
 
-async def _list(call: Call, rest: str) -> Reply:
+async def _list(call: Call[MemoryCommandDeps], rest: str) -> Reply:
     """The facts of this place, the newest first, and how much else is kept."""
-    phrase, language, scope = call.deps.phrase, call.incoming.language, scope_of(call)
+    phrase, language, scope = call.phrase, call.incoming.language, scope_of(call)
     page = max(1, int(rest)) if rest.isdecimal() and len(rest) < 6 else 1
     conversation = call.agent.conversation
 
@@ -67,7 +85,7 @@ async def _list(call: Call, rest: str) -> Reply:
         return facts, dict(rows.counts(conn, scope.own)), rows.is_off(conn, conversation)
 
     facts, counts, off = await call.deps.database.read(read)
-    style = await style_of(call)
+    style = await style_of(call.on(call.deps.style))
     lines = [phrase("memory_title_private" if scope.is_private else "memory_title_group", language), ""]
     lines += [_line(call, fact) for fact in facts] or [phrase("memory_no_facts", language)]
     if counts.get("fact", 0) > PAGE * page:
@@ -82,9 +100,9 @@ async def _list(call: Call, rest: str) -> Reply:
     return Reply(text="\n".join(lines), private=True)
 
 
-async def _search(call: Call, words: str) -> Reply:
+async def _search(call: Call[MemoryCommandDeps], words: str) -> Reply:
     """Facts and messages that hold the words."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     if not words:
         return Reply(text=phrase("memory_search_what", language), private=True)
     scope = scope_of(call)
@@ -97,9 +115,9 @@ async def _search(call: Call, words: str) -> Reply:
     return Reply(text="\n".join(_line(call, item) for item in found), private=True)
 
 
-async def _add(call: Call, words: str) -> Reply:
+async def _add(call: Call[MemoryCommandDeps], words: str) -> Reply:
     """Keeps a fact in the person's own words."""
-    phrase, language, incoming = call.deps.phrase, call.incoming.language, call.incoming
+    phrase, language, incoming = call.phrase, call.incoming.language, call.incoming
     scope = scope_of(call)
     fact = Kept(
         kind="fact",
@@ -114,9 +132,9 @@ async def _add(call: Call, words: str) -> Reply:
     return Reply(text=phrase("memory_added", language, id=id), private=True)
 
 
-async def _forget(call: Call, what: str) -> Reply:
+async def _forget(call: Call[MemoryCommandDeps], what: str) -> Reply:
     """Erases a fact by its number, what holds some words, or all; after a question."""
-    phrase, language, deps = call.deps.phrase, call.incoming.language, call.deps
+    phrase, language, deps = call.phrase, call.incoming.language, call.deps
     scope = scope_of(call)
     others_too = reaches_others(call.incoming.chat_type, call.incoming.role)
     number = what.removeprefix("#")
@@ -152,11 +170,11 @@ async def _forget(call: Call, what: str) -> Reply:
     return Reply(text=text, private=True)
 
 
-async def _not_theirs(call: Call, target: Target) -> str:
+async def _not_theirs(call: Call[MemoryCommandDeps], target: Target) -> str:
     """The sentence that other people's words stay, with their names as far as /memory search shows them; else ""."""
     if target.only_by is None:
         return ""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     found = await of_others(call.deps.memory, target)
     names = dict.fromkeys(item.speaker or phrase("memory_somebody", language) for item in found)
     return phrase("memory_of_others", language, who=", ".join(names)) if names else ""
@@ -173,10 +191,10 @@ def copies_of(home: Path, conversation: ConversationId) -> Sequence[Path]:
     return outputs_of(home, conversation), workspace_of(home, conversation) / RECEIVED
 
 
-async def _sure(call: Call, there: Erased) -> bool:
+async def _sure(call: Call[MemoryCommandDeps], there: Erased) -> bool:
     values = {"items": there.items, "messages": there.messages}
     question = Question(
-        prompt=call.deps.phrase("memory_question", call.incoming.language, **values),
+        prompt=call.phrase("memory_question", call.incoming.language, **values),
         asked_of=call.incoming.person,
         interaction=call.incoming.interaction,
         grave=True,
@@ -185,7 +203,7 @@ async def _sure(call: Call, there: Erased) -> bool:
     return answer.choice == "yes"
 
 
-async def _notes(call: Call, rest: str) -> Reply:
+async def _notes(call: Call[MemoryCommandDeps], rest: str) -> Reply:
     """MEMORY.md of this conversation as it stands."""
     path = path_of(call.deps.home, call.agent.conversation)
     try:
@@ -193,13 +211,13 @@ async def _notes(call: Call, rest: str) -> Reply:
     except OSError:
         text = ""
     if not text.strip():
-        return Reply(text=call.deps.phrase("memory_no_notes", call.incoming.language), private=True)
+        return Reply(text=call.phrase("memory_no_notes", call.incoming.language), private=True)
     return Reply(text=text if len(text) <= MOST_NOTES else f"{text[:MOST_NOTES]}…", private=True)
 
 
-async def _export(call: Call, rest: str) -> Reply:
+async def _export(call: Call[MemoryCommandDeps], rest: str) -> Reply:
     """All that is kept here, as a file of JSON."""
-    scope, style = scope_of(call), await style_of(call)
+    scope, style = scope_of(call), await style_of(call.on(call.deps.style))
 
     def read(conn: Connection) -> str:
         kept = [
@@ -226,25 +244,25 @@ async def _export(call: Call, rest: str) -> Reply:
     path = Path("exports", f"{secrets.token_hex(8)}.json")
     await anyio.to_thread.run_sync(_write, call.deps.home / path, written)
     file = FileRef(path=str(path), name="memory.json", mime_type="application/json")
-    return Reply(text=call.deps.phrase("memory_exported", call.incoming.language), files=(file,))
+    return Reply(text=call.phrase("memory_exported", call.incoming.language), files=(file,))
 
 
-async def _off(call: Call, rest: str) -> Reply:
+async def _off(call: Call[MemoryCommandDeps], rest: str) -> Reply:
     """Nothing is kept or recalled here from now on; what is there stays until it is forgotten."""
     await call.deps.memory.set_off(call.agent.conversation, off=True)
     call.agent.memory_changed()
-    return Reply(text=call.deps.phrase("memory_off", call.incoming.language))
+    return Reply(text=call.phrase("memory_off", call.incoming.language))
 
 
-async def _on(call: Call, rest: str) -> Reply:
+async def _on(call: Call[MemoryCommandDeps], rest: str) -> Reply:
     await call.deps.memory.set_off(call.agent.conversation, off=False)
     call.agent.memory_changed()
-    return Reply(text=call.deps.phrase("memory_on", call.incoming.language))
+    return Reply(text=call.phrase("memory_on", call.incoming.language))
 
 
-async def graph(call: Call) -> Reply:
+async def graph(call: Call[MemoryCommandDeps]) -> Reply:
     """Show relations of the graph: of some names, or the newest."""
-    phrase, language, scope = call.deps.phrase, call.incoming.language, scope_of(call)
+    phrase, language, scope = call.phrase, call.incoming.language, scope_of(call)
     settings = call.deps.memory.settings.graph
 
     def read(conn: Connection) -> list[str]:
@@ -261,12 +279,12 @@ async def graph(call: Call) -> Reply:
     return Reply(text="\n".join((phrase("graph_title", language), "", *lines)), private=True, verbatim=True)
 
 
-def _line(call: Call, item: Item) -> str:
+def _line(call: Call[MemoryCommandDeps], item: Item) -> str:
     text = " ".join(item.text.split())
     shown = text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 1]}…"
     key = "memory_fact" if item.kind == "fact" else "memory_said"
-    who = item.speaker or ("" if item.person is not None else call.deps.phrase("memory_me", call.incoming.language))
-    return call.deps.phrase(
+    who = item.speaker or ("" if item.person is not None else call.phrase("memory_me", call.incoming.language))
+    return call.phrase(
         key, call.incoming.language, id=item.id, text=shown, when=f"{item.at:%Y-%m-%d}", who=f", {who}" if who else ""
     )
 
@@ -277,7 +295,7 @@ def _write(path: Path, text: str) -> None:
     path.chmod(0o600)
 
 
-VERBS: dict[str, Callable[[Call, str], Awaitable[Reply]]] = {
+VERBS: dict[str, Callable[[Call[MemoryCommandDeps], str], Awaitable[Reply]]] = {
     "list": _list,
     "search": _search,
     "add": _add,
@@ -291,9 +309,10 @@ FOR_ADMINS = frozenset({"export", "off", "on"})
 
 MEMORY = Command(
     name="memory",
+    deps=MemoryCommandDeps,
     everyday=True,
     run=memory,
     group="chat",
     usage="[list | search … | add … | forget number/words/all | notes | export | off | on]",
 )
-GRAPH = Command(name="graph", feature="memory.graph", run=graph, group="chat", usage="[names]")
+GRAPH = Command(name="graph", deps=MemoryCommandDeps, feature="memory.graph", run=graph, group="chat", usage="[names]")

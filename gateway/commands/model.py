@@ -1,24 +1,28 @@
 """Model and persona: /provider /model /persona."""
 
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from sqlalchemy import Connection
 
+from agent.core.clock import Clock
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.ids import ConversationId
-from agent.providers.registry import UnknownProvider
+from agent.providers.registry import Registry, UnknownProvider
 from agent.providers.routing import Choice, Chooser
 from agent.providers.settings import LONGEST_MODEL, is_model_name
 from agent.providers.window_discovery import listed
 from agent.status import Status
+from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
+from gateway.access.grants import AccessBook
 from gateway.access.policy import Role, role_everywhere
+from gateway.access.settings import AccessSettings
 from gateway.channels.keys import ConversationKey
-from gateway.commands.command import Call, Command, Reply, Setting, choices, refused
-from gateway.conversations.choices import account_of
+from gateway.commands.command import AnyCall, Call, Command, Reply, Setting, choices, refused
+from gateway.conversations.choices import Held, account_of
 from gateway.phrases.catalogue import UsageError
 from gateway.storage import preferences
 from gateway.storage.preferences import Preference
@@ -29,7 +33,21 @@ ACCOUNT_WORD = "account"
 _log = logging.getLogger("tieline.commands")
 
 
-async def provider(call: Call) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCommandDeps:
+    """Providers, and the choices that hold in a place."""
+
+    access: Callable[[], AccessSettings]
+    book: AccessBook
+    clock: Clock
+    database: Database
+    held: Callable[[Connection, ConversationKey], Held]  # which provider holds for a place
+    persistence: Callable[[], bool]  # whether choices are kept
+    preference_changed: Callable[[ConversationKey], Awaitable[None]]  # where somebody chose another provider
+    providers: Registry
+
+
+async def provider(call: Call[ModelCommandDeps]) -> Reply:
     """Lists the providers, or switches; `reset` goes back and keeps the history, `lock` leaves switching to admins.
 
     `account` as the last word means every chat of this account that has no choice of its own.
@@ -46,21 +64,21 @@ async def provider(call: Call) -> Reply:
     if name.lower() in ("lock", "unlock"):
         return await _lock(call, place, locked=name.lower() == "lock")
     if await _is_locked_for(call):
-        return Reply(text=call.deps.phrase("provider_locked", call.incoming.language), private=True)
+        return Reply(text=call.phrase("provider_locked", call.incoming.language), private=True)
     if name.lower() == "reset":
         return await _reset(call, place)
     return await (_switch_all(call, name) if whole else _switch(call, name))
 
 
-async def model(call: Call) -> Reply:
+async def model(call: Call[ModelCommandDeps]) -> Reply:
     """Shows or chooses the model of the present provider; `reset` goes back to the configured one."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     status = await call.agent.status()
     if not call.words:
         return Reply(text=phrase("model_current", language, provider=status.provider, model=status.model))
     if await _is_locked_for(call):
         return Reply(text=phrase("provider_locked", language), private=True)
-    name, registry = call.words[0], call.deps.providers()
+    name, registry = call.words[0], call.deps.providers
     if name.lower() == "reset":
         configured = registry.get(status.provider).model
         if status.choice.model is not None:
@@ -80,8 +98,8 @@ async def model(call: Call) -> Reply:
     return Reply(text=phrase("model_set", language, provider=choice.provider, model=name))
 
 
-def _unreadable(call: Call) -> Reply:
-    text = call.deps.phrase("model_unreadable", call.incoming.language, most=LONGEST_MODEL)
+def _unreadable(call: Call[ModelCommandDeps]) -> Reply:
+    text = call.phrase("model_unreadable", call.incoming.language, most=LONGEST_MODEL)
     return Reply(text=text, private=True)
 
 
@@ -91,18 +109,18 @@ def _is_listed(name: str, known: Sequence[str]) -> bool:
     return any(one.casefold().removesuffix(":latest") in wanted for one in known)
 
 
-def _no_model(call: Call, provider: str, name: str, known: Sequence[str]) -> Reply:
+def _no_model(call: Call[ModelCommandDeps], provider: str, name: str, known: Sequence[str]) -> Reply:
     """Its server lists its models, and this is none: nothing is kept that would fail at the next message."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     near = get_close_matches(name, known, n=3)
     names = ", ".join(f"`{one}`" for one in near or known[:MOST_BUTTONS])
     told = phrase("model_near" if near else "model_known", language, names=names)
     return Reply(text=phrase("model_unknown", language, provider=provider, name=name, known=told), private=True)
 
 
-async def _switch(call: Call, name: str) -> Reply:
+async def _switch(call: Call[ModelCommandDeps], name: str) -> Reply:
     """This chat, from its next call on."""
-    phrase, language, registry = call.deps.phrase, call.incoming.language, call.deps.providers()
+    phrase, language, registry = call.phrase, call.incoming.language, call.deps.providers
     try:
         wanted, other = registry.named(name)
     except UnknownProvider:
@@ -117,9 +135,9 @@ async def _switch(call: Call, name: str) -> Reply:
     return Reply(text=phrase("provider_set", language, name=wanted, model=other or registry.get(wanted).model))
 
 
-async def _switch_all(call: Call, name: str) -> Reply:
+async def _switch_all(call: Call[ModelCommandDeps], name: str) -> Reply:
     """Every chat of the account that has no choice of its own."""
-    phrase, language, registry = call.deps.phrase, call.incoming.language, call.deps.providers()
+    phrase, language, registry = call.phrase, call.incoming.language, call.deps.providers
     try:
         wanted, other = registry.named(name)
     except UnknownProvider:
@@ -133,7 +151,7 @@ async def _switch_all(call: Call, name: str) -> Reply:
     return Reply(text=phrase("provider_set_account", language, name=wanted, model=shown, account=call.key.channel_type))
 
 
-async def _reset(call: Call, place: ConversationKey) -> Reply:
+async def _reset(call: Call[ModelCommandDeps], place: ConversationKey) -> Reply:
     """Nothing is chosen there any more: what holds around it holds here too."""
     await call.deps.database.write(lambda conn: preferences.forget(conn, place.channel_type, place.channel_id))
     if place == call.key:
@@ -141,7 +159,7 @@ async def _reset(call: Call, place: ConversationKey) -> Reply:
         call.agent.take_choice(held.choice)
     await call.deps.preference_changed(place)
     status = await call.agent.status()
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     return Reply(
         text=phrase(
             "provider_reset",
@@ -153,9 +171,9 @@ async def _reset(call: Call, place: ConversationKey) -> Reply:
     )
 
 
-async def _lock(call: Call, place: ConversationKey, *, locked: bool) -> Reply:
+async def _lock(call: Call[ModelCommandDeps], place: ConversationKey, *, locked: bool) -> Reply:
     """Keep the present choice there, until an admin chooses otherwise."""
-    phrase, language, deps = call.deps.phrase, call.incoming.language, call.deps
+    phrase, language, deps = call.phrase, call.incoming.language, call.deps
     if not deps.persistence():
         return Reply(text=phrase("provider_not_kept", language))
     choice = (await call.agent.status()).choice
@@ -174,9 +192,9 @@ async def _lock(call: Call, place: ConversationKey, *, locked: bool) -> Reply:
     return Reply(text=phrase("provider_lock" if locked else "provider_unlock", language, name=choice.provider))
 
 
-async def persona(call: Call) -> Reply:
+async def persona(call: Call[ModelCommandDeps]) -> Reply:
     """Lists the agents (AGENT.md), or lets one of them answer in this chat."""
-    phrase, language, names = call.deps.phrase, call.incoming.language, call.agent.personas()
+    phrase, language, names = call.phrase, call.incoming.language, call.agent.personas()
     if not call.words:
         current = (await call.agent.status()).persona
         lines = [f"- {'▸ ' if name == current else ''}{name}" for name in names]
@@ -186,11 +204,11 @@ async def persona(call: Call) -> Reply:
     return await PERSONA_SETTING.change(call, call.words[0])
 
 
-async def _first_word(call: Call, written: str) -> str:
+async def _first_word(call: AnyCall, written: str) -> str:
     return written.split()[0]
 
 
-def _become(call: Call, name: str) -> None:
+def _become(call: AnyCall, name: str) -> None:
     """From the next turn on. Raises UsageError for an AGENT.md that is not there or cannot be read."""
     try:
         call.agent.switch_persona(name)
@@ -213,27 +231,27 @@ PERSONA_SETTING: Setting[str] = Setting(
 )
 
 
-async def provider_names(call: Call) -> Sequence[str]:
+async def provider_names(call: Call[ModelCommandDeps]) -> Sequence[str]:
     """Words that may follow /provider: names, aliases, and its own words, as far as the person may say them."""
-    registry = call.deps.providers()
+    registry = call.deps.providers
     for_admins = ("lock", "unlock") if call.role >= Role.ADMIN else ()
     return (*registry.names, *sorted(registry.aliases), "reset", *for_admins, "status")
 
 
-async def model_names(call: Call) -> Sequence[str]:
+async def model_names(call: Call[ModelCommandDeps]) -> Sequence[str]:
     """Words that may follow /model without asking any server: aliases, and the models that are configured."""
-    registry = call.deps.providers()
+    registry = call.deps.providers
     configured = dict.fromkeys(registry.get(name).model for name in registry.names)
     return (*sorted(registry.aliases), *configured, "reset")
 
 
-async def persona_names(call: Call) -> Sequence[str]:
+async def persona_names(call: Call[ModelCommandDeps]) -> Sequence[str]:
     """The agents that are defined now."""
     return call.agent.personas()
 
 
-async def _list(call: Call) -> Reply:
-    phrase, language, registry = call.deps.phrase, call.incoming.language, call.deps.providers()
+async def _list(call: Call[ModelCommandDeps]) -> Reply:
+    phrase, language, registry = call.phrase, call.incoming.language, call.deps.providers
     status = await call.agent.status()
     lines = [
         phrase(
@@ -259,10 +277,10 @@ async def _list(call: Call) -> Reply:
     return Reply(text="\n".join([title, "", *lines]), buttons=buttons)
 
 
-def fallback(call: Call, status: Status) -> str:
+def fallback(call: AnyCall, status: Status) -> str:
     """The fallback that answers now, and why."""
     key = "status_over_budget" if status.over_budget else "status_standing_in"
-    return call.deps.phrase(key, call.incoming.language, name=status.provider, other=status.fallback)
+    return call.phrase(key, call.incoming.language, name=status.provider, other=status.fallback)
 
 
 def source_key(choice: Choice) -> str:
@@ -270,22 +288,22 @@ def source_key(choice: Choice) -> str:
     return f"source_{choice.source if choice.scope == 'channel' or choice.source == 'default' else choice.scope}"
 
 
-def _chooser(call: Call) -> Chooser:
+def _chooser(call: Call[ModelCommandDeps]) -> Chooser:
     return "admin" if call.in_group and call.role >= Role.ADMIN else "user"
 
 
-def _role_everywhere(call: Call) -> Role:
+def _role_everywhere(call: Call[ModelCommandDeps]) -> Role:
     """An admin of one group has no say in the others."""
     return role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants)
 
 
-async def _is_locked_for(call: Call) -> bool:
+async def _is_locked_for(call: Call[ModelCommandDeps]) -> bool:
     if call.role >= Role.ADMIN:
         return False
     return (await call.deps.database.read(lambda conn: call.deps.held(conn, call.key))).locked
 
 
-async def _save(call: Call, place: ConversationKey, choice: Choice) -> None:
+async def _save(call: Call[ModelCommandDeps], place: ConversationKey, choice: Choice) -> None:
     """Kept for the next start (Z-65), unless the operator wants no persistence (Z-68); a lock stays."""
     if not call.deps.persistence():
         return
@@ -299,7 +317,7 @@ async def _save(call: Call, place: ConversationKey, choice: Choice) -> None:
     await call.deps.preference_changed(place)
 
 
-def _preference(call: Call, place: ConversationKey, choice: Choice) -> Preference:
+def _preference(call: Call[ModelCommandDeps], place: ConversationKey, choice: Choice) -> Preference:
     return Preference(
         channel_type=place.channel_type,
         channel_id=place.channel_id,
@@ -310,14 +328,15 @@ def _preference(call: Call, place: ConversationKey, choice: Choice) -> Preferenc
     )
 
 
-def _unknown(call: Call, name: str) -> Reply:
-    registry = call.deps.providers()
+def _unknown(call: Call[ModelCommandDeps], name: str) -> Reply:
+    registry = call.deps.providers
     known = ", ".join((*registry.names, *registry.aliases))
-    return Reply(text=call.deps.phrase("provider_unknown", call.incoming.language, name=name, known=known))
+    return Reply(text=call.phrase("provider_unknown", call.incoming.language, name=name, known=known))
 
 
 PROVIDER = Command(
     name="provider",
+    deps=ModelCommandDeps,
     everyday=True,
     run=provider,
     group="model",
@@ -325,9 +344,18 @@ PROVIDER = Command(
     suggest=provider_names,
     admin_in_groups=True,
 )
-MODEL = Command(name="model", run=model, group="model", usage="[id | reset]", admin_in_groups=True, suggest=model_names)
+MODEL = Command(
+    name="model",
+    deps=ModelCommandDeps,
+    run=model,
+    group="model",
+    usage="[id | reset]",
+    admin_in_groups=True,
+    suggest=model_names,
+)
 PERSONA = Command(
     name="persona",
+    deps=ModelCommandDeps,
     run=persona,
     group="model",
     usage="[name]",

@@ -1,14 +1,24 @@
 """People and access: /allow /whoami /why."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
 from sqlalchemy import Connection
 
+from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.storage import audit_rows
+from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp, to_timestamp
-from gateway.access.policy import Role, role_everywhere, subject_kind
+from gateway.access.grants import AccessBook
+from gateway.access.policy import Decisions, Role, role_everywhere, subject_kind
+from gateway.access.settings import AccessSettings
+from gateway.channels.adapter import Health, Ids
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Reply, refused
-from gateway.commands.skills import why_skill
+from gateway.commands.skills import SkillCommandDeps, why_skill
+from gateway.scheduler.service import ScheduleService
 from gateway.scheduler.triggers.zones import zone_named
 from gateway.storage import grants, pairings
 from gateway.storage.grants import Grant
@@ -17,7 +27,31 @@ from gateway.storage.pairings import Pairing
 LOOKED_AT, MOST_LINES = 50, 10  # calls of tools
 
 
-async def allow(call: Call) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeopleCommandDeps:
+    """Rights, requests for them, and the platforms that there are."""
+
+    access: Callable[[], AccessSettings]
+    book: AccessBook
+    clock: Clock
+    database: Database
+    deliver: Callable[[ConversationKey], None]  # rows of that place were committed
+    health: Callable[[], Mapping[str, Health]]
+    ids: Callable[[str], Ids]  # what those of a platform look like
+    pairing_settled: Callable[[str, Literal["approved", "denied"]], None]  # what that person asked is decided
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyCommandDeps:
+    """Decisions that were made: about messages, skills and outputs of tools."""
+
+    database: Database
+    decisions: Decisions
+    schedules: ScheduleService
+    skills: SkillCommandDeps
+
+
+async def allow(call: Call[PeopleCommandDeps]) -> Reply:
     """Without a name: lets this group in. With one: lets that person in, everywhere, or that group. `remove` takes it
     back. `block` shuts that person out of everything, open groups and direct chats too; `deny` turns away who has
     asked.
@@ -30,17 +64,15 @@ async def allow(call: Call) -> Reply:
         subject = words[0]
         kind = subject_kind(subject, call.deps.ids(subject.partition(":")[0]))
         if kind is None:
-            return Reply(text=call.deps.phrase("allow_no_id", call.incoming.language, given=subject), private=True)
+            return Reply(text=call.phrase("allow_no_id", call.incoming.language, given=subject), private=True)
         if kind == "place" and verb in ("block", "deny"):
-            return Reply(
-                text=call.deps.phrase("allow_only_people", call.incoming.language, given=subject), private=True
-            )
+            return Reply(text=call.phrase("allow_only_people", call.incoming.language, given=subject), private=True)
     elif not words and verb not in ("block", "deny") and call.in_group and call.place:
         subject, kind = f"{call.key.platform}:{call.place}", "place"
     else:
-        return Reply(text=call.deps.phrase("allow_usage", call.incoming.language), private=True)
+        return Reply(text=call.phrase("allow_usage", call.incoming.language), private=True)
     if words and role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants) < Role.ADMIN:
-        return Reply(text=call.deps.phrase("allow_only_here", call.incoming.language), private=True)
+        return Reply(text=call.phrase("allow_only_here", call.incoming.language), private=True)
     if verb == "block":
         return await _block(call, subject)
     if verb == "remove":
@@ -52,14 +84,14 @@ async def allow(call: Call) -> Reply:
     return await _let_in_group(call, subject, named=bool(words))
 
 
-def _is_of_a_platform(call: Call, name: str) -> bool:
+def _is_of_a_platform(call: Call[PeopleCommandDeps], name: str) -> bool:
     """`<platform>:<id>`, of a platform that is configured."""
     platform, _, id = name.partition(":")
     return platform in {channel_type.partition("@")[0] for channel_type in call.deps.health()} and bool(id)
 
 
-async def _let_in_person(call: Call, person: str) -> Reply:
-    phrase, language = call.deps.phrase, call.incoming.language
+async def _let_in_person(call: Call[PeopleCommandDeps], person: str) -> Reply:
+    phrase, language = call.phrase, call.incoming.language
     if person in call.deps.access().block:
         return Reply(text=phrase("blocked_by_settings", language, person=person), private=True)
     if call.deps.book.grants.everywhere.get(person, Role.STRANGER) >= Role.MEMBER:
@@ -83,19 +115,19 @@ async def _let_in_person(call: Call, person: str) -> Reply:
     return Reply(text=phrase("allowed_person", language, person=person))
 
 
-async def _turn_away(call: Call, person: str) -> Reply:
+async def _turn_away(call: Call[PeopleCommandDeps], person: str) -> Reply:
     """Their code is worth nothing any more; they are not told."""
     by, at = str(call.incoming.person), to_timestamp(call.deps.clock.now())
     asked = await call.deps.database.write(lambda conn: pairings.end_of(conn, person, ending="denied", by=by, now=at))
     if asked is not None:
         call.deps.pairing_settled(person, "denied")
     key = "turned_away" if asked is not None else "nobody_asks"
-    return Reply(text=call.deps.phrase(key, call.incoming.language, person=person))
+    return Reply(text=call.phrase(key, call.incoming.language, person=person))
 
 
-async def _block(call: Call, person: str) -> Reply:
+async def _block(call: Call[PeopleCommandDeps], person: str) -> Reply:
     """Nobody blocks who has as much to say as they do, themselves included. The earlier role is remembered."""
-    phrase, language, given = call.deps.phrase, call.incoming.language, call.deps.book.grants
+    phrase, language, given = call.phrase, call.incoming.language, call.deps.book.grants
     theirs, own = (role_everywhere(who, call.deps.access(), given) for who in (person, str(call.incoming.person)))
     if theirs >= own:
         return Reply(text=phrase("block_too_high", language, person=person), private=True)
@@ -105,8 +137,8 @@ async def _block(call: Call, person: str) -> Reply:
     return Reply(text=phrase("blocked_person", language, person=person))
 
 
-async def _let_in_group(call: Call, place: str, *, named: bool) -> Reply:
-    phrase, language = call.deps.phrase, call.incoming.language
+async def _let_in_group(call: Call[PeopleCommandDeps], place: str, *, named: bool) -> Reply:
+    phrase, language = call.phrase, call.incoming.language
     if place in call.deps.book.grants.places:
         return Reply(text=phrase("already_allowed", language), private=True)
     at = to_timestamp(call.deps.clock.now())
@@ -117,15 +149,15 @@ async def _let_in_group(call: Call, place: str, *, named: bool) -> Reply:
     return Reply(text=phrase("allowed_group", language, mention=mention))
 
 
-async def _give(call: Call, grant: Grant) -> None:
+async def _give(call: Call[PeopleCommandDeps], grant: Grant) -> None:
     await call.deps.database.write(lambda conn: grants.give(conn, grant))
     call.deps.book.note(grant)
 
 
-async def _remove(call: Call, subject: str) -> Reply:
+async def _remove(call: Call[PeopleCommandDeps], subject: str) -> Reply:
     """Nobody takes back more than they have themselves, nor what they have: the last admin would be shut out."""
     if subject == str(call.incoming.person):
-        return Reply(text=call.deps.phrase("remove_self", call.incoming.language, person=subject), private=True)
+        return Reply(text=call.phrase("remove_self", call.incoming.language, person=subject), private=True)
     had = call.deps.book.grants.everywhere.get(subject, Role.STRANGER)
     if had > call.role:
         return refused(call, "remove")
@@ -134,10 +166,10 @@ async def _remove(call: Call, subject: str) -> Reply:
     taken = await call.deps.database.write(lambda conn: grants.take(conn, subject))
     call.deps.book.forget(subject)
     key = "disallowed" if taken else "disallowed_before"
-    return Reply(text=call.deps.phrase(key, call.incoming.language, person=subject))
+    return Reply(text=call.phrase(key, call.incoming.language, person=subject))
 
 
-async def _unblock(call: Call, person: str) -> Reply:
+async def _unblock(call: Call[PeopleCommandDeps], person: str) -> Reply:
     """They are as they were before the block; the answer tells where that is not enough to be answered."""
     deps, by, at = call.deps, str(call.incoming.person), to_timestamp(call.deps.clock.now())
     restored = await deps.database.write(lambda conn: grants.unblock(conn, person, by=by, at=at))
@@ -151,12 +183,12 @@ async def _unblock(call: Call, person: str) -> Reply:
         key = "unblocked_as_before"
     else:
         key = "unblocked" if settings.dm == "open" else "unblocked_stranger"
-    return Reply(text=deps.phrase(key, call.incoming.language, person=person))
+    return Reply(text=call.phrase(key, call.incoming.language, person=person))
 
 
-async def whoami(call: Call) -> Reply:
+async def whoami(call: Call[PeopleCommandDeps]) -> Reply:
     """The names that settings and grants use."""
-    text = call.deps.phrase(
+    text = call.phrase(
         "whoami",
         call.incoming.language,
         person=call.incoming.person,
@@ -167,14 +199,14 @@ async def whoami(call: Call) -> Reply:
     return Reply(text=text, private=True)
 
 
-async def why(call: Call) -> Reply:
+async def why(call: Call[WhyCommandDeps]) -> Reply:
     """The last messages of this chat that were not answered; with "skill" why one was hinted, with "tools" which
     outputs a model shortened."""
     if call.args.strip().lower() == "skill":
-        return await why_skill(call)
+        return await why_skill(call.on(call.deps.skills))
     if call.args.strip().lower() == "tools":
         return await _why_tools(call)
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     found = call.deps.decisions.of(str(call.key))
     if not found:
         return Reply(text=phrase("why_none", language), private=True)
@@ -193,9 +225,9 @@ async def why(call: Call) -> Reply:
     return Reply(text="\n".join([phrase("why_title", language), "", *lines]), private=True)
 
 
-async def _why_tools(call: Call) -> Reply:
+async def _why_tools(call: Call[WhyCommandDeps]) -> Reply:
     """Of the last calls here, those whose output the conversation holds in other words than the tool's (Z-144)."""
-    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
+    phrase, language, conversation = call.phrase, call.incoming.language, ConversationId(str(call.key))
     records = await call.deps.database.read(
         lambda conn: audit_rows.newest(conn, conversation=conversation, most=LOOKED_AT)
     )
@@ -219,6 +251,7 @@ async def _why_tools(call: Call) -> Reply:
 
 ALLOW = Command(
     name="allow",
+    deps=PeopleCommandDeps,
     everyday=True,
     run=allow,
     group="people",
@@ -226,9 +259,10 @@ ALLOW = Command(
     admin=True,
     immediate=True,
 )
-WHOAMI = Command(name="whoami", run=whoami, group="people", immediate=True)
+WHOAMI = Command(name="whoami", deps=PeopleCommandDeps, run=whoami, group="people", immediate=True)
 WHY = Command(
     name="why",
+    deps=WhyCommandDeps,
     run=why,
     group="people",
     usage="[skill | tools]",

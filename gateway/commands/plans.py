@@ -4,21 +4,34 @@ Not plan mode (W-30): that is the model's own, within a turn, and ends when a pe
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
+from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.outbox import Button
 from agent.goals.goal import Owner
 from agent.goals.store import short
 from agent.plans.messages import Buttoned, Buttons, Offer, proposal, view
 from agent.plans.plan import OPEN, Plan
-from agent.plans.service import PlanRefused
+from agent.plans.service import PlanRefused, PlanService
+from agent.providers.registry import Registry
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
-from gateway.commands.command import PRESS, Call, Command, Reply
+from gateway.commands.command import PRESS, AnyCall, Call, Command, Reply, Turns
 from gateway.commands.remind import origin_of
 from gateway.phrases.catalogue import Catalogue
 
 # Buttons below plans. They stand for commands, so a press is taken like a typed one, also after a restart.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanCommandDeps:
+    """Plans, and the turns that work on them."""
+
+    clock: Clock
+    plans: PlanService
+    providers: Registry
+    turns: Turns
 
 
 def plan_buttons(phrase: Catalogue) -> Buttoned:
@@ -49,7 +62,7 @@ _OFFERS: Mapping[str, Offer] = {
 }
 
 
-async def plan(call: Call) -> Reply:
+async def plan(call: Call[PlanCommandDeps]) -> Reply:
     """By the first word, where only a number follows it; else the words are a new plan's goal. Alone, or with a
     number only: how it stands."""
     first, _, rest = call.args.partition(" ")
@@ -63,11 +76,11 @@ async def plan(call: Call) -> Reply:
             return await _draft(call, call.args)
         return await action(call, _number(rest))
     except PlanRefused as refusal:
-        text = call.deps.phrase(refusal.key, call.incoming.language, **refusal.values)
+        text = call.phrase(refusal.key, call.incoming.language, **refusal.values)
         return Reply(text=text, private=True)
 
 
-async def halt_plan(call: Call) -> Plan | None:
+async def halt_plan(call: Call[PlanCommandDeps]) -> Plan | None:
     """Let go of the plan that is worked on here, and end its turn, for /stop; None: there is none."""
     conversation = _conversation(call)
     halted = await call.deps.plans.halt(conversation, _name(call))
@@ -76,7 +89,7 @@ async def halt_plan(call: Call) -> Plan | None:
     return halted
 
 
-async def _draft(call: Call, words: str) -> Reply:
+async def _draft(call: Call[PlanCommandDeps], words: str) -> Reply:
     incoming, conversation, plans = call.incoming, _conversation(call), call.deps.plans
     if plans.settings().enabled and await _plans_by_demo(call):
         raise PlanRefused("plan_demo")
@@ -88,21 +101,23 @@ async def _draft(call: Call, words: str) -> Reply:
         chat_type=incoming.chat_type,
     )
     origin = origin_of(call) or f"{conversation}:{to_timestamp(incoming.received_at)}"
-    waits = call.deps.is_running(conversation)  # for what goes on here, such as a question that nobody has answered
+    waits = call.deps.turns.is_running(
+        conversation
+    )  # for what goes on here, such as a question that nobody has answered
     made = await plans.draft(conversation, owner, words, origin=f"plan:{origin}", decides=_decides_about_all(call))
     key = "plan_drafts_later" if waits else "plan_drafts"
-    return Reply(text=call.deps.phrase(key, incoming.language, id=made.id), private=True)
+    return Reply(text=call.phrase(key, incoming.language, id=made.id), private=True)
 
 
-async def _plans_by_demo(call: Call) -> bool:
-    providers, name = call.deps.providers(), call.deps.plans.settings().provider
+async def _plans_by_demo(call: Call[PlanCommandDeps]) -> bool:
+    providers, name = call.deps.providers, call.deps.plans.settings().provider
     name = name or (await call.agent.status()).provider
     return name in providers and providers.get(name).family == "demo"
 
 
-async def _status(call: Call, number: int | None) -> Reply:
+async def _status(call: Call[PlanCommandDeps], number: int | None) -> Reply:
     """All of it where it still waits for a word."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     meant = await call.deps.plans.meant(_conversation(call), number)
     buttons = plan_buttons(phrase)
     text = proposal(meant, phrase, buttons).text if meant.status == "proposed" else view(meant, phrase, language)
@@ -113,14 +128,14 @@ async def _status(call: Call, number: int | None) -> Reply:
     return Reply(text=text, buttons=shown, private=True, verbatim=True)
 
 
-def _waits(call: Call, id: int) -> bool:
+def _waits(call: Call[PlanCommandDeps], id: int) -> bool:
     """Whether something else goes on in this chat, which the plan waits for."""
     conversation = _conversation(call)
-    return call.deps.is_running(conversation) and call.deps.plan_of(conversation) != id
+    return call.deps.turns.is_running(conversation) and call.deps.turns.plan_of(conversation) != id
 
 
-async def _list(call: Call, number: int | None) -> Reply:
-    phrase, language = call.deps.phrase, call.incoming.language
+async def _list(call: Call[PlanCommandDeps], number: int | None) -> Reply:
+    phrase, language = call.phrase, call.incoming.language
     found = await call.deps.plans.all_of(_conversation(call))
     if not found:
         raise PlanRefused("plan_none")
@@ -138,23 +153,23 @@ async def _list(call: Call, number: int | None) -> Reply:
     return Reply(text="\n".join(lines), private=True, verbatim=True)
 
 
-async def _confirm(call: Call, number: int | None) -> Reply:
+async def _confirm(call: Call[PlanCommandDeps], number: int | None) -> Reply:
     return await _change(call, number, call.deps.plans.confirm, "plan_confirmed")
 
 
-async def _resume(call: Call, number: int | None) -> Reply:
+async def _resume(call: Call[PlanCommandDeps], number: int | None) -> Reply:
     return await _change(call, number, call.deps.plans.resume, "plan_resumed")
 
 
-async def _retry(call: Call, number: int | None) -> Reply:
+async def _retry(call: Call[PlanCommandDeps], number: int | None) -> Reply:
     return await _change(call, number, call.deps.plans.retry, "plan_retried")
 
 
-async def _cancel(call: Call, number: int | None) -> Reply:
+async def _cancel(call: Call[PlanCommandDeps], number: int | None) -> Reply:
     return await _change(call, number, call.deps.plans.cancel, "plan_cancelled")
 
 
-async def _stop(call: Call, number: int | None) -> Reply:
+async def _stop(call: Call[PlanCommandDeps], number: int | None) -> Reply:
     """The value of the button below the running plan."""
     meant = await _checked(call, number)
     halted = await call.deps.plans.halt(_conversation(call), _name(call)) if meant.status == "running" else None
@@ -164,9 +179,9 @@ async def _stop(call: Call, number: int | None) -> Reply:
     return halted_reply(call, halted)
 
 
-def halted_reply(call: Call, halted: Plan) -> Reply:
+def halted_reply(call: AnyCall, halted: Plan) -> Reply:
     """The words after a stop, with what can be done about it."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     if not halted.is_open:
         return Reply(text=phrase("plan_cancelled", language, id=halted.id))
     buttons = plan_buttons(phrase)("go_on", halted)
@@ -174,7 +189,7 @@ def halted_reply(call: Call, halted: Plan) -> Reply:
 
 
 async def _change(
-    call: Call,
+    call: Call[PlanCommandDeps],
     number: int | None,
     change: Callable[[ConversationId, int | None, str], Awaitable[Plan]],
     key: str,
@@ -183,10 +198,10 @@ async def _change(
     changed = await change(_conversation(call), meant.id, _name(call))
     if changed.status == "cancelled":
         _let_go(call, changed)
-    return Reply(text=call.deps.phrase(key, call.incoming.language, id=changed.id))
+    return Reply(text=call.phrase(key, call.incoming.language, id=changed.id))
 
 
-_ACTIONS: dict[str, Callable[[Call, int | None], Awaitable[Reply]]] = {
+_ACTIONS: dict[str, Callable[[Call[PlanCommandDeps], int | None], Awaitable[Reply]]] = {
     "status": _status,
     "list": _list,
     "confirm": _confirm,
@@ -197,7 +212,7 @@ _ACTIONS: dict[str, Callable[[Call, int | None], Awaitable[Reply]]] = {
 }
 
 
-async def _checked(call: Call, number: int | None) -> Plan:
+async def _checked(call: Call[PlanCommandDeps], number: int | None) -> Plan:
     """The plan that is meant, if this person may change it: who asked for it, or an admin."""
     meant = await call.deps.plans.meant(_conversation(call), number)
     if not _may_change(call, meant):
@@ -207,27 +222,27 @@ async def _checked(call: Call, number: int | None) -> Plan:
     return meant
 
 
-def _may_change(call: Call, meant: Plan) -> bool:
+def _may_change(call: Call[PlanCommandDeps], meant: Plan) -> bool:
     return _decides_about_all(call) or meant.owner.person == call.incoming.person
 
 
-def _decides_about_all(call: Call) -> bool:
+def _decides_about_all(call: Call[PlanCommandDeps]) -> bool:
     return not call.in_group or call.role >= Role.ADMIN
 
 
-def _let_go(call: Call, meant: Plan) -> None:
+def _let_go(call: Call[PlanCommandDeps], meant: Plan) -> None:
     """End the turn that works on it, and take its message away."""
     conversation = _conversation(call)
-    if call.deps.plan_of(conversation) == meant.id:
-        call.deps.stop(conversation, f"plan put down by {call.incoming.person}", call.deps.clock.now())
-    call.deps.hide_live(conversation)
+    if call.deps.turns.plan_of(conversation) == meant.id:
+        call.deps.turns.stop(conversation, f"plan put down by {call.incoming.person}", call.deps.clock.now())
+    call.deps.turns.hide_live(conversation)
 
 
-def _conversation(call: Call) -> ConversationId:
+def _conversation(call: Call[PlanCommandDeps]) -> ConversationId:
     return ConversationId(str(call.key))
 
 
-def _name(call: Call) -> str:
+def _name(call: Call[PlanCommandDeps]) -> str:
     return call.incoming.display or call.incoming.person or "?"
 
 
@@ -238,6 +253,7 @@ def _number(words: str) -> int | None:
 
 PLAN = Command(
     name="plan",
+    deps=PlanCommandDeps,
     feature="plans",
     run=plan,
     group="later",

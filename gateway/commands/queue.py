@@ -1,26 +1,40 @@
 """Queue and running turn: /queue /clear-queue /drop-last-queued /stop."""
 
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import get_args
 
 from sqlalchemy import Connection
 
+from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.inbox import Incoming
 from agent.sessions import runs
 from agent.storage import inbox_rows
+from agent.storage.database import Database
 from agent.storage.inbox_rows import OpenRow
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
-from gateway.commands.command import Call, Command, Reply, Setting, one_of, refused
-from gateway.commands.goals import pause_work
-from gateway.commands.plans import halt_plan, halted_reply
+from gateway.commands.command import Call, Command, Reply, Setting, Turns, one_of, refused
+from gateway.commands.goals import GoalCommandDeps, pause_work
+from gateway.commands.plans import PlanCommandDeps, halt_plan, halted_reply
 from gateway.dispatch.queue_modes import QueueMode
 
 # Target of a stop while no turn runs: the message said before the stop that would begin next.
 
 BEGINS_WITHIN_S, GIVES_UP_AFTER_S, LOOK_EVERY_S = 1.0, 2.0, 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCommandDeps:
+    """The inbox, the turns, and the work that a stop ends too."""
+
+    clock: Clock
+    database: Database
+    turns: Turns
+    goal_deps: GoalCommandDeps
+    plan_deps: PlanCommandDeps
 
 
 class Following(Enum):
@@ -31,7 +45,7 @@ class Following(Enum):
     REFUSED = "it was ended before a turn began"
 
 
-async def stop_what_follows(call: Call, conversation: ConversationId, reason: str) -> Following:
+async def stop_what_follows(call: Call[QueueCommandDeps], conversation: ConversationId, reason: str) -> Following:
     """Stop its turn as soon as that begins. If it does not for a moment, the message is ended where it waits: an album
     that is gathered, a run to be tried again, or what stands behind a turn that takes long to end.
     """
@@ -39,12 +53,12 @@ async def stop_what_follows(call: Call, conversation: ConversationId, reason: st
     began = deps.clock.monotonic()
     while (waited_s := deps.clock.monotonic() - began) < GIVES_UP_AFTER_S:
         look = partial(
-            inbox_rows.next_open, conversation=conversation, said_at=said_at, unbegun=deps.is_ending(conversation)
+            inbox_rows.next_open, conversation=conversation, said_at=said_at, unbegun=deps.turns.is_ending(conversation)
         )
         row = await deps.database.read(look)
         if row is None:
             return Following.NOTHING
-        if not deps.is_ending(conversation) and deps.stop(conversation, reason, deps.clock.now()):
+        if not deps.turns.is_ending(conversation) and deps.turns.stop(conversation, reason, deps.clock.now()):
             return Following.STOPPED
         is_late = waited_s >= BEGINS_WITHIN_S and _is_free(call, conversation, row)
         if is_late and await _refused(call, conversation, row, reason):
@@ -53,14 +67,14 @@ async def stop_what_follows(call: Call, conversation: ConversationId, reason: st
     return Following.NOTHING
 
 
-def _is_free(call: Call, conversation: ConversationId, row: OpenRow) -> bool:
+def _is_free(call: Call[QueueCommandDeps], conversation: ConversationId, row: OpenRow) -> bool:
     """No turn is under way that could be this message's own."""
-    if call.deps.is_ending(conversation):
+    if call.deps.turns.is_ending(conversation):
         return row.attempts == 0
-    return not call.deps.is_running(conversation)
+    return not call.deps.turns.is_running(conversation)
 
 
-async def _refused(call: Call, conversation: ConversationId, row: OpenRow, reason: str) -> bool:
+async def _refused(call: Call[QueueCommandDeps], conversation: ConversationId, row: OpenRow, reason: str) -> bool:
     """End it, and the run that failed before, unless another has begun meanwhile."""
     at = to_timestamp(call.deps.clock.now())
 
@@ -86,7 +100,7 @@ QUEUE_MODE: Setting[QueueMode] = Setting(
 PRESSED = "pressed"  # after /stop: by the button, whose answer stops before the presser's eyes
 
 
-async def queue(call: Call) -> Reply:
+async def queue(call: Call[QueueCommandDeps]) -> Reply:
     """Shows what waits; for those who may also sets what a message meets while a turn runs, or clears."""
     if not call.words:
         return await _show(call)
@@ -96,10 +110,10 @@ async def queue(call: Call) -> Reply:
     return refused(call, word) if call.in_group and call.role < Role.ADMIN else await clear_queue(call)
 
 
-async def _show(call: Call) -> Reply:
-    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
+async def _show(call: Call[QueueCommandDeps]) -> Reply:
+    phrase, language, conversation = call.phrase, call.incoming.language, ConversationId(str(call.key))
     waiting = await call.deps.database.read(partial(inbox_rows.waiting, conversation=conversation))
-    mode = call.deps.settings.get(QUEUE_MODE, call.key)
+    mode = call.settings.get(QUEUE_MODE, call.key)
     if not waiting:
         return Reply(text=phrase("queue_empty", language, mode=mode), private=True)
     lines = [f"{number}. {_first_line(row.incoming)}" for number, row in enumerate(waiting, 1)]
@@ -107,52 +121,52 @@ async def _show(call: Call) -> Reply:
     return Reply(text="\n".join([title, "", *lines]), private=True, verbatim=True)
 
 
-async def clear_queue(call: Call) -> Reply:
+async def clear_queue(call: Call[QueueCommandDeps]) -> Reply:
     """Refuses everything that waits; what runs goes on."""
     conversation = ConversationId(str(call.key))
     note = f"cleared by {call.incoming.person}"
     count = await call.deps.database.write(lambda conn: inbox_rows.clear_waiting(conn, conversation, note=note))
-    return Reply(text=call.deps.phrase("queue_cleared", call.incoming.language, count=count))
+    return Reply(text=call.phrase("queue_cleared", call.incoming.language, count=count))
 
 
-async def drop_last_queued(call: Call) -> Reply:
+async def drop_last_queued(call: Call[QueueCommandDeps]) -> Reply:
     """Refuses the newest waiting message."""
     conversation = ConversationId(str(call.key))
     note = f"dropped by {call.incoming.person}"
     dropped = await call.deps.database.write(lambda conn: inbox_rows.drop_last_waiting(conn, conversation, note=note))
     key = "queue_dropped_last" if dropped else "queue_cleared"
-    return Reply(text=call.deps.phrase(key, call.incoming.language, count=0))
+    return Reply(text=call.phrase(key, call.incoming.language, count=0))
 
 
-async def stop(call: Call) -> Reply:
+async def stop(call: Call[QueueCommandDeps]) -> Reply:
     """Fires the token of the turn that ran when the word came; what was said so far is kept.
 
     Work on a goal by itself, and on a plan, ends too.
     """
     deps, conversation, reason = call.deps, ConversationId(str(call.key)), f"stopped by {call.incoming.person}"
-    paused = await pause_work(call)
-    halted = await halt_plan(call) if deps.plan_of(conversation) is not None else None
-    once_more = deps.is_ending(conversation)  # that turn was stopped before: who says it again means the next
-    stopped = deps.stop(conversation, reason, call.incoming.received_at)
+    paused = await pause_work(call.on(deps.goal_deps))
+    halted = await halt_plan(call.on(deps.plan_deps)) if deps.turns.plan_of(conversation) is not None else None
+    once_more = deps.turns.is_ending(conversation)  # that turn was stopped before: who says it again means the next
+    stopped = deps.turns.stop(conversation, reason, call.incoming.received_at)
     # Before a plan that waits is looked for: meanwhile the turn could begin, and would not be meant any more.
     is_pressed = call.args == PRESSED  # it stands below the turn that it ends, and means no other
-    waits = not is_pressed and (once_more or (not stopped and deps.running_since(conversation) is None))
+    waits = not is_pressed and (once_more or (not stopped and deps.turns.running_since(conversation) is None))
     following = Following.NOTHING
     if waits and paused is None and halted is None:
         following = await stop_what_follows(call, conversation, reason)
-    halted = halted or await halt_plan(call)  # one whose next wake-up waits
+    halted = halted or await halt_plan(call.on(deps.plan_deps))  # one whose next wake-up waits
     if halted is not None:
         return halted_reply(call, halted)
     if paused is not None:
-        return Reply(text=deps.phrase("goal_is_paused", call.incoming.language, id=paused.id))
+        return Reply(text=call.phrase("goal_is_paused", call.incoming.language, id=paused.id))
     if following is Following.REFUSED:  # it has no turn whose end would tell it
-        return Reply(text=deps.phrase("stopped", call.incoming.language))
+        return Reply(text=call.phrase("stopped", call.incoming.language))
     stopped = stopped or following is Following.STOPPED
     if waits and not stopped:  # nothing was meant here itself
-        stopped = deps.stop_within(conversation, reason, call.incoming.received_at)
+        stopped = deps.turns.stop_within(conversation, reason, call.incoming.received_at)
     if stopped and (is_pressed or call.incoming.interaction is None):  # a slash command wants an answer of its own
         return Reply()  # the turn's own end tells it; a second sentence would be noise
-    return Reply(text=call.deps.phrase("stopping" if stopped else "nothing_to_stop", call.incoming.language))
+    return Reply(text=call.phrase("stopping" if stopped else "nothing_to_stop", call.incoming.language))
 
 
 def _first_line(incoming: Incoming) -> str:
@@ -162,6 +176,7 @@ def _first_line(incoming: Incoming) -> str:
 
 QUEUE = Command(
     name="queue",
+    deps=QueueCommandDeps,
     choices=(*MODES, "clear"),
     run=queue,
     group="chat",
@@ -169,6 +184,24 @@ QUEUE = Command(
     immediate=True,
     settings=(QUEUE_MODE,),
 )
-CLEAR_QUEUE = Command(name="clear-queue", run=clear_queue, group="chat", immediate=True, admin_in_groups=True)
-DROP_LAST = Command(name="drop-last-queued", run=drop_last_queued, group="chat", immediate=True, admin_in_groups=True)
-STOP = Command(name="stop", everyday=True, run=stop, group="chat", aliases=("cancel",), immediate=True, unlimited=True)
+CLEAR_QUEUE = Command(
+    name="clear-queue", deps=QueueCommandDeps, run=clear_queue, group="chat", immediate=True, admin_in_groups=True
+)
+DROP_LAST = Command(
+    name="drop-last-queued",
+    deps=QueueCommandDeps,
+    run=drop_last_queued,
+    group="chat",
+    immediate=True,
+    admin_in_groups=True,
+)
+STOP = Command(
+    name="stop",
+    deps=QueueCommandDeps,
+    everyday=True,
+    run=stop,
+    group="chat",
+    aliases=("cancel",),
+    immediate=True,
+    unlimited=True,
+)

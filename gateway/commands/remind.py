@@ -1,19 +1,20 @@
 """Reminders and repeated work: /remind /loop /heartbeat, and the person's /timezone."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from agent.core.clock import shown_zone
 from agent.core.ids import ConversationId
 from agent.core.outbox import Button
 from agent.core.untrusted_text import worked_on
-from gateway.commands.command import PRESS, Call, Command, Reply
+from gateway.commands.command import PRESS, AnyCall, Call, Command, Reply
 from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.person_zones import Zone
 from gateway.scheduler.phrases.when import Wanted, read_when
 from gateway.scheduler.phrases.wording import shown
 from gateway.scheduler.schedule import Action, Creator, Plan, Schedule
-from gateway.scheduler.service import may_change, shortest_distance_s
+from gateway.scheduler.service import ScheduleService, may_change, shortest_distance_s
 from gateway.scheduler.triggers.misfires import ONE_SHOT, RECURRING, Misfire
 from gateway.scheduler.triggers.rules import follows_the_wall, is_recurring
 from gateway.scheduler.triggers.zones import all_zones, find_zone, likely_zones, zone_named
@@ -26,14 +27,21 @@ _OFF = ("off", "stop", "aus")
 _SILENT = Misfire(policy="skip")
 
 
-async def remind(call: Call) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleCommandDeps:
+    """Schedules."""
+
+    schedules: ScheduleService
+
+
+async def remind(call: Call[ScheduleCommandDeps]) -> Reply:
     """A plain reminder; with "ask" in front the agent is woken with the words instead."""
     first, _, rest = call.args.partition(" ")
     action: Action = "ask" if first.lower() in _ASK and rest else "remind"
     return await _set(call, action, rest if action == "ask" else call.args, usage="remind_usage")
 
 
-async def loop(call: Call) -> Reply:
+async def loop(call: Call[ScheduleCommandDeps]) -> Reply:
     """Wakes the agent with the same words again and again, until /loop stop."""
     words = call.words
     if not words:
@@ -43,9 +51,9 @@ async def loop(call: Call) -> Reply:
     return await _set(call, "ask", call.args, usage="loop_usage", kind=LOOP, recurring=True)
 
 
-async def heartbeat(call: Call) -> Reply:
+async def heartbeat(call: Call[ScheduleCommandDeps]) -> Reply:
     """Wakes the agent with a checklist; it speaks only when there is something to say."""
-    phrase, language, conversation = call.deps.phrase, call.incoming.language, conversation_of(call)
+    phrase, language, conversation = call.phrase, call.incoming.language, conversation_of(call)
     if call.args.lower() in _OFF:
         try:
             found = await call.deps.schedules.find(conversation, HEARTBEAT)
@@ -61,9 +69,9 @@ async def heartbeat(call: Call) -> Reply:
     return await _set(call, "heartbeat", call.args, usage="heartbeat_usage", name=HEARTBEAT, recurring=True)
 
 
-async def _shown(call: Call, wanted: Callable[[Schedule], bool], usage: str) -> Reply:
+async def _shown(call: Call[ScheduleCommandDeps], wanted: Callable[[Schedule], bool], usage: str) -> Reply:
     """The schedules of the kind that are set here, and how another one is set."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     found = [one for one in await call.deps.schedules.all_of(conversation_of(call)) if wanted(one)]
     lines = [f"#{one.id} {one.title} · {one.plan.said}" for one in found if one.state != "ended"]
     if lines:
@@ -72,7 +80,7 @@ async def _shown(call: Call, wanted: Callable[[Schedule], bool], usage: str) -> 
 
 
 async def _set(
-    call: Call,
+    call: Call[ScheduleCommandDeps],
     action: Action,
     text: str,
     *,
@@ -81,7 +89,7 @@ async def _set(
     kind: str = "",
     recurring: bool = False,
 ) -> Reply:
-    phrase, language, schedules = call.deps.phrase, call.incoming.language, call.deps.schedules
+    phrase, language, schedules = call.phrase, call.incoming.language, call.deps.schedules
     if not text.strip():
         return Reply(text=phrase(usage, language), private=True)
     zone = await schedules.zone_of(call.incoming.person, call.incoming.zone)
@@ -121,9 +129,9 @@ def _plan(wanted: Wanted, zone: Zone, action: Action, kind: str) -> Plan:
     )
 
 
-async def _stop_loops(call: Call, wanted: str | None) -> Reply:
+async def _stop_loops(call: Call[ScheduleCommandDeps], wanted: str | None) -> Reply:
     """One by its number, or all of them here that this person may stop."""
-    phrase, language, schedules = call.deps.phrase, call.incoming.language, call.deps.schedules
+    phrase, language, schedules = call.phrase, call.incoming.language, call.deps.schedules
     there = [
         one
         for one in await schedules.all_of(conversation_of(call))
@@ -142,11 +150,11 @@ async def _stop_loops(call: Call, wanted: str | None) -> Reply:
 # -- for the commands beside
 
 
-def conversation_of(call: Call) -> ConversationId:
+def conversation_of(call: AnyCall) -> ConversationId:
     return ConversationId(str(call.key))
 
 
-def creator_of(call: Call) -> Creator:
+def creator_of(call: AnyCall) -> Creator:
     incoming = call.incoming
     return Creator(
         person=incoming.person,
@@ -157,15 +165,15 @@ def creator_of(call: Call) -> Creator:
     )
 
 
-def origin_of(call: Call) -> str | None:
+def origin_of(call: AnyCall) -> str | None:
     """A key that is the same when this message comes a second time."""
     reference = call.incoming.interaction or call.incoming.message_ref
     return f"{call.key}:{reference}" if reference else None
 
 
-def confirmation(call: Call, schedule: Schedule) -> str:
+def confirmation(call: Call[ScheduleCommandDeps], schedule: Schedule) -> str:
     """The confirmation, with the moment in full, so that a misunderstanding shows."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     assert schedule.due is not None
     when = shown(schedule.due.at, schedule.zone, phrase, language)
     key = {"remind": "remind_set", "ask": "ask_set", "heartbeat": "heartbeat_set"}[schedule.plan.action]
@@ -173,7 +181,7 @@ def confirmation(call: Call, schedule: Schedule) -> str:
     return f"{text}\n{phrase('set_recurring', language, said=schedule.plan.said)}" if schedule.recurs else text
 
 
-async def zone_question(call: Call, schedule: Schedule) -> bool:
+async def zone_question(call: Call[ScheduleCommandDeps], schedule: Schedule) -> bool:
     """Whether to ask for the zone: once, and only where it matters."""
     person = call.incoming.person
     if person is None or schedule.plan.zone_source != "assumed" or not follows_the_wall(schedule.plan.rule):
@@ -181,7 +189,7 @@ async def zone_question(call: Call, schedule: Schedule) -> bool:
     return await call.deps.schedules.asks_for_zone(person)
 
 
-def zone_buttons(call: Call) -> list[tuple[Button, ...]]:
+def zone_buttons(call: Call[ScheduleCommandDeps]) -> list[tuple[Button, ...]]:
     """Likely zones, two in a row."""
     buttons = [
         Button(label=name.rpartition("/")[2].replace("_", " "), action=f"{PRESS}/timezone {name}")
@@ -192,6 +200,7 @@ def zone_buttons(call: Call) -> list[tuple[Button, ...]]:
 
 REMIND = Command(
     name="remind",
+    deps=ScheduleCommandDeps,
     everyday=True,
     feature="scheduler",
     run=remind,
@@ -203,6 +212,7 @@ REMIND = Command(
 )
 LOOP_COMMAND = Command(
     name="loop",
+    deps=ScheduleCommandDeps,
     feature="scheduler",
     run=loop,
     group="later",
@@ -213,6 +223,7 @@ LOOP_COMMAND = Command(
 )
 HEARTBEAT_COMMAND = Command(
     name="heartbeat",
+    deps=ScheduleCommandDeps,
     feature="scheduler",
     run=heartbeat,
     group="later",
@@ -226,9 +237,9 @@ HEARTBEAT_COMMAND = Command(
 # Zone of a person: /timezone. Their reminders by the wall clock follow.
 
 
-async def timezone(call: Call) -> Reply:
+async def timezone(call: Call[ScheduleCommandDeps]) -> Reply:
     """Shows or sets it: an IANA name, a city, or an offset from UTC."""
-    phrase, language, schedules = call.deps.phrase, call.incoming.language, call.deps.schedules
+    phrase, language, schedules = call.phrase, call.incoming.language, call.deps.schedules
     person = call.incoming.person
     if not call.args or person is None:
         zone = await schedules.zone_of(person, call.incoming.zone)
@@ -250,11 +261,17 @@ async def timezone(call: Call) -> Reply:
     return Reply(text=text, private=True, verbatim=True)
 
 
-async def zones(call: Call) -> Sequence[str]:
+async def zones(call: Call[ScheduleCommandDeps]) -> Sequence[str]:
     """Every zone, those where the person's language is spoken first."""
     return all_zones(call.incoming.language)
 
 
 TIMEZONE = Command(
-    name="timezone", run=timezone, group="later", usage="[zone or city | reset]", immediate=True, suggest=zones
+    name="timezone",
+    deps=ScheduleCommandDeps,
+    run=timezone,
+    group="later",
+    usage="[zone or city | reset]",
+    immediate=True,
+    suggest=zones,
 )

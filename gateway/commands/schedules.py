@@ -11,7 +11,7 @@ from agent.core.phrases import money
 from agent.core.untrusted_text import worked_on
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.commands.command import PRESS, Call, Command, Reply, Setting
-from gateway.commands.remind import confirmation, conversation_of, creator_of, origin_of
+from gateway.commands.remind import ScheduleCommandDeps, confirmation, conversation_of, creator_of, origin_of
 from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.ledger import Entry
 from gateway.scheduler.phrases.when import read_when
@@ -25,10 +25,10 @@ MOST_LISTED = 20
 MOST_BUTTONS = 8
 _MARKS = {"active": "▸", "paused": "⏸", "failed": "⚠", "ended": "✓"}
 
-Change = Callable[[Call, Schedule, str], Awaitable[str]]
+Change = Callable[[Call[ScheduleCommandDeps], Schedule, str], Awaitable[str]]
 
 
-async def schedules(call: Call) -> Reply:
+async def schedules(call: Call[ScheduleCommandDeps]) -> Reply:
     """Lists what is set in this chat; with a number tells all of it; with a verb changes it."""
     words = call.words
     try:
@@ -47,17 +47,17 @@ async def schedules(call: Call) -> Reply:
         text = await change(call, schedule, call.args.split(maxsplit=2)[2] if len(words) > 2 else "")
         return Reply(text=text, buttons=await _next_buttons(call, words[0].lower(), schedule), verbatim=True)
     except UsageError as error:
-        return Reply(text=error.text(call.deps.phrase, call.incoming.language), private=True)
+        return Reply(text=error.text(call.phrase, call.incoming.language), private=True)
 
 
 # --- looking ----------------------------------------------------------------------------------------
 
 
-async def _list(call: Call, wanted: str) -> Reply:
+async def _list(call: Call[ScheduleCommandDeps], wanted: str) -> Reply:
     """A page of it, what comes next first; one too far is the last."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     found = await call.deps.schedules.all_of(conversation_of(call))
-    quiet = call.deps.settings.get(QUIET_HOURS, call.key)
+    quiet = call.settings.get(QUIET_HOURS, call.key)
     if not found:
         return Reply(text=phrase("schedules_none", language), private=True)
     zone = await _zone_of_reader(call)  # one for all, where it is known
@@ -82,13 +82,13 @@ async def _list(call: Call, wanted: str) -> Reply:
     return Reply(text="\n".join(lines), buttons=buttons, private=True, verbatim=True)
 
 
-async def _zone_of_reader(call: Call) -> ZoneInfo | None:
+async def _zone_of_reader(call: Call[ScheduleCommandDeps]) -> ZoneInfo | None:
     """The zone of whoever reads; None where it is only assumed: each schedule is told in its own then."""
     reader = await call.deps.schedules.zone_of(call.incoming.person, call.incoming.zone)
     return zone_named(reader.name) if reader.source != "assumed" else None
 
 
-async def _named(call: Call) -> Schedule:
+async def _named(call: Call[ScheduleCommandDeps]) -> Schedule:
     """The one that is meant by its number or name."""
     try:
         return await call.deps.schedules.find(conversation_of(call), call.args)
@@ -99,8 +99,8 @@ async def _named(call: Call) -> Schedule:
         raise UsageError("schedules_words", wanted=call.args[:40], words=there) from None
 
 
-async def _show(call: Call, schedule: Schedule) -> Reply:
-    phrase, language = call.deps.phrase, call.incoming.language
+async def _show(call: Call[ScheduleCommandDeps], schedule: Schedule) -> Reply:
+    phrase, language = call.phrase, call.incoming.language
     detail = await call.deps.schedules.detail(schedule)
     plan, zone = schedule.plan, await _zone_of_reader(call) or schedule.zone
     lines = [
@@ -119,8 +119,8 @@ async def _show(call: Call, schedule: Schedule) -> Reply:
     return Reply(text="\n".join(lines), buttons=_buttons(call, schedule), private=True, verbatim=True)
 
 
-def _state(call: Call, schedule: Schedule, zone: ZoneInfo) -> str:
-    phrase, language = call.deps.phrase, call.incoming.language
+def _state(call: Call[ScheduleCommandDeps], schedule: Schedule, zone: ZoneInfo) -> str:
+    phrase, language = call.phrase, call.incoming.language
     moment = moment_of(schedule)
     said = schedule.plan.said if moment is None else shown(moment, zone, phrase, language)
     if schedule.state == "active" and schedule.next_at is not None:
@@ -132,8 +132,8 @@ def _state(call: Call, schedule: Schedule, zone: ZoneInfo) -> str:
     return phrase(f"schedule_{schedule.state}", language, said=said, why=schedule.note or "–")
 
 
-def _run(call: Call, zone: ZoneInfo, entry: Entry) -> str:
-    phrase, language = call.deps.phrase, call.incoming.language
+def _run(call: Call[ScheduleCommandDeps], zone: ZoneInfo, entry: Entry) -> str:
+    phrase, language = call.phrase, call.incoming.language
     when = shown(from_timestamp(entry.due_at), zone, phrase, language)
     parts = [phrase(f"run_{entry.outcome}", language) + (f" ×{entry.count}" if entry.count > 1 else "")]
     if entry.run == "failed":
@@ -145,12 +145,12 @@ def _run(call: Call, zone: ZoneInfo, entry: Entry) -> str:
     return f"- {when}: {', '.join(parts)}"
 
 
-def _buttons(call: Call, schedule: Schedule) -> tuple[tuple[Button, ...], ...]:
+def _buttons(call: Call[ScheduleCommandDeps], schedule: Schedule) -> tuple[tuple[Button, ...], ...]:
     if not may_change(schedule, creator_of(call)):
         return ()
 
     def button(verb: str) -> Button:
-        label = call.deps.phrase(f"button_{verb}", call.incoming.language)
+        label = call.phrase(f"button_{verb}", call.incoming.language)
         action = f"{PRESS}/schedules {verb} {schedule.id}"
         return Button(label=label, action=action, style="danger" if verb == "delete" else "plain")
 
@@ -160,7 +160,9 @@ def _buttons(call: Call, schedule: Schedule) -> tuple[tuple[Button, ...], ...]:
     return (tuple(map(button, first)), tuple(map(button, ("edit", "delete"))))
 
 
-async def _next_buttons(call: Call, verb: str, schedule: Schedule) -> tuple[tuple[Button, ...], ...]:
+async def _next_buttons(
+    call: Call[ScheduleCommandDeps], verb: str, schedule: Schedule
+) -> tuple[tuple[Button, ...], ...]:
     """Buttons that take a change back, or make it again."""
     if verb not in ("pause", "resume", "skip"):
         return ()
@@ -170,37 +172,37 @@ async def _next_buttons(call: Call, verb: str, schedule: Schedule) -> tuple[tupl
 # --- changing ---------------------------------------------------------------------------------------
 
 
-async def _pause(call: Call, schedule: Schedule, _: str) -> str:
+async def _pause(call: Call[ScheduleCommandDeps], schedule: Schedule, _: str) -> str:
     paused = await call.deps.schedules.pause(schedule.conversation, schedule.id)
     return await _said(call, "schedule_is_paused", paused)
 
 
-async def _resume(call: Call, schedule: Schedule, _: str) -> str:
+async def _resume(call: Call[ScheduleCommandDeps], schedule: Schedule, _: str) -> str:
     resumed = await call.deps.schedules.resume(schedule.conversation, schedule.id)
     return await _said(call, "schedule_is_resumed", resumed)
 
 
-async def _run_now(call: Call, schedule: Schedule, _: str) -> str:
+async def _run_now(call: Call[ScheduleCommandDeps], schedule: Schedule, _: str) -> str:
     origin = origin_of(call) or f"{to_timestamp(call.incoming.received_at)}"
     started = await call.deps.schedules.run_now(schedule.conversation, schedule.id, origin)
     return await _said(call, "schedule_is_run", started)
 
 
-async def _skip(call: Call, schedule: Schedule, _: str) -> str:
+async def _skip(call: Call[ScheduleCommandDeps], schedule: Schedule, _: str) -> str:
     skipped = await call.deps.schedules.skip(schedule.conversation, schedule.id)
     return await _said(call, "schedule_is_skipped", skipped)
 
 
-async def _delete(call: Call, schedule: Schedule, _: str) -> str:
+async def _delete(call: Call[ScheduleCommandDeps], schedule: Schedule, _: str) -> str:
     removed = await call.deps.schedules.remove(schedule.conversation, schedule.id, by=creator_of(call))
     return await _said(call, "schedule_is_deleted", removed)
 
 
-async def _edit(call: Call, schedule: Schedule, text: str) -> str:
+async def _edit(call: Call[ScheduleCommandDeps], schedule: Schedule, text: str) -> str:
     """Another time, another text, or both; without either it tells how."""
     if not text:
         plan = schedule.plan
-        return call.deps.phrase(
+        return call.phrase(
             "schedule_edit_how", call.incoming.language, id=schedule.id, said=typed(schedule), text=plan.text
         )
     wanted = await worked_on(text, partial(read_when, now=call.deps.schedules.now, zone=schedule.zone))
@@ -209,15 +211,15 @@ async def _edit(call: Call, schedule: Schedule, text: str) -> str:
     return confirmation(call, edited)
 
 
-async def _late(call: Call, schedule: Schedule, text: str) -> str:
+async def _late(call: Call[ScheduleCommandDeps], schedule: Schedule, text: str) -> str:
     """The treatment of missed moments."""
     misfire = read_misfire(text)
     noted = await call.deps.schedules.set_misfire(schedule.conversation, schedule.id, misfire)
     return await _said(call, "schedule_is_late", noted)
 
 
-async def _said(call: Call, key: str, schedule: Schedule) -> str:
-    phrase, language = call.deps.phrase, call.incoming.language
+async def _said(call: Call[ScheduleCommandDeps], key: str, schedule: Schedule) -> str:
+    phrase, language = call.phrase, call.incoming.language
     state = _state(call, schedule, await _zone_of_reader(call) or schedule.zone)
     return phrase(key, language, id=schedule.id, title=schedule.title, state=state)
 
@@ -236,16 +238,16 @@ _CHANGES: dict[str, Change] = {
 # --- quiet hours ------------------------------------------------------------------------------------
 
 
-async def _quiet(call: Call, text: str) -> Reply:
+async def _quiet(call: Call[ScheduleCommandDeps], text: str) -> Reply:
     """Shows, sets or ends the hours in which nothing that recurs disturbs this chat."""
     if text:
         return await QUIET_HOURS.change(call, text)
-    quiet = call.deps.settings.get(QUIET_HOURS, call.key)
+    quiet = call.settings.get(QUIET_HOURS, call.key)
     key, values = ("quiet_now", {"window": quiet}) if quiet else ("quiet_none", {})
-    return Reply(text=call.deps.phrase(key, call.incoming.language, **values), private=True)
+    return Reply(text=call.phrase(key, call.incoming.language, **values), private=True)
 
 
-async def _window(call: Call, written: str) -> str | None:
+async def _window(call: Call[ScheduleCommandDeps], written: str) -> str | None:
     """A window of quiet hours, in the zone of whoever sets it. Raises UsageError."""
     if written.lower() in ("off", "aus"):
         return None
@@ -276,6 +278,7 @@ QUIET_HOURS: Setting[Quiet | None] = Setting(
 
 SCHEDULES = Command(
     name="schedules",
+    deps=ScheduleCommandDeps,
     everyday=True,
     feature="scheduler",
     run=schedules,

@@ -1,26 +1,39 @@
 """The session: /new /clear /retry /undo /sessions /export, and its /tasks."""
 
 import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 
 from agent.core.errors import AgentError
-from agent.core.outbox import Button, FileRef, Question
+from agent.core.outbox import Answer, Button, FileRef, Question
 from agent.core.tools import STATUSES
 from agent.goals.store import short
 from agent.operations import SessionClosed, TakenBack
 from gateway.access.policy import Role
+from gateway.channels.keys import ConversationKey
 from gateway.commands.command import PRESS, Call, Command, Reply
+from gateway.scheduler.service import ScheduleService
 from gateway.scheduler.triggers.zones import zone_named
 
 KEEP_PLAN = "--keep-plan"
 SHOWN_ID = 8  # characters of a session's id that people see and type
 
 
-async def new(call: Call) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCommandDeps:
+    """Questions to the person, and the files of exports."""
+
+    ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
+    home: Path
+    schedules: ScheduleService
+
+
+async def new(call: Call[SessionCommandDeps]) -> Reply:
     """The next message begins a session; memory and settings stay. Tasks that are not done go along where asked."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     options = {word.lower().replace("—", "--") for word in call.words if word.startswith(("-", "—"))}
     if wrong := sorted(options - {KEEP_PLAN}):
         return Reply(text=phrase("new_usage", language, given=", ".join(wrong)))
@@ -32,9 +45,9 @@ async def new(call: Call) -> Reply:
     return Reply(text=phrase("new_kept", language, count=len(tasks)))
 
 
-async def clear(call: Call) -> Reply:
+async def clear(call: Call[SessionCommandDeps]) -> Reply:
     """Hides the history from the model. In a group it is everybody's, so the requester confirms it."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     count = await call.agent.clear()
     if not count:
         return Reply(text=phrase("nothing_to_clear", language))
@@ -51,42 +64,42 @@ async def clear(call: Call) -> Reply:
     return Reply(text=phrase("cleared", language, count=count))
 
 
-async def retry(call: Call) -> Reply:
+async def retry(call: Call[SessionCommandDeps]) -> Reply:
     """Takes the last answer back and answers the person's words again."""
     last = await call.agent.take_back()
     if last is None:
-        return Reply(text=call.deps.phrase("nothing_to_retry", call.incoming.language))
+        return Reply(text=call.phrase("nothing_to_retry", call.incoming.language))
     if _is_of_another(call, last):
         return _left_alone(call)
     return Reply(go_on_with=last.text, go_on_files=last.files, go_on_quoted=last.quoted)
 
 
-async def undo(call: Call) -> Reply:
+async def undo(call: Call[SessionCommandDeps]) -> Reply:
     """Takes the last exchange back."""
     last = await call.agent.take_back()
     if last is None:
-        return Reply(text=call.deps.phrase("nothing_to_undo", call.incoming.language))
+        return Reply(text=call.phrase("nothing_to_undo", call.incoming.language))
     if _is_of_another(call, last):
         return _left_alone(call)
     said = last.text or ", ".join(file.name for file in last.files)
     shown = said if len(said) <= 80 else f"{said[:79]}…"
-    text = call.deps.phrase("undone", call.incoming.language, text=shown.replace("\n", " "))
+    text = call.phrase("undone", call.incoming.language, text=shown.replace("\n", " "))
     return Reply(text=text, verbatim=True)  # the person's own words
 
 
-def _is_of_another(call: Call, last: TakenBack) -> bool:
+def _is_of_another(call: Call[SessionCommandDeps], last: TakenBack) -> bool:
     """Whether a member of a group wants to take back another's message: only an admin may."""
     return call.in_group and call.role < Role.ADMIN and last.person not in (None, call.incoming.person)
 
 
-def _left_alone(call: Call) -> Reply:
+def _left_alone(call: Call[SessionCommandDeps]) -> Reply:
     call.agent.take_staged()
-    return Reply(text=call.deps.phrase("not_your_words", call.incoming.language))
+    return Reply(text=call.phrase("not_your_words", call.incoming.language))
 
 
-async def sessions(call: Call) -> Reply:
+async def sessions(call: Call[SessionCommandDeps]) -> Reply:
     """Lists the sessions of this chat, or goes back to one: by the beginning of its id, or `last`; or closes one."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     if call.words and call.words[0].lower() == "close":
         return await _close(call, call.words[1] if len(call.words) > 1 else None)
     if call.words:
@@ -123,8 +136,8 @@ async def sessions(call: Call) -> Reply:
     return Reply(text="\n".join([phrase("sessions_title", language), "", *lines]), buttons=buttons)
 
 
-async def _resume(call: Call, wanted: str) -> Reply:
-    phrase, language = call.deps.phrase, call.incoming.language
+async def _resume(call: Call[SessionCommandDeps], wanted: str) -> Reply:
+    phrase, language = call.phrase, call.incoming.language
     try:
         session = await call.agent.resume(None if wanted == "last" else wanted)
     except SessionClosed:
@@ -136,9 +149,9 @@ async def _resume(call: Call, wanted: str) -> Reply:
     return Reply(text=phrase("session_resumed", language, title=session.title or "…", count=session.message_count))
 
 
-async def _close(call: Call, wanted: str | None) -> Reply:
+async def _close(call: Call[SessionCommandDeps], wanted: str | None) -> Reply:
     """Asks first: nothing opens it again."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     try:
         session = await call.agent.close_session(wanted)
     except AgentError:
@@ -161,16 +174,16 @@ async def _close(call: Call, wanted: str | None) -> Reply:
     return Reply(text=phrase("session_closed", language, title=title))
 
 
-async def export(call: Call) -> Reply:
+async def export(call: Call[SessionCommandDeps]) -> Reply:
     """The current session as a file of JSON lines; only those in this chat see it."""
     lines = await call.agent.export()
     if not lines:
-        return Reply(text=call.deps.phrase("nothing_to_export", call.incoming.language))
+        return Reply(text=call.phrase("nothing_to_export", call.incoming.language))
     # The name cannot be guessed: files of the data directory are handed out by name.
     path = Path("exports", f"{secrets.token_hex(8)}.jsonl")
     await anyio.to_thread.run_sync(_write, call.deps.home / path, lines)
     file = FileRef(path=str(path), name="conversation.jsonl", mime_type="application/x-ndjson")
-    text = call.deps.phrase("exported", call.incoming.language, count=lines.count("\n"))
+    text = call.phrase("exported", call.incoming.language, count=lines.count("\n"))
     return Reply(text=text, files=(file,))
 
 
@@ -180,12 +193,21 @@ def _write(path: Path, text: str) -> None:
     path.chmod(0o600)
 
 
-NEW = Command(name="new", everyday=True, run=new, group="chat", usage="[--keep-plan]", aliases=("reset",))
-CLEAR = Command(name="clear", run=clear, group="chat", admin_in_groups=True)
-RETRY = Command(name="retry", everyday=True, run=retry, group="chat")
-UNDO = Command(name="undo", everyday=True, run=undo, group="chat")
-SESSIONS = Command(name="sessions", run=sessions, group="chat", usage="[id | last | close [id]]", admin_in_groups=True)
-EXPORT = Command(name="export", run=export, group="more", admin_in_groups=True)
+NEW = Command(
+    name="new", deps=SessionCommandDeps, everyday=True, run=new, group="chat", usage="[--keep-plan]", aliases=("reset",)
+)
+CLEAR = Command(name="clear", deps=SessionCommandDeps, run=clear, group="chat", admin_in_groups=True)
+RETRY = Command(name="retry", deps=SessionCommandDeps, everyday=True, run=retry, group="chat")
+UNDO = Command(name="undo", deps=SessionCommandDeps, everyday=True, run=undo, group="chat")
+SESSIONS = Command(
+    name="sessions",
+    deps=SessionCommandDeps,
+    run=sessions,
+    group="chat",
+    usage="[id | last | close [id]]",
+    admin_in_groups=True,
+)
+EXPORT = Command(name="export", deps=SessionCommandDeps, run=export, group="more", admin_in_groups=True)
 
 
 # Task list of the session: /tasks.
@@ -194,9 +216,9 @@ MOST_SHOWN = 50
 _MARKS = {"pending": "○", "in_progress": "▸", "completed": "✓", "failed": "✗"}
 
 
-async def tasks(call: Call) -> Reply:
+async def tasks(call: Call[SessionCommandDeps]) -> Reply:
     """Its list, the oldest first; of a long one the newest."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     found = await call.agent.tasks()
     if not found:
         return Reply(text=phrase("tasks_none", language), private=True)
@@ -211,4 +233,4 @@ async def tasks(call: Call) -> Reply:
     return Reply(text="\n".join(lines), private=True, verbatim=True)
 
 
-TASKS = Command(name="tasks", run=tasks, group="later", immediate=True)
+TASKS = Command(name="tasks", deps=SessionCommandDeps, run=tasks, group="later", immediate=True)

@@ -1,16 +1,25 @@
 """/settings: what is set in this chat, where it is from, and how it changes, as the declarations have it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gateway.commands.command import Call, Command, Reply, Setting, source_of
+from gateway.commands.command import AnyCommand, Call, Command, Reply, Setting, source_of
 
 DEFAULT = ("default", "standard")  # takes a choice back
-Declared = Mapping[str, tuple[Setting[Any], Command]]  # by key, with the command whose feature it belongs to
+Declared = Mapping[str, tuple[Setting[Any], AnyCommand]]  # by key, with the command whose feature it belongs to
 
 
-def settings_command(listed: Iterable[Command]) -> Command:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsCommandDeps:
+    """The families that declare settings."""
+
+    switched_off: Callable[[], Collection[str]]  # features, as `Command.feature` names them
+    families: Callable[[type], object]  # what the commands of a family get, by its type
+
+
+def settings_command(listed: Iterable[AnyCommand]) -> Command[SettingsCommandDeps]:
     """The command that shows and changes all settings that these commands declare.
 
     A setting whose own command waits its turn is changed in its turn here, too.
@@ -18,6 +27,7 @@ def settings_command(listed: Iterable[Command]) -> Command:
     declared = {setting.key: (setting, command) for command in listed for setting in command.settings}
     return Command(
         name="settings",
+        deps=SettingsCommandDeps,
         run=partial(settings, declared),
         group="more",
         usage="[key [value | default]]",
@@ -28,9 +38,9 @@ def settings_command(listed: Iterable[Command]) -> Command:
     )
 
 
-async def settings(declared: Declared, call: Call) -> Reply:
+async def settings(declared: Declared, call: Call[SettingsCommandDeps]) -> Reply:
     """Lists them; with a key tells of one; with a value, or `default`, changes it."""
-    phrase, language, shown = call.deps.phrase, call.incoming.language, _shown(declared, call)
+    phrase, language, shown = call.phrase, call.incoming.language, _shown(declared, call)
     key, _, written = call.args.partition(" ")
     if not key:
         lines = [phrase("settings_title", language), "", *(_line(call, one) for one in shown.values())]
@@ -41,10 +51,11 @@ async def settings(declared: Declared, call: Call) -> Reply:
     written = written.strip()
     if not written:
         return Reply(text="\n".join(_told(call, setting)), private=True)
-    return await setting.change(call, None if written.lower() in DEFAULT else written)
+    family = call.deps.families(declared[setting.key][1].deps)
+    return await setting.change(call.on(family), None if written.lower() in DEFAULT else written)
 
 
-async def suggested(declared: Declared, call: Call) -> Sequence[str]:
+async def suggested(declared: Declared, call: Call[SettingsCommandDeps]) -> Sequence[str]:
     """The keys, and the values of those that have a list of them."""
     found: list[str] = []
     for setting in _shown(declared, call).values():
@@ -53,15 +64,15 @@ async def suggested(declared: Declared, call: Call) -> Sequence[str]:
     return found
 
 
-def _shown(declared: Declared, call: Call) -> Mapping[str, Setting[Any]]:
+def _shown(declared: Declared, call: Call[SettingsCommandDeps]) -> Mapping[str, Setting[Any]]:
     """Without those of a feature that is switched off."""
     off = call.deps.switched_off()
     return {key: setting for key, (setting, command) in declared.items() if command.feature not in off}
 
 
-def _line(call: Call, setting: Setting[Any]) -> str:
-    phrase, language = call.deps.phrase, call.incoming.language
-    found = call.deps.settings.find(setting, call.key)
+def _line(call: Call[SettingsCommandDeps], setting: Setting[Any]) -> str:
+    phrase, language = call.phrase, call.incoming.language
+    found = call.settings.find(setting, call.key)
     values = {
         "setting": setting.key,
         "value": setting.show(found.value),
@@ -72,9 +83,9 @@ def _line(call: Call, setting: Setting[Any]) -> str:
     return phrase("setting_line", language, **values)
 
 
-def _told(call: Call, setting: Setting[Any]) -> Sequence[str]:
+def _told(call: Call[SettingsCommandDeps], setting: Setting[Any]) -> Sequence[str]:
     """One of them, with its values and who may change it."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     lines = [_line(call, setting), "", phrase("setting_values", language, values=setting.written_as)]
     if not setting.inherits:
         lines.append(phrase("setting_alone", language))

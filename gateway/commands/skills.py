@@ -5,14 +5,18 @@ A skill holds for every chat: admins of the whole bot say whether it may be used
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from agent.core.outbox import Button
 from agent.skills.catalogue import Entry, Snapshot
-from agent.skills.learning import Hinted
+from agent.skills.folders import Skills
+from agent.skills.learning import Hinted, Learning
 from agent.skills.matching import calling
 from agent.skills.skill import FILE, slug
+from gateway.access.grants import AccessBook
 from gateway.access.policy import Role, role_everywhere
+from gateway.access.settings import AccessSettings
 from gateway.commands.command import MOST_ACTION, PRESS, Call, Command, Reply
 
 MOST_LISTED = 60
@@ -22,9 +26,20 @@ LEAST_DIGEST = 8  # of them somebody must write
 _DIGEST = re.compile(rf"[0-9a-fA-F]{{{LEAST_DIGEST},64}}")
 
 
-async def skills(call: Call) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillCommandDeps:
+    """Skills, and the learning that chooses them."""
+
+    access: Callable[[], AccessSettings]
+    book: AccessBook
+    learning: Learning
+    skills: Skills
+    skills_on: Callable[[], bool]
+
+
+async def skills(call: Call[SkillCommandDeps]) -> Reply:
     """Every skill, by how it stands."""
-    phrase, language, snapshot = call.deps.phrase, call.incoming.language, _snapshot(call)
+    phrase, language, snapshot = call.phrase, call.incoming.language, _snapshot(call)
     lines = [phrase("skills_title", language), ""]
     usable = snapshot.visible()
     lines += [
@@ -52,21 +67,21 @@ async def skills(call: Call) -> Reply:
     return Reply(text="\n".join([*lines, "", hint]), private=True)
 
 
-async def skill(call: Call) -> Reply:
+async def skill(call: Call[SkillCommandDeps]) -> Reply:
     """The family's door: a verb and a name, or a name and what to do with it."""
     verb, _, rest = call.args.partition(" ")
     run = VERBS.get(verb.lower())
     if run is None:
         return await _run(call, call.args)
     if verb.lower() in FOR_ADMINS and not _decides(call):
-        text = call.deps.phrase("skill_admins", call.incoming.language, verb=verb.lower())
+        text = call.phrase("skill_admins", call.incoming.language, verb=verb.lower())
         return Reply(text=text, private=True)
     return await run(call, rest.strip())
 
 
-async def _run(call: Call, rest: str) -> Reply:
+async def _run(call: Call[SkillCommandDeps], rest: str) -> Reply:
     """Goes on as a turn that has the skill before it."""
-    phrase, language, incoming = call.deps.phrase, call.incoming.language, call.incoming
+    phrase, language, incoming = call.phrase, call.incoming.language, call.incoming
     given, _, words = rest.partition(" ")
     if not given:
         return Reply(text=phrase("skill_usage", language), private=True)
@@ -83,7 +98,7 @@ async def _run(call: Call, rest: str) -> Reply:
     )
 
 
-async def _show(call: Call, rest: str) -> Reply:
+async def _show(call: Call[SkillCommandDeps], rest: str) -> Reply:
     """All that there is of one."""
     entry = _snapshot(call).entries.get(slug(rest))
     if entry is None or (entry.standing != "ready" and not _decides(call)):
@@ -91,9 +106,9 @@ async def _show(call: Call, rest: str) -> Reply:
     return _shown(call, entry)
 
 
-def _shown(call: Call, entry: Entry) -> Reply:
+def _shown(call: Call[SkillCommandDeps], entry: Entry) -> Reply:
     """The whole text, and for who may decide how to: nothing is approved but what stands here."""
-    phrase, language, decides, one = call.deps.phrase, call.incoming.language, _decides(call), entry.skill
+    phrase, language, decides, one = call.phrase, call.incoming.language, _decides(call), entry.skill
     facts = {
         "when": one.when_to_use,
         "triggers": ", ".join(one.triggers),
@@ -120,12 +135,12 @@ def _shown(call: Call, entry: Entry) -> Reply:
     return Reply(text="\n".join(lines), private=True, buttons=_buttons(call, entry) if decides else ())
 
 
-async def _approve(call: Call, rest: str) -> Reply:
+async def _approve(call: Call[SkillCommandDeps], rest: str) -> Reply:
     """From the next message on it may be used, as it stands; the digest says which wording was read.
 
     A button gives the digest alone: names may be too long for one.
     """
-    phrase, language, entries = call.deps.phrase, call.incoming.language, _snapshot(call).entries
+    phrase, language, entries = call.phrase, call.incoming.language, _snapshot(call).entries
     given, _, digest = rest.partition(" ")
     name, digest = slug(given), digest.strip().lower()
     if name not in entries and not digest and _DIGEST.fullmatch(given):
@@ -146,35 +161,35 @@ async def _approve(call: Call, rest: str) -> Reply:
     return Reply(text=phrase("skill_approved", language, name=name), private=True)
 
 
-async def _revoke(call: Call, rest: str) -> Reply:
+async def _revoke(call: Call[SkillCommandDeps], rest: str) -> Reply:
     """It is not used any more, whatever becomes of its file."""
     name = slug(rest)
     if await call.deps.skills.revoke(name, call.incoming.person or "") is None:
         return _missing(call, rest)
-    return Reply(text=call.deps.phrase("skill_taken_back", call.incoming.language, name=name), private=True)
+    return Reply(text=call.phrase("skill_taken_back", call.incoming.language, name=name), private=True)
 
 
-async def _reload(call: Call, rest: str) -> Reply:
+async def _reload(call: Call[SkillCommandDeps], rest: str) -> Reply:
     """Reads every folder now, instead of within two seconds."""
     snapshot = await call.deps.skills.reload()
     if rest and slug(rest) not in snapshot.entries:
         return _missing(call, rest)
     waiting = sum(entry.standing == "quarantined" for entry in snapshot.entries.values())
     values = {"usable": len(snapshot.usable), "waiting": waiting}
-    return Reply(text=call.deps.phrase("skill_reloaded", call.incoming.language, **values), private=True)
+    return Reply(text=call.phrase("skill_reloaded", call.incoming.language, **values), private=True)
 
 
-def _decides(call: Call) -> bool:
+def _decides(call: Call[SkillCommandDeps]) -> bool:
     return role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants) >= Role.ADMIN
 
 
-def _snapshot(call: Call) -> Snapshot:
+def _snapshot(call: Call[SkillCommandDeps]) -> Snapshot:
     return call.deps.skills.catalogue.snapshot
 
 
-def _missing(call: Call, given: str) -> Reply:
+def _missing(call: Call[SkillCommandDeps], given: str) -> Reply:
     """No such skill for this person; whoever may decide is shown it when it only waits."""
-    phrase, language, snapshot, name = call.deps.phrase, call.incoming.language, _snapshot(call), slug(given)
+    phrase, language, snapshot, name = call.phrase, call.incoming.language, _snapshot(call), slug(given)
     if not given:
         return Reply(text=phrase("skill_usage", language), private=True)
     entry = snapshot.entries.get(name)
@@ -185,23 +200,23 @@ def _missing(call: Call, given: str) -> Reply:
     return Reply(text=f"{text} {phrase('skill_near', language, name=near[0])}" if near else text, private=True)
 
 
-def _why(call: Call, entry: Entry) -> str:
-    phrase, language = call.deps.phrase, call.incoming.language
+def _why(call: Call[SkillCommandDeps], entry: Entry) -> str:
+    phrase, language = call.phrase, call.incoming.language
     return "; ".join(phrase(f"skill_why_{reason.key}", language, what=reason.what) for reason in entry.why)
 
 
-def _origin(call: Call, origin: str) -> str:
-    return call.deps.phrase(f"skill_origin_{origin}", call.incoming.language)
+def _origin(call: Call[SkillCommandDeps], origin: str) -> str:
+    return call.phrase(f"skill_origin_{origin}", call.incoming.language)
 
 
-def _how_to_approve(call: Call, entry: Entry) -> str:
+def _how_to_approve(call: Call[SkillCommandDeps], entry: Entry) -> str:
     one = entry.skill
-    return call.deps.phrase("skill_how_to_approve", call.incoming.language, name=one.name, digest=one.digest[:DIGEST])
+    return call.phrase("skill_how_to_approve", call.incoming.language, name=one.name, digest=one.digest[:DIGEST])
 
 
-def _buttons(call: Call, entry: Entry) -> tuple[tuple[Button, ...], ...]:
+def _buttons(call: Call[SkillCommandDeps], entry: Entry) -> tuple[tuple[Button, ...], ...]:
     """Buttons for an admin, as far as they fit."""
-    one, phrase, language = entry.skill, call.deps.phrase, call.incoming.language
+    one, phrase, language = entry.skill, call.phrase, call.incoming.language
     approve = ("button_skill_approve", f"approve {one.digest[:DIGEST]}")
     revoke = ("button_skill_revoke", f"revoke {one.name}")
     offered = {"ready": (revoke,), "quarantined": (approve, revoke), "revoked": (approve,)}[entry.standing]
@@ -217,7 +232,7 @@ def _fenced(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-VERBS: dict[str, Callable[[Call, str], Awaitable[Reply]]] = {
+VERBS: dict[str, Callable[[Call[SkillCommandDeps], str], Awaitable[Reply]]] = {
     "run": _run,
     "show": _show,
     "approve": _approve,
@@ -227,25 +242,31 @@ VERBS: dict[str, Callable[[Call, str], Awaitable[Reply]]] = {
 }
 FOR_ADMINS = frozenset({"approve", "revoke", "reject", "reload"})
 
-SKILLS = Command(name="skills", feature="skills", run=skills, group="chat", immediate=True)
+SKILLS = Command(name="skills", deps=SkillCommandDeps, feature="skills", run=skills, group="chat", immediate=True)
 
 
-async def skill_names(call: Call) -> Sequence[str]:
+async def skill_names(call: Call[SkillCommandDeps]) -> Sequence[str]:
     """The names of the skills that may be used now."""
     return [one.name for one in _snapshot(call).visible()]
 
 
 SKILL = Command(
-    name="skill", feature="skills", run=skill, group="chat", usage="name [words] | show name", suggest=skill_names
+    name="skill",
+    deps=SkillCommandDeps,
+    feature="skills",
+    run=skill,
+    group="chat",
+    usage="name [words] | show name",
+    suggest=skill_names,
 )
 
 
 # Reasons of a hint: `/why skill`.
 
 
-async def why_skill(call: Call) -> Reply:
+async def why_skill(call: Call[SkillCommandDeps]) -> Reply:
     """The last hint of this chat: how well it fitted or whose wish it was, by which counts, and what came of it."""
-    phrase, language, learning = call.deps.phrase, call.incoming.language, call.deps.learning
+    phrase, language, learning = call.phrase, call.incoming.language, call.deps.learning
     hinted = learning.hinted(call.agent.conversation)
     if hinted is None:
         key = "why_skill_none" if learning.settings.router else "why_skill_off"
@@ -253,8 +274,8 @@ async def why_skill(call: Call) -> Reply:
     return Reply(text="\n".join(_told(call, hinted)), private=True)
 
 
-def _told(call: Call, hinted: Hinted) -> list[str]:
-    phrase, language, pick = call.deps.phrase, call.incoming.language, hinted.pick
+def _told(call: Call[SkillCommandDeps], hinted: Hinted) -> list[str]:
+    phrase, language, pick = call.phrase, call.incoming.language, hinted.pick
     lines = [phrase("why_skill_title", language, name=f"`{pick.name}`", when=f"{hinted.at:%H:%M:%S} UTC")]
     if pick.value is None:
         lines.append(phrase("why_skill_asked", language))

@@ -1,22 +1,28 @@
 """Money: /cost, and /budget with the button that allows more."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 from sqlalchemy import Connection
 
+from agent.core.clock import Clock
 from agent.core.errors import Permanent
 from agent.core.ids import ConversationId
 from agent.core.outbox import Button, Buttons, FileRef
 from agent.ledger import rows
-from agent.ledger.ledger import AlreadyDecided, NoLimit, NotInMoney, PeriodOver
+from agent.ledger.ledger import AlreadyDecided, Ledger, NoLimit, NotInMoney, PeriodOver
 from agent.ledger.spending import SCOPES, SPANS, Account, AccountBalance, UsageTotals, amount, period_of
 from agent.providers.usage import CostAttribution
+from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
+from gateway.access.grants import AccessBook
 from gateway.access.policy import Role, role_everywhere
-from gateway.commands.command import MOST_ACTION, PRESS, Call, Command, Reply, refused
+from gateway.access.settings import AccessSettings
+from gateway.channels.keys import ConversationKey
+from gateway.commands.command import MOST_ACTION, PRESS, AnyCall, Call, Command, Reply, refused
 from gateway.phrases.catalogue import Catalogue
 
 MOST_LINES = 8
@@ -25,11 +31,24 @@ GROUPINGS: tuple[rows.Grouping, ...] = ("model", "purpose")
 MOST_EXPORTED = 50_000  # calls
 
 
-async def cost(call: Call) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendingCommandDeps:
+    """The ledger and its budgets."""
+
+    access: Callable[[], AccessSettings]
+    book: AccessBook
+    clock: Clock
+    database: Database
+    home: Path
+    ledger: Ledger
+    more_allowed: Callable[[Account, ConversationKey], Awaitable[None]]  # for whom somebody raised a budget, and where
+
+
+async def cost(call: Call[SpendingCommandDeps]) -> Reply:
     """Show what this chat spent, on what, and of which budgets. Admins of the bot see everything together."""
     if call.words[:1] == ["export"]:
         return await _export(call)
-    deps, phrase, language = call.deps, call.deps.phrase, call.incoming.language
+    deps, phrase, language = call.deps, call.phrase, call.incoming.language
     await deps.ledger.flush()
     conversation, everywhere = ConversationId(str(call.key)), _is_admin_everywhere(call)
     day = deps.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
@@ -55,13 +74,13 @@ async def cost(call: Call) -> Reply:
     return Reply(text="\n".join([phrase("cost_title", language), "", *lines]), private=True)
 
 
-async def budget(call: Call) -> Reply:
+async def budget(call: Call[SpendingCommandDeps]) -> Reply:
     """Every budget in use; `more` raises one. For admins of the whole bot: it is the operator's money."""
     if not _is_admin_everywhere(call):  # a group's own admins are let through as far as here
-        return Reply(text=call.deps.phrase("budget_not_yours", call.incoming.language), private=True)
+        return Reply(text=call.phrase("budget_not_yours", call.incoming.language), private=True)
     if call.words[:1] == ["more"]:
         return await _more(call, call.words[1:])
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     standings = call.deps.ledger.budgets.all_standings()[:MOST_LINES]
     if not standings:
         return Reply(text=phrase("budget_none", language), private=True)
@@ -87,7 +106,7 @@ def more_button(phrase: Catalogue, language: str, account: Account, approvals: i
     return ((Button(label=label, action=action, style="primary"),),)
 
 
-async def standings_here(call: Call) -> Sequence[AccountBalance]:
+async def standings_here(call: Call[SpendingCommandDeps]) -> Sequence[AccountBalance]:
     """The limits that the caller's next message here would come under."""
     provider = (await call.agent.status()).provider
     attribution = CostAttribution(
@@ -96,9 +115,9 @@ async def standings_here(call: Call) -> Sequence[AccountBalance]:
     return call.deps.ledger.budgets.standings(attribution, provider)
 
 
-def spent_in_words(call: Call, totals: UsageTotals) -> str:
+def spent_in_words(call: AnyCall, totals: UsageTotals) -> str:
     """Money as far as prices are known, and what is not sure about it."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     if not totals.calls:
         return phrase("cost_none", language)
     if totals.unpriced == totals.calls:
@@ -110,9 +129,9 @@ def spent_in_words(call: Call, totals: UsageTotals) -> str:
     return phrase("cost_estimated", language, cost=words, count=totals.estimated) if totals.estimated else words
 
 
-async def _more(call: Call, words: Sequence[str]) -> Reply:
+async def _more(call: Call[SpendingCommandDeps], words: Sequence[str]) -> Reply:
     """`/budget more person:telegram:77 [day | month] [USD]`; a button gives the period itself and `#approvals`."""
-    deps, phrase, language = call.deps, call.deps.phrase, call.incoming.language
+    deps, phrase, language = call.deps, call.phrase, call.incoming.language
     account = _account(words, today=period_of(deps.clock.now(), "day"))
     if account is None:
         return Reply(text=phrase("budget_usage", language), private=True)
@@ -160,13 +179,13 @@ def _account(words: Sequence[str], *, today: str) -> Account | None:
     return Account(scope, name, period)
 
 
-def _line(call: Call, key: str, totals: UsageTotals) -> str:
-    return f"- {call.deps.phrase(key, call.incoming.language)}: {spent_in_words(call, totals)}"
+def _line(call: Call[SpendingCommandDeps], key: str, totals: UsageTotals) -> str:
+    return f"- {call.phrase(key, call.incoming.language)}: {spent_in_words(call, totals)}"
 
 
-def _standing(call: Call, standing: AccountBalance) -> str:
+def _standing(call: Call[SpendingCommandDeps], standing: AccountBalance) -> str:
     """`- person telegram:77, day: 1.20 USD of 2.00 USD (60 %)`."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     parts = []
     if standing.usd is not None:
         parts.append((amount(standing.spent_usd, "usd"), amount(standing.usd, "usd")))
@@ -180,9 +199,9 @@ def _standing(call: Call, standing: AccountBalance) -> str:
     return phrase("budget_line", language, who=str(standing.account), per=per, spent=spent, percent=share)
 
 
-async def _export(call: Call) -> Reply:
+async def _export(call: Call[SpendingCommandDeps]) -> Reply:
     """This chat's calls as a file, for those who run the bot here."""
-    deps, phrase, language = call.deps, call.deps.phrase, call.incoming.language
+    deps, phrase, language = call.deps, call.phrase, call.incoming.language
     if call.in_group and call.role < Role.ADMIN:
         return refused(call, "export")
     await deps.ledger.flush()
@@ -203,13 +222,14 @@ def _write(path: Path, text: str) -> None:
     path.chmod(0o600)
 
 
-def _is_admin_everywhere(call: Call) -> bool:
+def _is_admin_everywhere(call: Call[SpendingCommandDeps]) -> bool:
     return role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants) >= Role.ADMIN
 
 
-COST = Command(name="cost", run=cost, group="model", usage="[export]", immediate=True)
+COST = Command(name="cost", deps=SpendingCommandDeps, run=cost, group="model", usage="[export]", immediate=True)
 BUDGET = Command(
     name="budget",
+    deps=SpendingCommandDeps,
     run=budget,
     group="model",
     usage="[more <who> [day|month] [USD]]",

@@ -1,21 +1,28 @@
 """Status of a chat: /status /usage /verbose /exit."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import get_args
 
 from sqlalchemy import Connection
 
 from agent.compaction.stages import Colour, badge_of, colour_of
+from agent.core.clock import Clock
 from agent.core.ids import ConversationId
+from agent.goals.service import GoalService
 from agent.goals.store import short
 from agent.ledger import rows
 from agent.ledger.spending import UsageTotals
 from agent.status import Status
 from agent.storage import approval_rows
+from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
+from agent.tools.mcp.servers import Servers
 from gateway.access.policy import Role
-from gateway.commands.command import Call, Command, Reply, Setting, one_of
+from gateway.channels.adapter import Health
+from gateway.commands.command import Call, Command, Reply, Setting, Turns, one_of
 from gateway.commands.goals import aim
 from gateway.commands.model import fallback, source_key
 from gateway.commands.queue import QUEUE_MODE
@@ -34,12 +41,25 @@ VERBOSITY: Setting[Verbosity] = Setting(
 )
 
 
-async def status(call: Call) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusCommandDeps:
+    """The state of accounts, servers and goals."""
+
+    clock: Clock
+    database: Database
+    goals: GoalService
+    health: Callable[[], Mapping[str, Health]]
+    servers: Servers
+    started_at: datetime
+    turns: Turns
+
+
+async def status(call: Call[StatusCommandDeps]) -> Reply:
     """Provider and model really in use, context, queue, what runs; admins see the accounts' health too."""
-    deps, phrase, language = call.deps, call.deps.phrase, call.incoming.language
+    deps, phrase, language = call.deps, call.phrase, call.incoming.language
     seen, conversation = await call.agent.status(), ConversationId(str(call.key))
     asked = await deps.database.read(partial(approval_rows.pending, conversation=conversation))
-    since = deps.running_since(conversation)
+    since = deps.turns.running_since(conversation)
     now = deps.clock.now()
     lines = [
         phrase("status_title", language),
@@ -57,7 +77,7 @@ async def status(call: Call) -> Reply:
         phrase("status_persona", language, name=seen.persona),
         phrase("status_session", language, count=seen.message_count, id=(seen.session or "–")[:8]),
         *await _spent(call, conversation),
-        phrase("status_queue", language, count=seen.waiting, mode=deps.settings.get(QUEUE_MODE, call.key)),
+        phrase("status_queue", language, count=seen.waiting, mode=call.settings.get(QUEUE_MODE, call.key)),
         *await _goal(call),
         phrase("status_asks", language)
         if asked
@@ -79,7 +99,7 @@ async def status(call: Call) -> Reply:
     return Reply(text="\n".join(lines), private=True)
 
 
-async def _spent(call: Call, conversation: ConversationId) -> tuple[str, ...]:
+async def _spent(call: Call[StatusCommandDeps], conversation: ConversationId) -> tuple[str, ...]:
     """Money of this chat, where a price is known; what is being spent this moment is not among it."""
     deps = call.deps
     day = deps.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
@@ -92,12 +112,12 @@ async def _spent(call: Call, conversation: ConversationId) -> tuple[str, ...]:
     if month.unpriced == month.calls:
         return ()
     words = {"today": spent_in_words(call, today), "month": spent_in_words(call, month)}
-    return (deps.phrase("status_spent", call.incoming.language, **words),)
+    return (call.phrase("status_spent", call.incoming.language, **words),)
 
 
-async def _goal(call: Call) -> tuple[str, ...]:
+async def _goal(call: Call[StatusCommandDeps]) -> tuple[str, ...]:
     """The goal that somebody has set, else what the session is after, where that is followed."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     kept = await call.deps.goals.active(ConversationId(str(call.key)))
     if kept is not None:
         return (phrase("status_goal", language, id=kept.id, goal=short(kept.text)),)
@@ -105,9 +125,9 @@ async def _goal(call: Call) -> tuple[str, ...]:
     return (phrase("status_aim", language, goal=short(after)),) if after else ()
 
 
-def _context(call: Call, used: int, window: int) -> str:
+def _context(call: Call[StatusCommandDeps], used: int, window: int) -> str:
     """With the gauge of Z-76; none while the window is unknown."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     if not window:
         return phrase("status_context_unknown", language, used=f"{used:,}")
     percent = f"{used * 100 / window:.0f}"
@@ -121,9 +141,9 @@ def gauge_of(used: int, window: int) -> str:
     return GAUGES[colour] if colour is not None else ""
 
 
-def _compaction(call: Call, seen: Status) -> list[str]:
+def _compaction(call: Call[StatusCommandDeps], seen: Status) -> list[str]:
     """The savings of the newest compaction, the strategy, and the present subgoal (Z-77, Z-57, H-36)."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     now_ms = to_timestamp(call.deps.clock.now()) // 1000
     badge = badge_of(seen.compaction_last_before, seen.compaction_last_after, seen.compaction_last_at_ms, now_ms)
     lines = [phrase("status_compaction", language, badge=badge)] if badge else []
@@ -145,9 +165,9 @@ def _span(seconds: int) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-async def usage(call: Call) -> Reply:
+async def usage(call: Call[StatusCommandDeps]) -> Reply:
     """Tokens and money of this chat, from the ledger; what was estimated is said so."""
-    phrase, language, spent = call.deps.phrase, call.incoming.language, await call.agent.usage()
+    phrase, language, spent = call.phrase, call.incoming.language, await call.agent.usage()
     lines = [
         _usage_line(call, phrase(f"usage_{span}", language), totals)
         for span, totals in (("session", spent.session), ("today", spent.today), ("total", spent.all))
@@ -155,8 +175,8 @@ async def usage(call: Call) -> Reply:
     return Reply(text="\n".join([phrase("usage_title", language), "", *lines]), private=True)
 
 
-def _usage_line(call: Call, span: str, totals: UsageTotals) -> str:
-    phrase, language = call.deps.phrase, call.incoming.language
+def _usage_line(call: Call[StatusCommandDeps], span: str, totals: UsageTotals) -> str:
+    phrase, language = call.phrase, call.incoming.language
     return phrase(
         "usage_line",
         language,
@@ -168,26 +188,27 @@ def _usage_line(call: Call, span: str, totals: UsageTotals) -> str:
     )
 
 
-async def verbose(call: Call) -> Reply:
+async def verbose(call: Call[StatusCommandDeps]) -> Reply:
     """How much of the work is shown while it goes on."""
     mode = call.words[0].lower() if call.words else ""
     if mode in VERBOSITIES:
         return await VERBOSITY.change(call, mode)
-    now = call.deps.settings.get(VERBOSITY, call.key)
-    return Reply(text=call.deps.phrase("verbosity_now", call.incoming.language, mode=now), private=True)
+    now = call.settings.get(VERBOSITY, call.key)
+    return Reply(text=call.phrase("verbosity_now", call.incoming.language, mode=now), private=True)
 
 
-async def leave(call: Call) -> Reply:
+async def leave(call: Call[StatusCommandDeps]) -> Reply:
     """Only a terminal can be left; server channels refuse politely."""
     if call.key.platform == "console":
-        return Reply(text=call.deps.phrase("bye", call.incoming.language), end=True)
-    return Reply(text=call.deps.phrase("exit_refused", call.incoming.language))
+        return Reply(text=call.phrase("bye", call.incoming.language), end=True)
+    return Reply(text=call.phrase("exit_refused", call.incoming.language))
 
 
-STATUS = Command(name="status", everyday=True, run=status, group="chat", immediate=True)
-USAGE = Command(name="usage", run=usage, group="model", immediate=True)
+STATUS = Command(name="status", deps=StatusCommandDeps, everyday=True, run=status, group="chat", immediate=True)
+USAGE = Command(name="usage", deps=StatusCommandDeps, run=usage, group="model", immediate=True)
 VERBOSE = Command(
     name="verbose",
+    deps=StatusCommandDeps,
     choices=VERBOSITIES,
     run=verbose,
     group="more",
@@ -196,4 +217,4 @@ VERBOSE = Command(
     admin_in_groups=True,
     settings=(VERBOSITY,),
 )
-EXIT = Command(name="exit", run=leave, group="more", aliases=("quit",), platform="console")
+EXIT = Command(name="exit", deps=StatusCommandDeps, run=leave, group="more", aliases=("quit",), platform="console")

@@ -1,12 +1,16 @@
 """Style of a person: /style shows it, forgets it, and switches it off for that person everywhere."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from agent.core.clock import Clock
 from agent.core.ids import PersonId
 from agent.memory import rows
+from agent.memory.memory import Memory
+from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from agent.style import user_model as people
 from agent.style.detector import ENOUGH, Style, StyleDetector, line_of
@@ -17,9 +21,19 @@ log = logging.getLogger("tieline.commands")
 VERBS = ("", "show", "reset", "off", "on")
 
 
-async def style(call: Call) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StyleCommandDeps:
+    """Notes on how people write."""
+
+    clock: Clock
+    database: Database
+    memory: Memory
+    user_model: Callable[[], UserModel | None]
+
+
+async def style(call: Call[StyleCommandDeps]) -> Reply:
     """Everybody sees and changes their own alone."""
-    phrase, language, person = call.deps.phrase, call.incoming.language, call.incoming.person
+    phrase, language, person = call.phrase, call.incoming.language, call.incoming.person
     verb = call.args.strip().lower()
     if verb not in VERBS:
         return Reply(text=phrase("style_usage", language, given=verb), private=True)
@@ -38,7 +52,7 @@ async def style(call: Call) -> Reply:
     return Reply(text=phrase(f"style_{verb}", language), private=True)
 
 
-async def style_of(call: Call) -> StyleDetector:
+async def style_of(call: Call[StyleCommandDeps]) -> StyleDetector:
     """Notes on how the caller writes here; empty where there are none."""
     model, person = call.deps.user_model(), call.incoming.person
     if model is None or person is None:
@@ -51,8 +65,8 @@ async def style_of(call: Call) -> StyleDetector:
         return StyleDetector()
 
 
-async def _shown(call: Call, model: UserModel, person: PersonId) -> Sequence[str]:
-    phrase, language, conversation = call.deps.phrase, call.incoming.language, call.agent.conversation
+async def _shown(call: Call[StyleCommandDeps], model: UserModel, person: PersonId) -> Sequence[str]:
+    phrase, language, conversation = call.phrase, call.incoming.language, call.agent.conversation
 
     def read(conn: Connection) -> tuple[bool, bool]:
         return model.preferences(conn, person).adapt, rows.is_off(conn, conversation)
@@ -90,6 +104,7 @@ def numbers_of(style: Style) -> Sequence[tuple[str, float]]:
 
 STYLE = Command(
     name="style",
+    deps=StyleCommandDeps,
     choices=("reset", "off", "on"),
     feature="memory.style",
     run=style,

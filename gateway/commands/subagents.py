@@ -1,11 +1,15 @@
 """Sub-agents of a chat: /agents shows them, /agent has one do a task."""
 
+from dataclasses import dataclass
+
+from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.messages import ToolUse
 from agent.core.tools import AGENT as TOOL
+from agent.goals.service import GoalService
 from agent.goals.store import short
-from agent.subagent.profiles import Listed
-from agent.subagent.runner import Working
+from agent.subagent.profiles import Listed, Profiles
+from agent.subagent.runner import SubagentRegistry, Working
 from agent.subagent.tool import LONGEST_TASK
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
@@ -14,10 +18,20 @@ from gateway.commands.goals import subagent_line
 MOST_SHOWN = 50
 
 
-async def agents(call: Call) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentCommandDeps:
+    """Sub-agents that work now, and those that are defined."""
+
+    clock: Clock
+    goals: GoalService
+    profiles: Profiles  # sub-agents that are defined
+    subagent_registry: SubagentRegistry  # those that work now
+
+
+async def agents(call: Call[SubagentCommandDeps]) -> Reply:
     """Goals that are or were worked on by themselves and sub-agents at work: of this chat, for the owner in their own
     chat of all (Z-131); and which sub-agents are defined."""
-    phrase, language, conversation = call.deps.phrase, call.incoming.language, ConversationId(str(call.key))
+    phrase, language, conversation = call.phrase, call.incoming.language, ConversationId(str(call.key))
     everywhere = call.role is Role.OWNER and not call.in_group
     where = None if everywhere else conversation
     found = await call.deps.goals.subagent_registry(where)
@@ -31,9 +45,9 @@ async def agents(call: Call) -> Reply:
     return Reply(text="\n".join([*lines, *_defined(call)]), private=True, verbatim=True)
 
 
-async def agent(call: Call) -> Reply:
+async def agent(call: Call[SubagentCommandDeps]) -> Reply:
     """`/agent <name> <task>`: a defined sub-agent does it, and its answer is the answer. Bare: which there are."""
-    phrase, language = call.deps.phrase, call.incoming.language
+    phrase, language = call.phrase, call.incoming.language
     name, _, task = call.args.partition(" ")
     listed = call.deps.profiles.listed()
     if not name:
@@ -52,14 +66,14 @@ async def agent(call: Call) -> Reply:
     return Reply(go_on_with=words, go_on_call=ToolUse(id=TOOL, name=TOOL, input=wanted))
 
 
-def _elsewhere(call: Call, conversation: ConversationId) -> tuple[str, ...]:
+def _elsewhere(call: Call[SubagentCommandDeps], conversation: ConversationId) -> tuple[str, ...]:
     if conversation == str(call.key):
         return ()
-    return (f"   {call.deps.phrase('agents_where', call.incoming.language, chat=conversation)}",)
+    return (f"   {call.phrase('agents_where', call.incoming.language, chat=conversation)}",)
 
 
-def _working_line(call: Call, one: Working) -> str:
-    phrase, language = call.deps.phrase, call.incoming.language
+def _working_line(call: Call[SubagentCommandDeps], one: Working) -> str:
+    phrase, language = call.phrase, call.incoming.language
     seconds = max(0, int((call.deps.clock.now() - one.since).total_seconds()))
     return phrase(
         "agents_working_line",
@@ -72,19 +86,19 @@ def _working_line(call: Call, one: Working) -> str:
     )
 
 
-def _defined(call: Call) -> list[str]:
-    phrase, language, listed = call.deps.phrase, call.incoming.language, call.deps.profiles.listed()
+def _defined(call: Call[SubagentCommandDeps]) -> list[str]:
+    phrase, language, listed = call.phrase, call.incoming.language, call.deps.profiles.listed()
     if not listed:
         return []
     lines = ["", phrase("agents_defined", language)]
     return lines + [_defined_line(call, one) for one in listed[:MOST_SHOWN]]
 
 
-def _defined_line(call: Call, one: Listed) -> str:
+def _defined_line(call: Call[SubagentCommandDeps], one: Listed) -> str:
     if one.mistake:
-        return "- " + call.deps.phrase("agent_mistake", call.incoming.language, name=one.name, reason=one.mistake)
+        return "- " + call.phrase("agent_mistake", call.incoming.language, name=one.name, reason=one.mistake)
     return f"- {one.name}: {one.description}" if one.description else f"- {one.name}"
 
 
-AGENTS = Command(name="agents", run=agents, group="later", immediate=True)
-AGENT = Command(name="agent", run=agent, group="later", usage="<name> <task>")
+AGENTS = Command(name="agents", deps=SubagentCommandDeps, run=agents, group="later", immediate=True)
+AGENT = Command(name="agent", deps=SubagentCommandDeps, run=agent, group="later", usage="<name> <task>")

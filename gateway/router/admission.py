@@ -21,7 +21,7 @@ from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import LIFETIME, MOST_PENDING, NO_MENTION, Flood, Role, Take, code_from, digest, person_name
 from gateway.channels.inbound import ButtonClicked, MessageReceived, Outcome, Receipt
 from gateway.commands.approvals import answered_by_text
-from gateway.commands.command import MOST_ACTION, PRESS, Command
+from gateway.commands.command import MOST_ACTION, PRESS, AnyCommand
 from gateway.commands.queue import QUEUE_MODE
 from gateway.dispatch.queue_modes import QueueMode, Verdict, verdict
 from gateway.router import albums
@@ -66,7 +66,7 @@ class Admission:
         self,
         said: MessageReceived,
         role: Role,
-        found: tuple[Command, str] | None,
+        found: tuple[AnyCommand, str] | None,
         origin: ButtonClicked | None = None,
         *,
         only_as_answer: bool = False,

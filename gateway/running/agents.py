@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from random import Random
 
 import anyio
 from sqlalchemy import Connection
@@ -14,35 +13,23 @@ from sqlalchemy.exc import SQLAlchemyError
 from agent.agent import Agent
 from agent.assembly import Shared, assemble
 from agent.compaction.stages import badge_of, colour_of
-from agent.core.clock import Clock
 from agent.core.errors import AgentInvalid, AgentMissing
-from agent.core.events import EventBus
 from agent.core.ids import ConversationId
 from agent.core.outbox import Outbox
-from agent.core.tools import Tool
 from agent.inbox import Source
 from agent.operations import Operations
 from agent.providers.registry import Registry
 from agent.providers.routing import ProviderSlot
 from agent.run.settings import DEFAULT_WINDOW
-from agent.skills.catalogue import Catalogue
-from agent.skills.drafts import Drafter
-from agent.skills.hints import Router
-from agent.skills.learning import Learning
-from agent.skills.settings import LearningSettings
-from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.timestamps import to_timestamp
-from agent.tools.shell.shell import room_for
-from agent.tools.toolbox import Reach, working_tools
 from gateway.channels.adapter import Fullness
 from gateway.channels.keys import ConversationKey
 from gateway.commands.model import PERSONA_SETTING
 from gateway.config.live import Live
-from gateway.conversations.choices import Held, account_of
+from gateway.conversations.choices import Configured, Held, account_of, configured_only
+from gateway.conversations.choices import held as held_by
 from gateway.conversations.place_settings import PlaceRows, PlaceSettings
-from gateway.delivery.outbox.delivery import Delivery
-from gateway.running.sending import Sending
 
 LOAD_WITHIN_S = 2.0  # a slow database must not keep a session from starting
 
@@ -81,24 +68,33 @@ class ActiveAgent:
         self.closed(self.conversation)
 
 
+def held(live: Live, place_settings: PlaceSettings, conn: Connection, key: ConversationKey) -> Held:
+    """The settings that hold for the place; without persistence only what the configuration says (Z-68)."""
+    channels = live.settings.channels
+    configured = next((Configured(provider=one.provider, locked=one.provider_locked) for one in channels
+                       if one.channel_type == key.channel_type), Configured())  # fmt: skip
+    if not live.settings.session.provider_persistence:
+        return configured_only(configured)
+    return held_by(conn, key, place_settings.around(key), configured)
+
+
 class AgentFactory:
     """Wakes agents, and knows those that are awake."""
 
     def __init__(
         self,
         shared: Shared,
-        *,
-        providers: Callable[[], Registry],
-        outbox_for: Callable[[ConversationKey], Outbox],
-        held: Callable[[Connection, ConversationKey], Held],
+        providers: Registry,
         settings: PlaceSettings,
+        *,
+        outbox_for: Callable[[ConversationKey], Outbox],
+        live: Live,
     ) -> None:
-        """`held` tells which provider holds for a place."""
         self._shared = shared
         self._providers = providers
-        self._outbox_for = outbox_for
-        self._held = held
         self._settings = settings
+        self._outbox_for = outbox_for
+        self.held = partial(held, live, settings)
         self._awake: dict[ConversationId, ActiveAgent] = {}
 
     async def wake(self, conversation: ConversationId) -> ActiveAgent:
@@ -119,7 +115,7 @@ class AgentFactory:
         within = [key for key in keys if place in (*self._settings.around(key), account_of(key))]
         if not within:
             return
-        now = await self._shared.services.database.read(lambda conn: [self._held(conn, key) for key in within])
+        now = await self._shared.services.database.read(lambda conn: [self.held(conn, key) for key in within])
         for key, held in zip(within, now, strict=True):
             awake = self._awake.get(ConversationId(str(key)))
             if awake is not None and (held.choice is None or held.choice.scope != "channel"):
@@ -186,7 +182,7 @@ class AgentFactory:
 
     async def _build(self, conversation: ConversationId) -> ActiveAgent:
         key = ConversationKey.parse(conversation)
-        slot = ProviderSlot(self._providers())
+        slot = ProviderSlot(self._providers)
         stored = await self._stored(key)
         held, persona = stored or (Held(), None)
         if held.choice is not None and not slot.restore(held.choice):
@@ -219,7 +215,7 @@ class AgentFactory:
         """Its own choices, or those of the places around it; None when they cannot be read in time."""
 
         def read(conn: Connection) -> tuple[Held, PlaceRows]:
-            return self._held(conn, key), self._settings.snapshot(conn, key)
+            return self.held(conn, key), self._settings.snapshot(conn, key)
 
         try:
             with anyio.fail_after(LOAD_WITHIN_S):
@@ -231,52 +227,3 @@ class AgentFactory:
         self._settings.keep(snapshot)
         persona = self._settings.find(PERSONA_SETTING, key, snapshot)
         return held, persona.value if persona.chosen_in is not None else None
-
-
-# Working tools (files, programs, web), as this machine and its configuration allow them.
-
-
-async def working_tools_of(live: Live, database: Database, clock: Clock, delivery: Delivery) -> tuple[Tool, ...]:
-    """The tools for files, commands and the web that can be had; the sandbox is tried here, once."""
-    settings = live.settings
-
-    def serves(key: ConversationKey) -> bool:
-        return any(channel.channel_type == key.channel_type for channel in live.settings.channels)
-
-    return working_tools(
-        Reach(
-            clock=clock,
-            files=lambda: live.settings.tools.files,
-            commands=lambda: live.settings.tools.shell,
-            web=lambda: live.settings.tools.web,
-            sending=Sending(database, clock, settings.home, deliver=delivery.wake, serves=serves),
-            room=await anyio.to_thread.run_sync(room_for, settings.tools.shell),
-            proxy=settings.network.proxy,
-        )
-    )
-
-
-# Learning about skills, opened on the database and the configuration of the process.
-
-
-async def open_learning(
-    live: Live,
-    database: Database,
-    clock: Clock,
-    bus: EventBus,
-    catalogue: Catalogue,
-    redact: Callable[[str], str],
-) -> Learning:
-    """The router with what it knew, and the drafter; no secret gets to them. The seed counts from the start on."""
-    settings: Callable[[], LearningSettings] = lambda: live.settings.skills.learning  # noqa: E731
-    seed = settings().seed
-    router = Router(
-        database,
-        clock,
-        settings=settings,
-        chance=None if seed is None else Random(seed),  # noqa: S311 - no secret
-    )
-    drafter = Drafter(database, clock, home=live.settings.home, known=catalogue, settings=settings)
-    learning = Learning(router, drafter, clock, bus, settings=settings, redact=redact)
-    await learning.open()
-    return learning

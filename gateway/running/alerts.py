@@ -315,8 +315,8 @@ class ModelHealth:
     """Hears from `Models` what fails and what answers."""
 
     troubles: Troubles
-    alerts: Callable[[], Alerts]
-    providers: Callable[[], Providers]
+    alerts: Alerts
+    providers: Providers
 
     def failed(self, provider: Provider, error: AgentError | None) -> None:
         """It is passed over because of `error`; None: it answers again."""
@@ -333,36 +333,36 @@ class ModelHealth:
             return
         kind, fix = _kind_of(error)
         self.troubles.report("provider", name, detail, fix=fix)
-        route = self.providers().route(self.providers().get(name))
+        route = self.providers.route(self.providers.get(name))
         others = [other.name for other in route if self._trouble_of(other) is None]
         if others:
             values: dict[str, object] = {"provider": name, "detail": detail, "others": ", ".join(others)}
-            self.alerts().outage(f"model:{name}", f"{kind}_others", values)
+            self.alerts.outage(f"model:{name}", f"{kind}_others", values)
         elif could := self._could_stand_in(route):
             values = {"provider": name, "detail": detail, "could": could}
-            self.alerts().outage(f"model:{name}", f"{kind}_could", values)
+            self.alerts.outage(f"model:{name}", f"{kind}_could", values)
         else:
-            self.alerts().outage(f"model:{name}", kind, {"provider": name, "detail": detail})
+            self.alerts.outage(f"model:{name}", kind, {"provider": name, "detail": detail})
 
     def answered(self, provider: Provider) -> None:
         """It answers, for the first time or again."""
         if self._is_configured(provider):
             self.troubles.over("provider", provider.name)
-            self.alerts().outage_over(f"model:{provider.name}", "owner_model_back", {"provider": provider.name})
+            self.alerts.outage_over(f"model:{provider.name}", "owner_model_back", {"provider": provider.name})
 
     def reloaded(self, before: Sequence[LazyProvider], models: Models) -> None:
         """The configuration has changed: nobody knows yet how those do that were `before` and are no more."""
-        known = self.providers()
+        known = self.providers
         for old in before:
             if old.name not in known or known.get(old.name) is not old:
                 models.forget(old.name)
                 self.troubles.over("provider", old.name)
             if old.name not in known:
-                self.alerts().outage_over(f"model:{old.name}", None, {})
+                self.alerts.outage_over(f"model:{old.name}", None, {})
 
     def reasons(self) -> tuple[Reason, ...]:
         """Why nobody gets an answer, one for each model; nothing while the default or one in its place may answer."""
-        route = self.providers().route(self.providers().default)
+        route = self.providers.route(self.providers.default)
         found = [(provider.name, self._trouble_of(provider)) for provider in route]
         if not all(trouble for _, trouble in found):
             return ()
@@ -374,12 +374,12 @@ class ModelHealth:
 
     def _could_stand_in(self, route: Sequence[Provider]) -> str:
         """The first provider beside the route that is in no trouble; the built-in demo is none. "": there is none."""
-        known, asked = self.providers(), {one.name for one in route}
+        known, asked = self.providers, {one.name for one in route}
         beside = (known.get(name) for name in known.names if name not in asked)
         return next((one.name for one in beside if one.settings.type != "demo" and not self._trouble_of(one)), "")
 
     def _is_configured(self, provider: Provider) -> bool:
-        known = self.providers()
+        known = self.providers
         return provider.name in known and known.get(provider.name).model == provider.model
 
     def _trouble_of(self, provider: Provider) -> Trouble | None:

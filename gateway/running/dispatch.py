@@ -8,11 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from agent.core.clock import Clock
 from agent.core.ids import ConversationId, random_uuid
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming
-from agent.storage.database import Database
 from gateway.channels.keys import ConversationKey
 from gateway.config.live import Live
 from gateway.conversations.registry import Registry as Conversations
@@ -21,25 +19,23 @@ from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
 from gateway.dispatch.local import Drain, LocalDispatcher
 from gateway.dispatch.source import Leases
 from gateway.phrases.catalogue import Catalogue
-from gateway.running.agents import AgentFactory
 from gateway.running.alerts import Alerts
+from gateway.running.basics import Basics
 from gateway.scheduler import person_zones
 
 
 def local_dispatcher(
-    live: Live,
-    database: Database,
-    clock: Clock,
+    basics: Basics,
     conversations: Conversations,
     delivery: Delivery,
     alerts: Alerts,
-    phrase: Catalogue,
     dead: Callable[[DeadLetter], None],
 ) -> LocalDispatcher:
     """One that owns the database alone; its numbers are those of `[queue]` and `[lock]`.
 
     `dead` hears of each message that was given up.
     """
+    live, database, clock, phrase = basics.live, basics.database, basics.clock, basics.phrase
     queue, lock = live.settings.queue, live.settings.lock
     timing = Timing(
         merge_within=queue.merge_ms / 1000,
@@ -66,15 +62,6 @@ def local_dispatcher(
         deps=deps,
         timing=timing,
     )
-
-
-def wake_for_person(
-    agent_factory: AgentFactory, dispatcher: LocalDispatcher, conversation: ConversationId, row: int | None = None
-) -> None:
-    """Somebody has written there: what a goal does by itself gives way."""
-    if dispatcher.is_running(conversation):
-        agent_factory.give_way(conversation)
-    dispatcher.wake(conversation, row)
 
 
 def _zone_of(live: Live, conn: Connection, incoming: Incoming) -> str:

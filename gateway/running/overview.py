@@ -1,15 +1,13 @@
 """The facts behind the operator's page, `/metrics` and `/readyz`."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
 from sqlalchemy import Connection
 
-from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.phrases import home_as_typed, with_home
 from agent.goals import store as goals
@@ -18,20 +16,17 @@ from agent.goals.store import short
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import AccountBalance, amount
 from agent.memory import misses
-from agent.providers.registry import Registry as Providers
 from agent.storage import approval_rows, outbox_rows
 from agent.storage.approval_rows import Approval
-from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp
 from gateway.channels.keys import ConversationKey
-from gateway.conversations.registry import Registry as Conversations
-from gateway.dispatch.local import LocalDispatcher
 from gateway.operations.operations import Operations
 from gateway.running.accounts import Accounts
-from gateway.running.alerts import ModelHealth
+from gateway.running.basics import Basics
+from gateway.running.models import ModelAccess
+from gateway.running.turns import TurnServices
 from gateway.storage import inbox_entries
 from gateway.telemetry.metrics import COST, TOKENS, TURNS_ENDED, UNPRICED, Gauges, LoopLag, Metrics
-from gateway.telemetry.trouble import Troubles
 from gateway.web.control import OperationError
 from gateway.web.health import Reason, not_ready
 from gateway.web.overview import (
@@ -59,40 +54,35 @@ MISSES_OF = timedelta(days=7)
 class OverviewService:
     """Implements `gateway.web.overview.OverviewSource`."""
 
-    home: Path
-    database: Database
-    clock: Clock
+    basics: Basics
     version: str
     started_at: datetime
-    providers: Providers
     accounts: Accounts
-    conversations: Conversations
-    dispatcher: LocalDispatcher
+    models: ModelAccess
+    turns: TurnServices
     operations: Operations
     ledger: Ledger
     metrics: Metrics
-    troubles: Troubles
     lag: LoopLag
-    redact: Callable[[str], str]
-    models: ModelHealth
-    in_use: Callable[[ConversationId], tuple[str, str] | None]
 
     async def overview(self) -> Overview:
-        counted = await self.database.read(_counts)
-        week_ago = int((self.clock.now() - MISSES_OF).timestamp())
-        missed = await self.database.read(lambda conn: misses.count_since(conn, week_ago))
-        pending = await self.database.read(approval_rows.pending)
-        awake = self.conversations.awake
+        counted = await self.basics.database.read(_counts)
+        week_ago = int((self.basics.clock.now() - MISSES_OF).timestamp())
+        missed = await self.basics.database.read(lambda conn: misses.count_since(conn, week_ago))
+        pending = await self.basics.database.read(approval_rows.pending)
+        awake = self.turns.conversations.awake
         asked = pending[:SHOWN_PENDING]
         shown = [*awake[:SHOWN_AWAKE], *(ConversationId(one.conversation) for one in asked)]
-        names = await self.database.read(lambda conn: {key: inbox_entries.name_of(conn, key) for key in set(shown)})
+        names = await self.basics.database.read(
+            lambda conn: {key: inbox_entries.name_of(conn, key) for key in set(shown)}
+        )
         asking = {one.conversation for one in pending}
-        subagent_registry = await self.database.read(lambda conn: goals.subagent_registry(conn, None))
+        subagent_registry = await self.basics.database.read(lambda conn: goals.subagent_registry(conn, None))
         requests = await self.operations.pair_list({})
         return Overview(
             version=self.version,
             started_at=self.started_at,
-            provider=self.providers.default.name,
+            provider=self.models.providers.default.name,
             accounts=tuple(
                 Account(channel_type=name, health=health) for name, health in self.accounts.health().items()
             ),
@@ -100,7 +90,7 @@ class OverviewService:
             more_awake=max(0, len(awake) - SHOWN_AWAKE),
             pairings=tuple(_pairing(request) for request in requests),
             goals=tuple(_own_work(goal) for goal in subagent_registry[:MOST_GOALS]),
-            troubles=self.troubles.recent(RECENT + len(self.troubles.open)),
+            troubles=self.basics.troubles.recent(RECENT + len(self.basics.troubles.open)),
             queue_depth=counted.waiting,
             outbox_open=counted.on_their_way,
             unanswered=counted.unanswered,
@@ -113,7 +103,7 @@ class OverviewService:
             budgets=tuple(_budget(standing) for standing in self.ledger.budgets.all_standings()[:SHOWN_BUDGETS]),
             pending=tuple(self._pending(one, names[ConversationId(one.conversation)]) for one in asked),
             loop_lag_s=self.lag.last_s,
-            where=home_as_typed(self.home),
+            where=home_as_typed(self.basics.home),
         )
 
     async def status(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -142,16 +132,16 @@ class OverviewService:
 
     async def gauges(self) -> Gauges:
         """The gauges for a scrape."""
-        counted = await self.database.read(_counts)
+        counted = await self.basics.database.read(_counts)
         return Gauges(
             version=self.version,
             ready=not self.reasons(),
             queue_depth=counted.waiting,
             outbox_open=counted.on_their_way,
             outbox_dead=counted.unanswered + counted.undelivered,
-            awake=len(self.conversations.awake),
+            awake=len(self.turns.conversations.awake),
             tasks=len(anyio.get_running_tasks()),
-            troubles_open=len(self.troubles.open),
+            troubles_open=len(self.basics.troubles.open),
             loop_lag_s=self.lag.last_s,
             loop_lag_worst_s=self.lag.worst_s,
             adapters={name: health.hears for name, health in self.accounts.health().items()},
@@ -176,15 +166,18 @@ class OverviewService:
 
     def reasons(self) -> Sequence[Reason]:
         """Why the process is not ready; nothing when it is."""
-        reasons = (*not_ready(self.accounts.health(), self.troubles.blocking), *self.models.reasons())
-        return [replace(one, text=with_home(one.text, self.home), fix=with_home(one.fix, self.home)) for one in reasons]
+        reasons = (*not_ready(self.accounts.health(), self.basics.troubles.blocking), *self.models.health.reasons())
+        return [
+            replace(one, text=with_home(one.text, self.basics.home), fix=with_home(one.fix, self.basics.home))
+            for one in reasons
+        ]
 
     def _pending(self, one: Approval, name: str) -> Pending:
         return Pending(
             id=one.id,
             conversation=one.conversation,
             tool=one.tool,
-            shown=self.redact(one.shown)[:LONGEST_PENDING],
+            shown=self.basics.redact(one.shown)[:LONGEST_PENDING],
             requester=one.requester or "",
             name=name,
             asked_at=from_timestamp(one.created_at),
@@ -192,10 +185,10 @@ class OverviewService:
         )
 
     def _awake(self, conversation: ConversationId, name: str, *, asks: bool) -> ActiveConversation:
-        provider, model = self.in_use(conversation) or ("", "")
+        provider, model = self.turns.factory.in_use(conversation) or ("", "")
         return ActiveConversation(
             key=ConversationKey.parse(conversation),
-            is_running=self.dispatcher.is_running(conversation),
+            is_running=self.turns.dispatcher.is_running(conversation),
             name=name,
             asks=asks,
             provider=provider,

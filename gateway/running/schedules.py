@@ -5,24 +5,21 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from agent.core.clock import Clock
 from agent.core.errors import ToolError
 from agent.core.ids import ConversationId
 from agent.core.tools import ToolContext
 from agent.inbox import AccessRole
-from agent.storage.database import Database
-from gateway.access.grants import AccessBook
 from gateway.channels.keys import ConversationKey
 from gateway.commands.schedules import QUIET_HOURS
-from gateway.config.live import Live
 from gateway.conversations.place_settings import PlaceSettings
-from gateway.phrases.catalogue import Catalogue, UsageError
-from gateway.running.wiring import is_blocked, role_today
+from gateway.phrases.catalogue import UsageError
+from gateway.running.basics import Basics
+from gateway.running.messaging import Messaging
+from gateway.running.rights import Rights, is_blocked, role_today
 from gateway.scheduler.firing import FiringDeps
 from gateway.scheduler.person_zones import Zone
 from gateway.scheduler.phrases.when import read_moment
 from gateway.scheduler.phrases.wording import moment_of, stamp
-from gateway.scheduler.process_scheduler import ProcessScheduler
 from gateway.scheduler.runner import Runner
 from gateway.scheduler.schedule import Creator, Plan, Schedule
 from gateway.scheduler.service import ScheduleService
@@ -40,30 +37,26 @@ class Scheduling:
 
     def __init__(
         self,
-        live: Live,
-        database: Database,
-        clock: Clock,
-        scheduler: ProcessScheduler,
-        book: AccessBook,
-        phrase: Catalogue,
-        metrics: Metrics,
+        basics: Basics,
+        rights: Rights,
+        messaging: Messaging,
         place_settings: PlaceSettings,
-        *,
-        deliver: Callable[[ConversationKey], None],
+        metrics: Metrics,
         work: Callable[[ConversationId], None],
-        notify_owner: Callable[[str, dict[str, object]], None],
-        reachable: Callable[[ConversationId], bool],
     ) -> None:
+        """`work` is told where a schedule has stored work."""
+        live, database, clock, phrase = basics.live, basics.database, basics.clock, basics.phrase
+        deliver = messaging.delivery.wake
         self._live = live
-        self._book = book
+        self._book = rights.book
         self._phrase = phrase
-        self._notify_owner = notify_owner
-        self._reachable = reachable
+        self._notify_owner = messaging.alerts.tell
+        self._reachable = messaging.reachable
         self._place_settings = place_settings
         self.runner = Runner(
             database,
             clock,
-            scheduler,
+            messaging.scheduler,
             deps=self._deps,
             deliver=lambda conversation: deliver(ConversationKey.parse(conversation)),
             work=work,

@@ -1,35 +1,36 @@
 """Money in the gateway: the accounts of a conversation, the warning that a budget ends, and the right to allow more."""
 
+from dataclasses import dataclass
 from typing import cast
 
 from agent.core.bounded_map import BoundedMap
-from agent.core.clock import Clock
 from agent.core.events import BudgetReached, EventBus, Published
 from agent.core.ids import ConversationId, random_uuid
 from agent.core.outbox import Buttons, OutgoingMessage
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Account, OverBudget, Scope, amount
-from agent.storage.database import Database
 from gateway.channels.keys import ConversationKey
 from gateway.commands.spending import more_button
-from gateway.config.live import Live
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.ports import Notices
 from gateway.running.alerts import Alerts
+from gateway.running.basics import Basics
+from gateway.running.messaging import Messaging
 
 REMEMBERED = 500  # budgets whose refused chats are told when more is allowed
 MOST_TOLD = 20  # of them for one budget
 
 
-async def open_ledger(live: Live, database: Database, clock: Clock, bus: EventBus) -> Ledger:
+async def open_ledger(basics: Basics) -> Ledger:
     """The ledger of this process, with what earlier ones spent and what a killed one left behind."""
+    live = basics.live
     ledger = Ledger(
-        database=database,
-        clock=clock,
+        database=basics.database,
+        clock=basics.clock,
         new_id=random_uuid,
-        bus=bus,
-        journal=live.settings.home / "ledger.journal",
+        bus=basics.bus,
+        journal=basics.home / "ledger.journal",
         spending=lambda: live.settings.limits,
         places=places_of,
     )
@@ -93,3 +94,16 @@ class SpendingService:
             lambda language: more_button(self._phrase, language, account, event.approvals),
             told=event.conversation if event.hard else "",
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """The ledger, and what is told of budgets."""
+
+    ledger: Ledger
+    service: SpendingService
+
+
+def install_spending(basics: Basics, ledger: Ledger, messaging: Messaging) -> Spending:
+    service = SpendingService(basics.bus, messaging.alerts, messaging.notices, basics.phrase)
+    return Spending(ledger=ledger, service=service)

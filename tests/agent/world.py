@@ -12,7 +12,16 @@ import anyio
 from sqlalchemy import Connection, select
 
 from agent.agent import Agent
-from agent.assembly import Shared, assemble, built_in_tools, known_tools, shared_executor
+from agent.assembly import (
+    Shared,
+    SharedFeatures,
+    SharedModels,
+    SharedTools,
+    assemble,
+    built_in_tools,
+    known_tools,
+    shared_executor,
+)
 from agent.between_turns import BetweenTurns
 from agent.built_ins import CommandResult
 from agent.core.cancellation import first_error
@@ -222,21 +231,24 @@ class World:
                 ledger=self.ledger,
                 voice_transcription=self.voice_transcription,
             ),
-            definitions=Definitions([self.home / "agents"], known_tools=known_tools(executor.toolbox.names)),
-            executor=executor,
-            built_ins=self.built_ins,
             settings=lambda: self.settings,
-            memory=self.memory,
-            learning=self.learning,
-            models=self.models,
-            approvals=self.approvals,
-            hooks=Hooks(lambda: self.hooks, self.home),
-            skills=self.catalogue,
-            plans=self.plans,
-            user_model=lambda: self.user_model,
-            count=self.count,
+            built_ins=self.built_ins,
+            models=SharedModels(models=self.models, count=self.count),
+            tools=SharedTools(
+                executor=executor,
+                approvals=self.approvals,
+                hooks=Hooks(lambda: self.hooks, self.home),
+                definitions=Definitions([self.home / "agents"], known_tools=known_tools(executor.toolbox.names)),
+            ),
+            features=SharedFeatures(
+                memory=self.memory,
+                learning=self.learning,
+                skills=self.catalogue,
+                plans=self.plans,
+                user_model=lambda: self.user_model,
+                more=lambda conversation: self.more_features,
+            ),
             background=self.background,
-            more_features=lambda conversation: self.more_features,
         )
         agent = assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)
         agent.operations.publish_budget()

@@ -139,7 +139,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/cli/terminal/keyboard.py Keyboard.wake": ("os.write", NONE),
     "gateway/cli/mcp.py logout": (".unlink", DATA),
     "gateway/cli/checks/providers.py tried_server": ("tempfile.TemporaryDirectory", SHIPPED),
-    "gateway/running/wiring.py mcp_health": (".open", NONE),
+    "gateway/running/tools.py McpHealth._changed": (".open", NONE),
     "agent/tools/mcp/server.py bounded": (".chmod .open .truncate .write_bytes", DATA),
     "agent/tools/mcp/server.py last_line": (".open", DATA),
     "agent/tools/mcp/wire.py _transport": (".open", DATA),

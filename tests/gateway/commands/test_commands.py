@@ -12,7 +12,7 @@ from gateway.access.policy import Role
 from gateway.channels.document import List
 from gateway.channels.inbound import Mention
 from gateway.commands.all import all_commands, specs
-from gateway.commands.command import MOST_ACTION, Call, Command, Commands, Reply, choices, split_command
+from gateway.commands.command import MOST_ACTION, AnyCall, Command, Commands, Reply, choices, split_command
 from gateway.phrases.catalogue import read_catalogue
 from tests.gateway.world import BOB, GROUP, World
 
@@ -42,7 +42,7 @@ def test_what_is_a_command(text: str, found: tuple[str, str]) -> None:
 
 
 def test_two_of_one_name_are_found_at_start() -> None:
-    async def run(call: Call) -> Reply:
+    async def run(call: AnyCall) -> Reply:
         return Reply()
 
     with pytest.raises(ValueError, match="/quit"):
@@ -52,6 +52,25 @@ def test_two_of_one_name_are_found_at_start() -> None:
                 Command(name="exit", run=run, group="more", aliases=("quit",)),
             )
         )
+
+
+def test_a_family_without_its_dependencies_is_found_at_start() -> None:
+    async def run(call: AnyCall) -> Reply:
+        return Reply()
+
+    class PoetryDeps:
+        """A family's."""
+
+    commands = Commands(
+        (
+            Command(name="rhyme", run=run, group="more", deps=PoetryDeps),
+            Command(name="plain", run=run, group="more"),
+        )
+    )
+    with pytest.raises(ValueError, match="PoetryDeps"):
+        commands.given(())
+    deps = PoetryDeps()
+    assert commands.given((deps,))[PoetryDeps] is deps
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from agent.core.ids import ConversationId
 from agent.storage.timestamps import to_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.commands.all import all_commands
-from gateway.commands.command import Call, Command, Commands, Reply, Setting, one_of
+from gateway.commands.command import AnyCall, Command, Commands, Reply, Setting, one_of
 from gateway.commands.queue import QUEUE_MODE
 from gateway.commands.schedules import QUIET_HOURS
 from gateway.commands.settings import settings_command
@@ -36,7 +36,7 @@ PAGE = (Path(__file__).parents[3] / "docs/commands-settings.md").read_text()
 ROWS = dict(re.findall(r"^\| `([a-z_]+)` \| (.*) \|$", PAGE[PAGE.index("## Settings of a chat") :], re.MULTILINE))
 
 
-async def nothing(call: Call) -> Reply:
+async def nothing(call: AnyCall) -> Reply:
     return Reply()
 
 

@@ -5,7 +5,7 @@ import pytest
 from agent.core.ids import PersonId
 from gateway.access.grants import AccessBook
 from gateway.access.settings import AccessSettings
-from gateway.running.wiring import is_blocked
+from gateway.running.rights import is_blocked
 from gateway.storage.grants import Grant
 
 BOB = "telegram:78"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.running.wiring import model_window
+from gateway.running.models import model_window
 from gateway.telemetry.redaction import MASK, Redactor
 from gateway.telemetry.trouble import KEPT, Trouble, Troubles
 from tests.fakes.clock import FakeClock

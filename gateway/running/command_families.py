@@ -1,0 +1,210 @@
+"""Commands: each family is given what it may use of the gateway, once all of that is built."""
+
+from collections.abc import Collection, Iterator
+from datetime import datetime
+from functools import partial
+
+from gateway.commands.approvals import ApprovalCommandDeps
+from gateway.commands.context import ContextCommandDeps
+from gateway.commands.diagnostics import DiagnosticCommandDeps
+from gateway.commands.feedback import FeedbackCommandDeps
+from gateway.commands.goals import GoalCommandDeps
+from gateway.commands.handler import CommandHandler
+from gateway.commands.help import HelpCommandDeps
+from gateway.commands.mcp import McpCommandDeps
+from gateway.commands.memory import MemoryCommandDeps
+from gateway.commands.model import ModelCommandDeps
+from gateway.commands.people import PeopleCommandDeps, WhyCommandDeps
+from gateway.commands.plans import PlanCommandDeps
+from gateway.commands.queue import QueueCommandDeps
+from gateway.commands.remind import ScheduleCommandDeps
+from gateway.commands.session import SessionCommandDeps
+from gateway.commands.settings import SettingsCommandDeps
+from gateway.commands.skills import SkillCommandDeps
+from gateway.commands.spending import SpendingCommandDeps
+from gateway.commands.status import StatusCommandDeps
+from gateway.commands.style import StyleCommandDeps
+from gateway.commands.subagents import SubagentCommandDeps
+from gateway.config.live import Live
+from gateway.running.basics import Basics
+from gateway.running.durable_work import DurableWork
+from gateway.running.memory import MemoryServices, SkillServices
+from gateway.running.messaging import Messaging
+from gateway.running.models import ModelAccess
+from gateway.running.rights import Rights
+from gateway.running.schedules import Scheduling
+from gateway.running.spending import Spending
+from gateway.running.tools import ToolServices
+from gateway.running.turns import TurnServices
+from gateway.telemetry.recent import RecentLog
+
+
+def switched_off(live: Live) -> Collection[str]:
+    """The features that commands belong to (`Command.feature`) and that the configuration switches off."""
+    settings = live.settings
+    memory = settings.memory
+    on = {
+        "memory.graph": memory.graph.enabled,
+        "memory.focus": memory.focus.enabled,
+        "memory.sidequest": memory.sidequest.enabled,
+        "memory.style": memory.style.enabled,
+        "skills": settings.skills.enabled,
+        "plans": settings.plans.enabled,
+        "agent.goal": settings.agent.goal.enabled,
+        "scheduler": settings.scheduler.enabled,
+    }
+    return {name for name, is_on in on.items() if not is_on}
+
+
+def about_the_program(basics: Basics, handler: CommandHandler, models: ModelAccess) -> Iterator[object]:
+    """Help, settings, and the files of a chat."""
+    off = partial(switched_off, basics.live)
+    yield HelpCommandDeps(providers=models.providers, switched_off=off)
+    yield SettingsCommandDeps(switched_off=off, families=handler.family)
+    yield ContextCommandDeps(clock=basics.clock, home=basics.home)
+
+
+def about_work(
+    basics: Basics, models: ModelAccess, tools: ToolServices, work: DurableWork, turns: TurnServices
+) -> Iterator[object]:
+    """Turns, goals, plans, sub-agents, and the calls of tools that wait for a word."""
+    database, clock = basics.database, basics.clock
+    goal_deps = GoalCommandDeps(clock=clock, goals=work.goals, turns=turns)
+    plan_deps = PlanCommandDeps(clock=clock, plans=work.plans, providers=models.providers, turns=turns)
+    yield goal_deps
+    yield plan_deps
+    yield QueueCommandDeps(clock=clock, database=database, turns=turns, goal_deps=goal_deps, plan_deps=plan_deps)
+    yield SubagentCommandDeps(
+        clock=clock,
+        goals=work.goals,
+        profiles=tools.profiles,
+        subagent_registry=turns.subagent_registry,
+    )
+    toolbox = tools.executor.toolbox
+    yield ApprovalCommandDeps(approvals=tools.approvals, clock=clock, database=database, tools=lambda: toolbox.names)
+
+
+def about_what_is_kept(
+    basics: Basics,
+    rights: Rights,
+    messaging: Messaging,
+    memory: MemoryServices,
+    skills: SkillServices,
+    scheduling: Scheduling,
+) -> Iterator[object]:
+    """Memory, style, skills, sessions and schedules; and why something was decided."""
+    live, database, clock, home = basics.live, basics.database, basics.clock, basics.home
+    style = StyleCommandDeps(clock=clock, database=database, memory=memory.memory, user_model=memory.user_model)
+    yield style
+    yield MemoryCommandDeps(
+        ask=messaging.ask,
+        clock=clock,
+        database=database,
+        home=home,
+        learning=skills.learning,
+        memory=memory.memory,
+        style=style,
+    )
+    skill_deps = SkillCommandDeps(
+        access=rights.access,
+        book=rights.book,
+        learning=skills.learning,
+        skills=skills.skills,
+        skills_on=lambda: live.settings.skills.enabled,
+    )
+    yield skill_deps
+    yield FeedbackCommandDeps(clock=clock, database=database, learning=skills.learning)
+    yield SessionCommandDeps(ask=messaging.ask, home=home, schedules=scheduling.service)
+    yield ScheduleCommandDeps(schedules=scheduling.service)
+    yield WhyCommandDeps(database=database, decisions=rights.decisions, schedules=scheduling.service, skills=skill_deps)
+
+
+def about_access(
+    basics: Basics,
+    rights: Rights,
+    messaging: Messaging,
+    models: ModelAccess,
+    tools: ToolServices,
+    turns: TurnServices,
+) -> Iterator[object]:
+    """People, models, and MCP servers."""
+    live, database, clock = basics.live, basics.database, basics.clock
+    yield PeopleCommandDeps(
+        access=rights.access,
+        book=rights.book,
+        clock=clock,
+        database=database,
+        deliver=messaging.delivery.wake,
+        health=messaging.accounts.health,
+        ids=messaging.ids,
+        pairing_settled=messaging.delivery.pairing_alerts.settled,
+    )
+    yield ModelCommandDeps(
+        access=rights.access,
+        book=rights.book,
+        clock=clock,
+        database=database,
+        held=turns.factory.held,
+        persistence=lambda: live.settings.session.provider_persistence,
+        preference_changed=turns.factory.refresh,
+        providers=models.providers,
+    )
+    yield McpCommandDeps(
+        access=rights.access,
+        book=rights.book,
+        servers=tools.servers,
+        add_server=tools.added_servers.add,
+        remove_server=tools.added_servers.remove,
+        servers_left_out=lambda: tools.added_servers.left_out,
+    )
+
+
+def about_spending(basics: Basics, rights: Rights, spending: Spending) -> SpendingCommandDeps:
+    return SpendingCommandDeps(
+        access=rights.access,
+        book=rights.book,
+        clock=basics.clock,
+        database=basics.database,
+        home=basics.home,
+        ledger=spending.ledger,
+        more_allowed=spending.service.more_allowed,
+    )
+
+
+def about_runs(
+    basics: Basics,
+    rights: Rights,
+    messaging: Messaging,
+    models: ModelAccess,
+    spending: Spending,
+    recent_log: RecentLog,
+) -> DiagnosticCommandDeps:
+    return DiagnosticCommandDeps(
+        access=rights.access,
+        book=rights.book,
+        clock=basics.clock,
+        database=basics.database,
+        ledger=spending.ledger,
+        providers=models.providers,
+        recent_log=recent_log.of,
+        test_alert=messaging.alerts.test,
+    )
+
+
+def about_the_state(
+    basics: Basics,
+    messaging: Messaging,
+    tools: ToolServices,
+    work: DurableWork,
+    turns: TurnServices,
+    started_at: datetime,
+) -> StatusCommandDeps:
+    return StatusCommandDeps(
+        clock=basics.clock,
+        database=basics.database,
+        goals=work.goals,
+        health=messaging.accounts.health,
+        servers=tools.servers,
+        started_at=started_at,
+        turns=turns,
+    )

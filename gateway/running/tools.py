@@ -1,0 +1,181 @@
+"""Tools: the executor with those of the program, MCP servers, approvals, hooks, and the agents that are defined."""
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from agent.assembly import built_in_tools, known_tools, rules_without_effect, shared_executor
+from agent.core.clock import Clock
+from agent.core.tools import Tool
+from agent.definitions import Definitions
+from agent.subagent.profiles import Profiles
+from agent.tools.approvals import Approvals
+from agent.tools.executor import Executor
+from agent.tools.hooks import Hooks
+from agent.tools.mcp.resources import RESOURCE_TOOLS
+from agent.tools.mcp.server import Server
+from agent.tools.mcp.servers import Servers
+from agent.tools.mcp.settings import ServerSettings
+from agent.tools.output_files import Outputs
+from agent.tools.schedules import Schedules
+from agent.tools.shell.shell import room_for
+from agent.tools.toolbox import WORKING, Reach, working_tools
+from gateway.channels.keys import ConversationKey
+from gateway.config.errors import ConfigError
+from gateway.config.settings import Settings
+from gateway.delivery.outbox.delivery import Delivery
+from gateway.running.added_servers import AddedServers
+from gateway.running.alerts import DEAF_AFTER_S, Alerts
+from gateway.running.basics import Basics
+from gateway.running.messaging import Messaging
+from gateway.running.sending import Sending
+from gateway.telemetry.trouble import Troubles
+
+_log = logging.getLogger("tieline.gateway")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolServices:
+    """All that calls of tools go through. `profiles` are the sub-agents that are defined."""
+
+    executor: Executor
+    approvals: Approvals
+    hooks: Hooks
+    servers: Servers
+    added_servers: AddedServers
+    definitions: Definitions
+    profiles: Profiles
+
+
+async def install_tools(basics: Basics, messaging: Messaging, schedules: Schedules) -> ToolServices:
+    """With the MCP servers that chats have added; none is connected yet."""
+    live, database, clock, home = basics.live, basics.database, basics.clock, basics.home
+    outputs = Outputs(home)
+    tools = (*built_in_tools(clock, outputs, schedules), *await _working_tools(basics, messaging.delivery))
+    executor = shared_executor(tools, clock, outputs, basics.redact)
+    toolbox = executor.toolbox
+    health = McpHealth(basics.troubles, messaging.alerts, clock)
+    servers = Servers(
+        basics.settings.mcp,
+        clock,
+        home,
+        lend=toolbox.lend,
+        health=health.changed,
+        expect=toolbox.expect,
+        tried=toolbox.tried,
+    )
+    health.watch(servers)
+    added_servers = AddedServers(database, clock, servers, health.changed_added)
+    await added_servers.recover()
+    warn = partial(_warn_of_configuration, added_servers)
+    warn(basics.settings)
+    live.listen(warn)
+    live.listen_to_reads(partial(_configuration_read, basics.troubles, basics.settings.source))
+    definitions = Definitions(live.agent_folders(), known_tools=known_tools(toolbox.names | WORKING | RESOURCE_TOOLS))
+    return ToolServices(
+        executor=executor,
+        approvals=Approvals(
+            database, clock, lambda: live.settings.approvals, changed=messaging.delivery.prompts.changed
+        ),
+        hooks=Hooks(lambda: live.settings.hooks, home),
+        servers=servers,
+        added_servers=added_servers,
+        definitions=definitions,
+        profiles=Profiles(definitions.roots, known_tools=definitions.known_tools),
+    )
+
+
+# Working tools (files, programs, web), as this machine and its configuration allow them.
+
+
+async def _working_tools(basics: Basics, delivery: Delivery) -> tuple[Tool, ...]:
+    """Those that can be had; whether there is a sandbox is tried out here, once."""
+    live, settings = basics.live, basics.settings
+
+    def serves(key: ConversationKey) -> bool:
+        return any(channel.channel_type == key.channel_type for channel in live.settings.channels)
+
+    sending = Sending(basics.database, basics.clock, settings.home, deliver=delivery.wake, serves=serves)
+    return working_tools(
+        Reach(
+            clock=basics.clock,
+            files=lambda: live.settings.tools.files,
+            commands=lambda: live.settings.tools.shell,
+            web=lambda: live.settings.tools.web,
+            sending=sending,
+            room=await anyio.to_thread.run_sync(room_for, settings.tools.shell),
+            proxy=settings.network.proxy,
+        )
+    )
+
+
+# Troubles that operators and owners hear of: MCP servers, and mistakes of the configuration.
+
+
+class McpHealth:
+    """Hears which MCP servers stay away. The owners are told of them: one that is started anew is back in seconds."""
+
+    def __init__(self, troubles: Troubles, alerts: Alerts, clock: Clock) -> None:
+        self._troubles = troubles
+        self._alerts = alerts
+        self._clock = clock
+        self._servers: Servers | None = None
+
+    def watch(self, servers: Servers) -> None:
+        """Those whose state it hears: their settings tell what can be done."""
+        self._servers = servers
+
+    def changed(self, name: str, trouble: str | None) -> None:
+        """Of a server that is kept connected."""
+        server = self._servers.named(name) if self._servers is not None else None
+        self._changed(name, trouble, "owner_mcp_back", server)
+
+    def changed_added(self, name: str, trouble: str | None) -> None:
+        """Of a server that was added in a chat, and is left out or removed."""
+        self._changed(name, trouble, None, None)
+
+    def _changed(self, name: str, trouble: str | None, back: str | None, server: Server | None) -> None:
+        subject = f"mcp:{name}"
+        if trouble is None:
+            self._troubles.over("mcp", name)
+            self._alerts.outage_over(subject, back, {"server": name})
+            return
+        fix = _mcp_fix(name, server.settings if server is not None else None)
+        self._troubles.report("mcp", name, trouble, fix=fix)
+        since = next(one.since for one in self._troubles.open if (one.kind, one.subject) == ("mcp", name))
+        if (self._clock.now() - since).total_seconds() >= DEAF_AFTER_S:
+            self._alerts.outage(subject, "owner_mcp_lost", {"server": name, "detail": trouble.rstrip(".")})
+
+
+def _mcp_fix(name: str, settings: ServerSettings | None) -> str:
+    """Advice about an MCP server that is not connected; None: added in a chat, and left out."""
+    if settings is None:
+        return f"in a chat: `/mcp remove {name}`, then `/mcp add {name}` with its address anew"
+    if not settings.has_entry:
+        return (
+            f"it was added in a chat: `/mcp remove {name}` there, and if its address is wrong "
+            f"`/mcp add {name}` with the right one; it is tried again"
+        )
+    log = f" and at logs/mcp-{name}.log in the data directory" if settings.command else ""  # what a program says there
+    return f"look at its [[mcp.servers]] entry{log}; it is tried again"
+
+
+def _warn_of_configuration(added: AddedServers, settings: Settings) -> None:
+    """Log former names of keys, and rules that stand for no tool. `added` are the MCP servers that chats have added."""
+    rules = rules_without_effect(settings.approvals, {one.name for one in settings.mcp.servers} | set(added.names))
+    for warning in (*settings.warnings, *rules):
+        _log.warning("%s", warning)
+
+
+def _configuration_read(troubles: Troubles, source: Path | None, mistake: ConfigError | None) -> None:
+    """The file was changed while the gateway runs; with a mistake in it the settings of before hold on."""
+    subject = source.name if source is not None else ""
+    if mistake is None:
+        troubles.over("config", subject)
+        return
+    text = f"the changed file is not used, the settings of before hold on: {'; '.join(str(mistake).split(chr(10)))}"
+    fix = "mend it, as `tieline config check` tells; it is read again by itself. The next start would refuse it"
+    troubles.report("config", subject, text, fix=fix)
