@@ -10,7 +10,7 @@ from agent.between_turns import Jobs
 from agent.core.clock import Clock
 from agent.core.events import EventBus
 from gateway.channels.adapter import Adapter
-from gateway.channels.entry_points import installed, token_forms
+from gateway.channels.entry_points import ids_of, installed, token_forms
 from gateway.commands.all import all_commands
 from gateway.commands.handler import CommandHandler
 from gateway.config.live import Live
@@ -24,7 +24,7 @@ from gateway.router.router import Router
 from gateway.running import command_families as families
 from gateway.running.accounts import Gateway, Loops
 from gateway.running.basics import Basics, WorkSignal
-from gateway.running.dispatch import Running
+from gateway.running.dispatch import Running, wake_for_person
 from gateway.running.durable_work import install_durable_work
 from gateway.running.foundation import Foundation
 from gateway.running.memory import install_memory, install_skills
@@ -75,7 +75,9 @@ async def build(
 
     rights = await install_rights(basics)
     ledger = await open_ledger(basics)
-    messaging = await install_messaging(basics, accounts, rights, place_settings, lag.is_busy)
+    messaging = await install_messaging(
+        basics, accounts, rights, place_settings, partial(ids_of, platforms), lag.is_busy
+    )
     spending = install_spending(basics, ledger, messaging)
     models = await install_models(basics, messaging.alerts, ledger)
     memory = install_memory(basics, place_settings, models.embedders, metrics)
@@ -116,7 +118,7 @@ async def build(
             preemptible=turns.factory.works_by_itself,
             channel=delivery.channel_for,
             expect=turns.dispatcher.expect,
-            wake=turns.wake_for_person,
+            wake=partial(wake_for_person, turns.factory, turns.dispatcher),
             attachments=Attachments(basics.home, phrase, limit_mb=lambda: live.settings.retention.attachment_mb),
             phrase=phrase,
             notify_owner=alerts.tell,

@@ -46,7 +46,7 @@ class CommandHandler:
         self._operations = operations
 
     def family(self, kind: type) -> object:
-        """What the commands of a family may use, by its type."""
+        """The parts that the commands of a family may use, by their type."""
         return self._families[kind]
 
     def find(self, text: str) -> tuple[AnyCommand, str] | None:

@@ -17,7 +17,7 @@ ALL = ("all", "alle", "alles")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelpCommandDeps:
-    """What is switched off, and whether a model is connected."""
+    """The features that are switched off, and the models that are connected."""
 
     providers: Registry
     switched_off: Callable[[], Collection[str]]  # features, as `Command.feature` names them

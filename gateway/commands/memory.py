@@ -46,7 +46,7 @@ LEAST_WORDS = 3  # characters of what is forgotten by its words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryCommandDeps:
-    """What is remembered, and the answer to a question before it is deleted."""
+    """The memory, and the person who is asked before something is deleted."""
 
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
     clock: Clock

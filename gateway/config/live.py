@@ -12,8 +12,15 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from agent.compaction.settings import MemorySettings
 from agent.core.clock import Clock
+from agent.ledger.spending import Spending
+from agent.plans.settings import PlanSettings
+from agent.providers.retry_policy import RetryPolicy
 from agent.providers.settings import ProviderSettings
+from agent.run.settings import Settings as TurnSettings
+from agent.skills.settings import LearningSettings
+from agent.tools.settings import ApprovalSettings, HookSettings
 from gateway.config.errors import ConfigError
 from gateway.config.read import load
 from gateway.config.settings import Sections, Settings
@@ -69,6 +76,35 @@ class Live:
     def listen_to_reads(self, listener: Callable[[ConfigError | None], None]) -> None:
         """Hear of every reading of the changed file: why it is not used, or None."""
         self._read_listeners.append(listener)
+
+    # Sections as they are now, for parts that ask anew each time they need one.
+
+    def turn(self) -> TurnSettings:
+        return self.settings.turn
+
+    def limits(self) -> Spending:
+        return self.settings.limits
+
+    def retry(self) -> RetryPolicy:
+        return self.settings.retry
+
+    def memory(self) -> MemorySettings:
+        return self.settings.memory
+
+    def skills_enabled(self) -> bool:
+        return self.settings.skills.enabled
+
+    def learning(self) -> LearningSettings:
+        return self.settings.skills.learning
+
+    def plans(self) -> PlanSettings:
+        return self.settings.plans
+
+    def approvals(self) -> ApprovalSettings:
+        return self.settings.approvals
+
+    def hooks(self) -> tuple[HookSettings, ...]:
+        return self.settings.hooks
 
     def provider_settings(self) -> Sequence[ProviderSettings]:
         """The providers, with the gateway's proxy where they name none."""

@@ -33,7 +33,7 @@ class Basics:
 
     @property
     def settings(self) -> Settings:
-        """Those of now: ask again for what may change."""
+        """The settings of now: ask again for what may change."""
         return self.live.settings
 
 

@@ -110,7 +110,7 @@ def about_what_is_kept(
         book=rights.book,
         learning=skills.learning,
         skills=skills.skills,
-        skills_on=lambda: live.settings.skills.enabled,
+        skills_on=live.skills_enabled,
     )
     yield skill_deps
     yield FeedbackCommandDeps(clock=clock, database=database, learning=skills.learning)

@@ -19,6 +19,7 @@ from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
 from gateway.dispatch.local import Drain, LocalDispatcher
 from gateway.dispatch.source import Leases
 from gateway.phrases.catalogue import Catalogue
+from gateway.running.agents import AgentFactory
 from gateway.running.alerts import Alerts
 from gateway.running.basics import Basics
 from gateway.scheduler import person_zones
@@ -62,6 +63,15 @@ def local_dispatcher(
         deps=deps,
         timing=timing,
     )
+
+
+def wake_for_person(
+    factory: AgentFactory, dispatcher: LocalDispatcher, conversation: ConversationId, row: int | None = None
+) -> None:
+    """Somebody has written there: what a goal does by itself gives way."""
+    if dispatcher.is_running(conversation):
+        factory.give_way(conversation)
+    dispatcher.wake(conversation, row)
 
 
 def _zone_of(live: Live, conn: Connection, incoming: Incoming) -> str:

@@ -44,7 +44,7 @@ def install_durable_work(basics: Basics, rights: Rights, messaging: Messaging, w
         plans=PlanService(
             database,
             clock,
-            lambda: live.settings.plans,
+            live.plans,
             wake=work_signal,
             changed=messaging.delivery.plan_prompts.changed,
             redact=basics.redact,

@@ -15,7 +15,6 @@ from agent.skills.drafts import Drafter
 from agent.skills.folders import Skills, roots_of
 from agent.skills.hints import Router
 from agent.skills.learning import Learning
-from agent.skills.settings import LearningSettings
 from agent.style.user_model import UserModel
 from gateway.config.live import SHIPPED_SKILLS
 from gateway.conversations.choices import places
@@ -43,7 +42,7 @@ def install_memory(
     memory = Memory(
         database,
         clock,
-        settings=lambda: live.settings.memory,
+        settings=live.memory,
         places=partial(places, live, place_settings),
         vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
     )
@@ -76,7 +75,7 @@ async def install_skills(basics: Basics) -> SkillServices:
         basics.database,
         basics.clock,
         roots_of(basics.home, SHIPPED_SKILLS),
-        enabled=lambda: live.settings.skills.enabled,
+        enabled=live.skills_enabled,
     )
     await skills.reload()
     return SkillServices(skills=skills, learning=await _open_learning(basics, skills.catalogue))
@@ -85,15 +84,14 @@ async def install_skills(basics: Basics) -> SkillServices:
 async def _open_learning(basics: Basics, catalogue: Catalogue) -> Learning:
     """The router with what it knew, and the drafter; no secret gets to them. The seed counts from the start on."""
     live, database, clock = basics.live, basics.database, basics.clock
-    settings: Callable[[], LearningSettings] = lambda: live.settings.skills.learning  # noqa: E731
-    seed = settings().seed
+    seed = live.learning().seed
     router = Router(
         database,
         clock,
-        settings=settings,
+        settings=live.learning,
         chance=None if seed is None else Random(seed),  # noqa: S311 - no secret
     )
-    drafter = Drafter(database, clock, home=basics.home, known=catalogue, settings=settings)
-    learning = Learning(router, drafter, clock, basics.bus, settings=settings, redact=basics.redact)
+    drafter = Drafter(database, clock, home=basics.home, known=catalogue, settings=live.learning)
+    learning = Learning(router, drafter, clock, basics.bus, settings=live.learning, redact=basics.redact)
     await learning.open()
     return learning

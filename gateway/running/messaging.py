@@ -9,7 +9,6 @@ import anyio
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
 from gateway.channels.adapter import Adapter, Ids
-from gateway.channels.entry_points import ids_of, installed
 from gateway.channels.keys import ConversationKey
 from gateway.commands.status import VERBOSITY
 from gateway.config.settings import Settings
@@ -89,7 +88,12 @@ class Messaging:
 
 
 async def install_messaging(
-    basics: Basics, accounts: Accounts, rights: Rights, place_settings: PlaceSettings, is_busy: Callable[[], bool]
+    basics: Basics,
+    accounts: Accounts,
+    rights: Rights,
+    place_settings: PlaceSettings,
+    ids: Callable[[str], Ids],
+    is_busy: Callable[[], bool],
 ) -> Messaging:
     """While the process `is_busy`, what may be left out is not sent."""
     database, clock = basics.database, basics.clock
@@ -114,7 +118,6 @@ async def install_messaging(
     basics.live.listen(renew)
     notices = Notices(database, clock, delivery.wake)
     scheduler = ProcessScheduler(clock)
-    ids = partial(ids_of, installed())
     alerts = Alerts(
         database=database,
         clock=clock,

@@ -52,7 +52,7 @@ async def install_models(basics: Basics, alerts: Alerts, ledger: Ledger) -> Mode
     models = Models(
         clock,
         meter=ledger,
-        policy=lambda: live.settings.retry,
+        policy=live.retry,
         on_health=health.failed,
         on_first_answer=health.answered,
     )
@@ -71,7 +71,7 @@ async def install_models(basics: Basics, alerts: Alerts, ledger: Ledger) -> Mode
             clock=clock,
             ledger=ledger,
             transcribers=Transcribers(lambda: providers, lambda: live.settings.transcription),
-            policy=lambda: live.settings.retry,
+            policy=live.retry,
         ),
     )
 

@@ -31,7 +31,7 @@ async def open_ledger(basics: Basics) -> Ledger:
         new_id=random_uuid,
         bus=basics.bus,
         journal=basics.home / "ledger.journal",
-        spending=lambda: live.settings.limits,
+        spending=live.limits,
         places=places_of,
     )
     await ledger.open()

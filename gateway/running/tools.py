@@ -77,10 +77,8 @@ async def install_tools(basics: Basics, messaging: Messaging, schedules: Schedul
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(toolbox.names | WORKING | RESOURCE_TOOLS))
     return ToolServices(
         executor=executor,
-        approvals=Approvals(
-            database, clock, lambda: live.settings.approvals, changed=messaging.delivery.prompts.changed
-        ),
-        hooks=Hooks(lambda: live.settings.hooks, home),
+        approvals=Approvals(database, clock, live.approvals, changed=messaging.delivery.prompts.changed),
+        hooks=Hooks(live.hooks, home),
         servers=servers,
         added_servers=added_servers,
         definitions=definitions,
@@ -92,7 +90,7 @@ async def install_tools(basics: Basics, messaging: Messaging, schedules: Schedul
 
 
 async def _working_tools(basics: Basics, delivery: Delivery) -> tuple[Tool, ...]:
-    """Those that can be had; whether there is a sandbox is tried out here, once."""
+    """The tools that can be had; whether there is a sandbox is tried out here, once."""
     live, settings = basics.live, basics.settings
 
     def serves(key: ConversationKey) -> bool:
@@ -125,7 +123,7 @@ class McpHealth:
         self._servers: Servers | None = None
 
     def watch(self, servers: Servers) -> None:
-        """Those whose state it hears: their settings tell what can be done."""
+        """Hear of the state of these; their settings tell what can be done."""
         self._servers = servers
 
     def changed(self, name: str, trouble: str | None) -> None:

@@ -38,12 +38,6 @@ class TurnServices:
     subagent_registry: SubagentRegistry
     messaging: Messaging
 
-    def wake_for_person(self, conversation: ConversationId, row: int | None = None) -> None:
-        """Somebody has written there: what a goal does by itself gives way."""
-        if self.dispatcher.is_running(conversation):
-            self.factory.give_way(conversation)
-        self.dispatcher.wake(conversation, row)
-
     # -- gateway.commands.command.Turns
 
     def stop(self, conversation: ConversationId, reason: str, said_at: datetime) -> bool:
@@ -95,7 +89,7 @@ def shared_parts(
             voice_transcription=models.voice_transcription,
             relief=spending.service.relief,
         ),
-        settings=lambda: live.settings.turn,
+        settings=live.turn,
         built_ins=built_ins,
         models=SharedModels(models=models.models, count=models.tokenizer, counted_by=models.tokenizer.counted_by),
         tools=SharedTools(
