@@ -103,7 +103,7 @@ e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for
 	$(BIN)/pytest -q -n 2 tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)
 
 zones: setup ## compare schedules with an oracle in every time zone, over ten years (minutes)
-	$(BIN)/pytest -q -s tests/gateway/scheduler/test_zones_oracle.py -m slow --timeout=7200 $(ARGS)
+	$(BIN)/pytest -q -s tests/gateway/scheduler/triggers/test_zones_oracle.py -m slow --timeout=7200 $(ARGS)
 
 foreign: setup ## models and MCP against what others wrote (needs npm; no part of CI)
 	@command -v npm > /dev/null || { echo "make foreign needs npm, which is not installed"; exit 1; }

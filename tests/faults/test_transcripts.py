@@ -1,4 +1,4 @@
-"""The long form of `tests/agent/test_transcripts.py`: hundreds of conversations to which anything happens."""
+"""The long form of `tests/scenarios/turns/test_transcripts.py`: hundreds of conversations to which anything happens."""
 
 from pathlib import Path
 

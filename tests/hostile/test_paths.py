@@ -278,10 +278,10 @@ def watched(*tests: str, report: Path) -> str:
 def test_no_path_below_a_workspace_is_opened_as_a_whole(tmp_path: Path) -> None:
     """Whole turns with tools, files received and sent, forgetting and tidying: what lies in a workspace is reached from
     the open folder it lies in."""
-    tests = ("tests/agent/test_working_turns.py", "tests/agent/tools/test_sending.py",
-             "tests/agent/memory/test_erased_files.py::test_the_files_go",
-             "tests/gateway/running/test_upkeep.py::test_links_in_a_workspace_go_when_they_are_old_and_lead_nowhere",
-             "tests/agent/tools/files/test_file_tools.py")  # fmt: skip
+    tests = ("tests/scenarios/tools/test_files_and_programs.py", "tests/agent/tools/test_sending.py",
+             "tests/agent/memory/test_erasure.py::test_the_files_go",
+             "tests/gateway/running/test_retention.py::test_links_in_a_workspace_go_when_they_are_old_and_lead_nowhere",
+             "tests/agent/tools/files/test_edit.py")  # fmt: skip
     assert watched(*tests, report=tmp_path / "report") == ""
 
 

@@ -66,7 +66,7 @@ async def test_on_each_platform_one_message_follows_it_until_it_is_reached(doubl
             assert len(texts) == 3, texts  # that it starts, its answer, how it came out
 
 
-@pytest.mark.slow  # three starts; tests/gateway/test_goals.py has the same in one process
+@pytest.mark.slow  # three starts; tests/scenarios/gateway/test_goals.py has the same in one process
 @pytest.mark.requirement("Z-130")
 @pytest.mark.timeout(300)
 async def test_after_a_kill_it_rests_is_told_once_and_can_go_on(doubles: Doubles, program: Start) -> None:

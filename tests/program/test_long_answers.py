@@ -23,7 +23,7 @@ from tests.adapters.telegram.test_rich import merged, read
 from tests.adapters.web.visitor import Visitor, text_of
 from tests.doubles.telegram_api import flat
 from tests.fakes.readable import readable as plainly
-from tests.gateway.delivery.documents import streams
+from tests.gateway.delivery.rendering.documents import streams
 from tests.program import configs
 from tests.program.doubles import until
 from tests.program.people import GROUP, OnDiscord, OnSlack, OnTelegram

@@ -14,10 +14,10 @@ from agent.run.settings import Settings, ToolSettings
 from agent.storage.database import Database
 from agent.tools.output_files import Outputs
 from agent.tools.taco import SYSTEM, is_eligible
-from tests.agent.test_tool_turns import results
 from tests.agent.world import KEY, World
 from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says, thinks
 from tests.fakes.tools import FakeTool, named
+from tests.scenarios.tools.test_tool_turns import results
 
 ON = TacoSettings(enabled=True)
 OUTPUT = "\n".join(f"row {number}: value {number * 7}" for number in range(1_200))  # some 6,600 tokens by bytes

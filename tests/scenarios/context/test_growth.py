@@ -17,7 +17,7 @@ from agent.storage.database import Database
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, says
 
-OURS = str(Path(__file__).parents[2] / "agent")
+OURS = str(Path(__file__).parents[3] / "agent")
 
 
 class Encoding(ScriptedProvider):

@@ -7,10 +7,10 @@ from agent.run.settings import Settings
 from agent.storage.database import Database
 from agent.tools.output_files import LONGEST_SHOWN
 from agent.tools.session_tools import FOCUS_TOOLS
-from tests.agent.test_tool_turns import results
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, calls, says
 from tests.fakes.tools import FakeTool
+from tests.scenarios.tools.test_tool_turns import results
 
 ON = Settings(memory=MemorySettings(focus=FocusSettings(enabled=True, min_messages_per_focus=2)))
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.fakes.waiting import until
-from tests.gateway.test_approvals import action_of, asked, press
 from tests.gateway.world import World
+from tests.scenarios.gateway.test_approvals import action_of, asked, press
 
 SKILL = """---
 name: stamp-minutes

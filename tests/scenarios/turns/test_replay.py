@@ -12,7 +12,7 @@ from tests.fakes.provider import ScriptedProvider, calls, calls_all, cut, fails,
 from tests.fakes.replay import Recorder, Recording, read_recording
 from tests.fakes.tools import FakeTool
 
-RECORDINGS = sorted((Path(__file__).parents[1] / "recordings" / "agent").glob("*.json"))
+RECORDINGS = sorted((Path(__file__).parents[2] / "recordings" / "agent").glob("*.json"))
 
 
 async def replayed(recording: Recording, database: Database, home: Path) -> tuple[str, World]:

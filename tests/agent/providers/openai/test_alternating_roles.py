@@ -19,7 +19,7 @@ from agent.providers.openai.requests import HEARD, Alternation, Dialect, Encoder
 from agent.providers.provider import Request, SystemPrompt, ToolSchema
 from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
-from tests.agent.providers.test_openai import odd_server, provider_at, says
+from tests.agent.providers.openai.test_client import odd_server, provider_at, says
 from tests.contracts.provider_contract import KEY, hear
 from tests.doubles.llm_api import check_turns
 from tests.fakes.llm_server import LlmServer, serving_llm

@@ -9,8 +9,8 @@ from sqlalchemy import select
 from agent.storage.tables import message
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
-from tests.gateway.test_plans import does, planned, task, together
 from tests.gateway.world import World
+from tests.scenarios.gateway.test_plans import does, planned, task, together
 
 LIVE = '[plans.workflow]\nmode = "live"\n'
 WORDS = "audit every file of the wiki"

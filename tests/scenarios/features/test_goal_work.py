@@ -18,7 +18,7 @@ from agent.providers.usage import CostAttribution
 from agent.storage import conversation_rows
 from agent.storage.database import Database
 from tests.agent.goals.world import OWNER, GoalWorld, allowed, verdict
-from tests.agent.turn.test_features import Signing
+from tests.agent.run.test_features import Signing
 from tests.fakes.provider import calls, fails, says
 from tests.fakes.waiting import until
 

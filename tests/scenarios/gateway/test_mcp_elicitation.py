@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.waiting import until
 from tests.gateway.world import BOB, GROUP, World, calling
 
-FAKE = str(Path(__file__).parents[1] / "fakes" / "mcp_server.py")
+FAKE = str(Path(__file__).parents[2] / "fakes" / "mcp_server.py")
 
 
 def server(approval: str = "never", env: str = "{}") -> str:

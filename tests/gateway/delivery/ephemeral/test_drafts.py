@@ -20,7 +20,7 @@ from gateway.delivery.rendering.markdown import parse
 from tests.fakes.channel import DEFAULT, Act
 from tests.fakes.clock import FakeClock
 from tests.fakes.readable import readable, utf16_length
-from tests.gateway.delivery.documents import markdown_texts
+from tests.gateway.delivery.rendering.documents import markdown_texts
 from tests.gateway.delivery.world import QUIET, World, audience, key
 
 SILENT = replace(DEFAULT, typing=False, reactions=False)

@@ -25,7 +25,7 @@ from gateway.channels.document import (
 from gateway.delivery.rendering.markdown import parse
 from tests.fakes.markdown_source import to_markdown
 from tests.fakes.readable import readable
-from tests.gateway.delivery.documents import fragments, letters, markdown_texts
+from tests.gateway.delivery.rendering.documents import fragments, letters, markdown_texts
 
 
 def paragraph(text: str) -> Paragraph:

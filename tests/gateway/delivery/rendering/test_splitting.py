@@ -25,7 +25,7 @@ from gateway.delivery.rendering.markdown import parse
 from gateway.delivery.rendering.splitting import Measure, is_grapheme_break, split
 from tests.fakes.markdown_source import to_markdown
 from tests.fakes.readable import readable, utf16_length
-from tests.gateway.delivery.documents import fragments, letters, markdown_texts, plain_texts, streams
+from tests.gateway.delivery.rendering.documents import fragments, letters, markdown_texts, plain_texts, streams
 
 
 def code_points(document: Document) -> int:

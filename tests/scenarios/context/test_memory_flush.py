@@ -19,9 +19,9 @@ from agent.run.settings import ContextSettings, Settings
 from agent.storage.database import Database
 from agent.storage.tables import tool_call
 from agent.tools.settings import ApprovalSettings, HookSettings
-from tests.agent.test_compaction import REACTIVE, provider
 from tests.agent.world import World, offering
 from tests.fakes.provider import Script, calls, calls_all, fails, says
+from tests.scenarios.context.test_compaction import REACTIVE, provider
 
 
 def settings(*, flush: bool = True) -> Settings:

@@ -21,9 +21,9 @@ from agent.sessions.window_store import WindowChanges
 from agent.storage.database import Database, check_epoch
 from agent.storage.tables import cleared_result, conversation, guideline, message, passage
 from gateway.storage.repair import open_database
-from tests.agent.test_compaction import REACTIVE, Lookup
 from tests.agent.world import ANN, KEY, World
 from tests.fakes.provider import ScriptedProvider, calls, says
+from tests.scenarios.context.test_compaction import REACTIVE, Lookup
 
 SECRET = "secretword"
 ELSEWHERE = ConversationId("web:1")

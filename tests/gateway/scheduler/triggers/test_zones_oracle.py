@@ -11,7 +11,7 @@ import pytest
 
 from gateway.scheduler.triggers.occurrences import first_after
 from gateway.scheduler.triggers.rules import Calendar, Line, Rule, Stride
-from tests.gateway.scheduler.oracle import Fits, by_the_hour, by_wall, transitions
+from tests.gateway.scheduler.triggers.oracle import Fits, by_the_hour, by_wall, transitions
 
 BEGIN, END = datetime(2026, 1, 1, tzinfo=UTC), datetime(2036, 1, 1, tzinfo=UTC)
 AROUND = timedelta(hours=30)

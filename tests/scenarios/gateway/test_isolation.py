@@ -9,8 +9,8 @@ from sqlalchemy import func, select
 
 from agent.storage.tables import approval, inbox, tool_call
 from tests.fakes.waiting import until
-from tests.gateway.test_approvals import ASK, CALL, action_of, press
 from tests.gateway.world import ANN, BOB, GROUP, World
+from tests.scenarios.gateway.test_approvals import ASK, CALL, action_of, press
 
 CHATS = ((ANN, ANN), (BOB, BOB), (ANN, GROUP), (BOB, GROUP))  # who, where
 STEPS = 14

@@ -13,7 +13,7 @@ from gateway.delivery.rendering.growing import CUT_AT, MOST_JOINED, Growing
 from gateway.delivery.rendering.markdown import parse
 from gateway.delivery.rendering.splitting import Measure
 from tests.fakes.readable import readable, utf16_length
-from tests.gateway.delivery.documents import markdown_texts
+from tests.gateway.delivery.rendering.documents import markdown_texts
 
 PARAGRAPHS = "\n\n".join(f"Paragraph **{n}** says `x_{n}` and *more* of what a_b_{n} is." for n in range(650))
 CODE = "Look:\n\n```py\n" + "\n".join(f"value_{n} = {n} * {n}  # **not bold**" for n in range(1000)) + "\n```\n\nDone."

@@ -7,8 +7,8 @@ import pytest
 
 from agent.skills.bandit import Arm
 from tests.fakes.waiting import until
-from tests.gateway.test_memory import bytes_of
 from tests.gateway.world import BOB, GROUP, World
+from tests.scenarios.gateway.test_memory import bytes_of
 
 NAME = "billing-module-refactor"
 ASKED = "Please refactor the billing code module"
