@@ -72,12 +72,12 @@ class App:
         self._metrics = Metrics()
         self._bus = EventBus(self._metrics.listener_failed)
         self.live.listen(lambda fresh: self._redactor.add(*fresh.secrets))
-        self._troubles = Troubles(
+        self.troubles = Troubles(
             self._clock, redact=self._redactor, spell=lambda text: with_home(text, self.live.settings.home)
         )
         self._lag = LoopLag(self._clock)
         self._phrase = phrases_at(settings.home)
-        self._web = WebServer(settings.web, home=settings.home, clock=self._clock)
+        self.web = WebServer(settings.web, home=settings.home, clock=self._clock)
         early = {"sign-in-link": self._link, "version": _version, "heard": self._heard}
         self._control = Control(settings.home, early, is_starting=True)
         self._services: Any = None
@@ -95,7 +95,7 @@ class App:
             ) from error
         try:
             self._control.bind()
-            self._web.bind()
+            self.web.bind()
         except (ControlError, WebError) as error:
             self._control.close()
             raise StartError(str(error)) from error
@@ -104,7 +104,7 @@ class App:
     async def run(self, stop: anyio.Event) -> None:
         """Serve until `stop` is set, then end in order. Raises StartError when the gateway cannot be built."""
         async with anyio.create_task_group() as servers:
-            servers.start_soon(self._web.run)
+            servers.start_soon(self.web.run)
             servers.start_soon(self._control.run)
             servers.start_soon(self._lag.run)
             try:
@@ -150,9 +150,9 @@ class App:
             return await module.open_all(
                 self.live.settings,
                 clock=self._clock,
-                troubles=self._troubles,
+                troubles=self.troubles,
                 phrase=self._phrase,
-                web_url=self._web.url,
+                web_url=self.web.url,
             )
         except errors.DatabaseUnusable as error:
             raise StartError(str(error)) from error
@@ -168,7 +168,7 @@ class App:
                 clock=self._clock,
                 bus=self._bus,
                 metrics=self._metrics,
-                troubles=self._troubles,
+                troubles=self.troubles,
                 lag=self._lag,
                 phrase=self._phrase,
                 adapter_opened=self._mount_adapter,
@@ -196,9 +196,9 @@ class App:
             self._bus.listen(event_log.listen)
             tasks.start_soon(services.loops.keep, "event log", event_log.run)
         self._control.add({**services.operations.table(), "status": services.overview.status})
-        self._web.measure(self._metrics, services.overview.gauges)
-        self._web.expect({one.channel_type: one.entrance for one in self.live.settings.channels})
-        self._web.watch(services.overview.reasons)
+        self.web.measure(self._metrics, services.overview.gauges)
+        self.web.expect({one.channel_type: one.entrance for one in self.live.settings.channels})
+        self.web.watch(services.overview.reasons)
 
     def _mount_adapter(self, adapter: Adapter) -> None:
         entrance = next(
@@ -207,10 +207,10 @@ class App:
         if entrance == "control":
             self._control.mount(adapter.channel_type, adapter.routes)
         else:
-            self._web.mount_adapter(adapter, entrance)
+            self.web.mount_adapter(adapter, entrance)
             if entrance == "sign_in" and not self._has_pages:
                 self._has_pages = True
-                self._web.mount_pages(self._services.overview)
+                self.web.mount_pages(self._services.overview)
 
     def _announce_address(self) -> None:
         settings = self.live.settings
@@ -219,8 +219,8 @@ class App:
             self._announce(f"Chat:     {self._new_link()}")
         else:  # into a journal no code may go that signs an owner in
             command = f"{program_as_typed()} sign-in{home_as_typed(settings.home)}"
-            self._announce(f"Chat:     {self._web.url}/chat/    (a link to sign in: {command})")
-        self._announce(f"Status:   {self._web.url}/    (health: {self._web.url}/healthz)")
+            self._announce(f"Chat:     {self.web.url}/chat/    (a link to sign in: {command})")
+        self._announce(f"Status:   {self.web.url}/    (health: {self.web.url}/healthz)")
         self._announce(f"Provider: {provider.name} ({provider.model or 'built in'})")
         if said := _about_the_demo(provider, [one.name for one in settings.llm.providers if one.type != "demo"]):
             self._announce(f"          {as_typed(said, home_as_typed(settings.home))}")
@@ -229,7 +229,7 @@ class App:
         self._announce(f"Stop with Ctrl-C. In a second shell: {command}")
 
     def _new_link(self) -> str:
-        link = self._web.sign_in_link()
+        link = self.web.sign_in_link()
         self._redactor.add(link.rpartition("=")[2])
         return link
 

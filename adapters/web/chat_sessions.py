@@ -212,9 +212,10 @@ class ChatSessions:
             session.use_commands(commands)
 
     def close(self) -> None:
-        """Every reader ends."""
+        """Every reader ends, and nothing is kept in memory: whoever comes back gets the whole state, from the disk."""
         for session in self._sessions.values():
             session.stream.close()
+        self._sessions.clear()
 
     async def _entry(self, person: str, name: str) -> Entry:
         session = self._sessions.get(f"{person}:{name}")

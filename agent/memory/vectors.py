@@ -92,7 +92,7 @@ class Vectors:
         self._database = database
         self._embedder = embedder
         self._least = least
-        self._held: OrderedDict[tuple[str, str, int], _Held] = OrderedDict()
+        self.held: OrderedDict[tuple[str, str, int], _Held] = OrderedDict()
         self._asked: tuple[str, str, bytes] | None = None  # the newest query: its model, words and vector
         self._few: dict[tuple[str, str], bytes] = {}  # vectors of the texts that were compared last
         self._reading = anyio.Lock()
@@ -200,7 +200,7 @@ class Vectors:
 
     def forget(self) -> None:
         """Something was erased: nothing of it may stay here."""
-        self._held.clear()
+        self.held.clear()
         self._asked = None
 
     async def _compared_there(self) -> bool:
@@ -219,7 +219,7 @@ class Vectors:
         """All vectors of an audience that have so many bytes; only what came since the last look is read."""
         key = (audience, model, size)
         which = {"of": audience, "made_by": model, "size": size}
-        held = self._held.get(key, _Held())
+        held = self.held.get(key, _Held())
 
         def read(conn: Connection) -> tuple[bool, list[Any]]:
             count, newest = conn.execute(_EXTENT, which).one()
@@ -237,10 +237,10 @@ class Vectors:
         for row in rows:
             held.ids.append(row.memory_id)
             held.numbers += row.vector
-        self._held[key] = held
-        self._held.move_to_end(key)
-        while len(self._held) > 1 and sum(len(one.ids) for one in self._held.values()) > MOST_CACHED:
-            self._held.popitem(last=False)
+        self.held[key] = held
+        self.held.move_to_end(key)
+        while len(self.held) > 1 and sum(len(one.ids) for one in self.held.values()) > MOST_CACHED:
+            self.held.popitem(last=False)
         return held
 
 

@@ -143,7 +143,7 @@ class WebServer:
         self._settings = settings
         self._home = home
         self._clock = clock
-        self._closing = anyio.Event()
+        self.closing = anyio.Event()  # set as soon as it stops
         self._socket: socket.socket | None = None
         self._everything_mounted = False
         self._awaited: set[str] = set()
@@ -197,7 +197,7 @@ class WebServer:
         app: ASGIApp = self._app
         if self._settings.trusted_proxies:
             app = ProxyHeadersMiddleware(app, list(self._settings.trusted_proxies))  # type: ignore[arg-type,assignment]
-        await serve(app, self._socket, self._closing)
+        await serve(app, self._socket, self.closing)
 
     def mount(self, path: str, routes: Sequence[BaseRoute], *, entrance: Entrance) -> None:
         """Serve routes below `path`, for anybody (`platform`) or behind the sign-in."""
@@ -245,7 +245,7 @@ class WebServer:
     def watch(self, reasons: Callable[[], Sequence[Reason]]) -> None:
         """Note that all pages are mounted that belong to no account; from now on `/readyz` asks `reasons`."""
         self._everything_mounted = True
-        self._health.watch(lambda: (STOPPING,) if self._closing.is_set() else reasons())
+        self._health.watch(lambda: (STOPPING,) if self.closing.is_set() else reasons())
 
     def _behind_sign_in(self, routes: Sequence[Mount | Route]) -> None:
         for route in routes:

@@ -263,7 +263,7 @@ class TestProvider:
         world = world_of(sqlite_database, tmp_path, ScriptedProvider())
         with pytest.raises(UnknownProvider, match="known: scripted"):
             world.agent.operations.switch_provider("nope")
-        assert world.agent.operations._states.provider.slot.choice.source == "default"
+        assert world.slot.choice.source == "default"
 
     async def test_a_switch_during_a_run_counts_at_its_next_call(
         self, sqlite_database: Database, tmp_path: Path

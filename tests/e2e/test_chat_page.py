@@ -385,8 +385,7 @@ async def test_a_lost_connection_is_told_and_mends_itself(page: Page, site: Site
     await expect(page.locator(".message.bot")).to_have_count(1)
     await page.context.set_offline(True)
     await page.evaluate("window.dispatchEvent(new Event('offline'))")
-    site.web._sessions.close()  # every stream ends; new ones cannot come
-    site.web._sessions._sessions.clear()
+    await site.web.aclose()  # every stream ends; new ones cannot come
     await expect(page.locator("#banner")).to_be_visible()
     await say(page, "while away")
     await expect(page.locator(".message.waiting")).to_contain_text("while away")
@@ -511,8 +510,7 @@ async def test_who_reads_above_is_not_pulled_down_by_signs_of_life_or_a_new_conn
     await presence.react(said.message_id, "👀")
     await expect(page.get_by_text("👀")).to_have_count(1)
     assert await page.evaluate("document.getElementById('scroll').scrollTop") == 300
-    site.web._sessions.close()
-    site.web._sessions._sessions.clear()  # whoever comes back gets the whole state
+    await site.web.aclose()  # whoever comes back gets the whole state
     await expect(page.get_by_text("👀")).to_have_count(0)
     assert abs(await page.evaluate("document.getElementById('scroll').scrollTop") - 300) < 3
 

@@ -12,7 +12,7 @@ class FakeSlot:
     """The first provider is the default; `failover` names those that stand in for any other."""
 
     def __init__(self, *providers: Provider, failover: Sequence[str] = ()) -> None:
-        self._providers = {provider.name: provider for provider in providers}
+        self.providers = {provider.name: provider for provider in providers}
         self._default = providers[0].name
         self._choice: Choice | None = None
         self.failover = failover
@@ -22,16 +22,16 @@ class FakeSlot:
         return self._choice or Choice(provider=self._default)
 
     def current(self) -> Provider:
-        return self._providers[self.choice.provider]
+        return self.providers[self.choice.provider]
 
     def route(self, need: Need = NO_NEED) -> Sequence[Provider]:
         chosen = self.current()
-        return (chosen, *(self._providers[name] for name in self.failover if name != chosen.name))
+        return (chosen, *(self.providers[name] for name in self.failover if name != chosen.name))
 
     def named(self, name: str) -> Provider:
-        if name not in self._providers:
-            raise UnknownProvider(f"unknown provider {name!r}; known: {', '.join(self._providers)}")
-        return self._providers[name]
+        if name not in self.providers:
+            raise UnknownProvider(f"unknown provider {name!r}; known: {', '.join(self.providers)}")
+        return self.providers[name]
 
     def override(self, name: str, source: Chooser = "user", model: str | None = None) -> Choice:
         self.named(name)
@@ -43,7 +43,7 @@ class FakeSlot:
         return self._choice
 
     def restore(self, choice: Choice) -> bool:
-        if choice.provider not in self._providers:
+        if choice.provider not in self.providers:
             return False
         self._choice = choice
         return True

@@ -183,7 +183,7 @@ class Web(_Posting):
     def config(self) -> str:
         return '[[channels]]\ntype = "web"\n'
 
-    async def _ann(self) -> Visitor:
+    async def ann(self) -> Visitor:
         """Signed in with the newest link."""
         process = self.program.process
         if self._visitor is None or process is not self._process:
@@ -198,17 +198,17 @@ class Web(_Posting):
 
     async def _post(self, id: str, text: str) -> bool:
         try:
-            await (await self._ann()).say(text, id=id)
+            await (await self.ann()).say(text, id=id)
         except httpx2.HTTPError:
             return False
         return True
 
     async def shown(self, *, in_group: bool = False) -> list[str]:
-        messages = await (await self._ann()).all_messages()
+        messages = await (await self.ann()).all_messages()
         return ["\n\n".join(map(text_of, one["blocks"])) for one in messages if one["who"] == "bot"]
 
     async def transient(self) -> list[str]:
-        state = await (await self._ann()).state()
+        state = await (await self.ann()).state()
         buttons = [str(one["id"]) for one in state["messages"] if one.get("buttons")]
         reacted = [str(one["id"]) for one in state["messages"] if one.get("reactions")]
         return [*map(str, state["drafts"]), *map(str, state["private"]), *buttons, *reacted]

@@ -48,7 +48,7 @@ class Running:
 
     @property
     def url(self) -> str:
-        return self.app._web.url
+        return self.app.web.url
 
     async def run(self) -> None:
         await self.app.run(self.stop)
@@ -152,8 +152,8 @@ async def test_a_configuration_that_cannot_even_be_refused_ends_nothing(home: Pa
         tasks.start_soon(gateway.run)
         await gateway.app.ready.wait()
         (home / "gateway.toml").write_text("x = " + "[" * 5000)
-        await until(lambda: bool(gateway.app._troubles.open))
-        assert [(one.kind, one.subject) for one in gateway.app._troubles.open] == [("loop", "configuration")]
+        await until(lambda: bool(gateway.app.troubles.open))
+        assert [(one.kind, one.subject) for one in gateway.app.troubles.open] == [("loop", "configuration")]
         settings_of(home, "[queue]\nmax_depth = 8")
         await until(lambda: gateway.app.live.settings.queue.max_depth == 8)
         gateway.stop.set()

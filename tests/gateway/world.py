@@ -157,7 +157,7 @@ class World:
         self.bus: EventBus  # of the process that runs
         self._ids = count(100)
 
-    def _settings(self) -> Settings:
+    def settings(self) -> Settings:
         url = f"{self.llm.url}/v1"
         window = f"context_window = {self.window}\n" if self.window is not None else ""
         llm = "".join(
@@ -183,7 +183,7 @@ class World:
         bus = self.bus = EventBus(lambda error, event: None)
         bus.listen(lambda published: self.events.append(published.event))
         self.troubles = Troubles(self.clock)
-        settings, phrase = self._settings(), read_catalogue(spell=marked)
+        settings, phrase = self.settings(), read_catalogue(spell=marked)
         foundation = await open_all(
             settings, clock=self.clock, troubles=self.troubles, phrase=phrase, web_url="http://127.0.0.1:8080"
         )
@@ -229,7 +229,7 @@ class World:
 
     def reload(self) -> tuple[str, ...]:
         """The configuration of now is written and read, as by the gateway when its file changes."""
-        self._settings()
+        self.settings()
         return self.live.reload()
 
     @property

@@ -91,13 +91,13 @@ async def test_a_turn_that_a_full_disk_cannot_store_is_tried_again_told_and_kept
         log = tieline.log.read_text()
         assert "the database failed (3 of 4)" in log
         assert "the database failed 4 times" in log
-        assert tieline._rows("select status from inbox") == [("new",)]
+        assert tieline.rows("select status from inbox") == [("new",)]
         assert not any("the slow answer" in text for text in await ann.texts()), "nobody reads what is not stored"
         resource.prlimit(tieline.process.pid, resource.RLIMIT_FSIZE, before)
         await ann.hears("the slow answer")
         await tieline.settled()
-        assert tieline._rows("select status from inbox") == [("done",)]
-        assert tieline._rows("select count(*) from message where role = 'assistant'") == [(1,)]
+        assert tieline.rows("select status from inbox") == [("done",)]
+        assert tieline.rows("select count(*) from message where role = 'assistant'") == [(1,)]
 
 
 def call(name: str, **given: object) -> dict[str, Any]:

@@ -82,7 +82,7 @@ async def test_a_model_writes_a_summary_above_three_quarters_and_not_below(world
 @pytest.mark.parametrize("level", ["off", "safe", "full"])
 async def test_what_gives_way_without_being_asked_for_follows_from_the_level(world_of: WorldOf, level: str) -> None:
     made = sized(world_of(), context="" if level == "safe" else f'compaction = "{level}"')
-    assert made._settings().context.compaction == level, "what is shipped is safe"
+    assert made.settings().context.compaction == level, "what is shipped is safe"
     async with made.process() as world:
         await tell(world, *SHORT)
         assert not of(world, MidCompactLayer1Ran), "half of the window"
@@ -153,7 +153,7 @@ async def test_a_request_leaves_room_for_the_answer_and_for_a_mistake(
     world_of: WorldOf, reserve: int, buffer: int
 ) -> None:
     made = sized(world_of())
-    kept = made._settings().context
+    kept = made.settings().context
     assert (kept.output_reserve, kept.emergency_buffer) == (1_000, 100), "as set above"
     made.config = made.config.replace("output_reserve = 1000", f"output_reserve = {reserve}")
     made.config = made.config.replace("emergency_buffer = 100", f"emergency_buffer = {buffer}")

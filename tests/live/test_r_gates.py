@@ -101,7 +101,7 @@ async def test_where_a_path_leads_is_looked_at_after_the_yes(world: World) -> No
 @pytest.mark.requirement("W-46", "W-47", "W-48")
 async def test_each_kind_of_tool_has_its_own_time(world_of: WorldOf) -> None:
     made = world_of()
-    kept = made._settings().timeouts
+    kept = made.settings().timeouts
     assert (kept.tool_mcp, kept.tool_info, kept.tool_edit, kept.tool_exec) == (120, 30, 30, 600)
     made.config = (
         "[timeouts]\ntool_mcp = 0.5\ntool_info = 0.00001\ntool_edit = 0.00002\n[approvals]\nauto_approve = true\n"

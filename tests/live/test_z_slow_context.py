@@ -38,7 +38,7 @@ async def test_notes_that_cannot_be_read_in_time_cost_the_news_and_not_what_was_
     write_agent(tmp_path)
     patient = PLAIN + model(llm)
     made = world_of(config=patient, providers=())
-    assert made._settings().timeouts.context_prep == 30, "what is shipped"
+    assert made.settings().timeouts.context_prep == 30, "what is shipped"
     notes = path_of(tmp_path, ConversationId(CHAT))
     notes.parent.mkdir(parents=True)
     notes.write_text("The gate opens with 4711.\n")

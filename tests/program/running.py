@@ -98,7 +98,7 @@ class Program:
                 await anyio.sleep(0.05)
         raise AssertionError(f"not ready after {seconds} s: {seen}\n{self.log.read_text()[-3000:]}")
 
-    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(f"file:{self.home}/tieline.db?mode=ro", uri=True, timeout=30)) as database:
             return database.execute(query).fetchall()
 
@@ -107,7 +107,7 @@ class Program:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             waiting = [
-                json.dumps(json.loads(text)) for (text,) in self._rows("select payload from inbox where status = 'new'")
+                json.dumps(json.loads(text)) for (text,) in self.rows("select payload from inbox where status = 'new'")
             ]
             if any(what in text for text in waiting) and not any(without in text for text in waiting):
                 return
@@ -118,7 +118,7 @@ class Program:
         """Wait until every answer is noted as sent: a kill before that makes a send unsure."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if self._rows("select count(*) from outbox where status in ('new', 'sending')") == [(0,)]:
+            if self.rows("select count(*) from outbox where status in ('new', 'sending')") == [(0,)]:
                 return
             await anyio.sleep(0.05)
         raise AssertionError(f"answers are still on their way after {seconds} s")
@@ -127,7 +127,7 @@ class Program:
         """Wait until something shown is noted: after a kill before that Telegram cannot be asked."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if self._rows("select count(*) from ephemeral") != [(0,)]:
+            if self.rows("select count(*) from ephemeral") != [(0,)]:
                 return
             await anyio.sleep(0.05)
         raise AssertionError(f"nothing is noted after {seconds} s")

@@ -85,7 +85,7 @@ async def button(name: str, doubles: Doubles, place: Place, label: str) -> tuple
             return message["ts"], next(one["action_id"] for one in _elements(message) if one["text"]["text"] == label)
         case _:
             assert isinstance(place, Web)
-            message = next(one for one in (await (await place._ann()).state())["messages"] if one.get("buttons"))
+            message = next(one for one in (await (await place.ann()).state())["messages"] if one.get("buttons"))
             flat = [one for row in message["buttons"] for one in row]
             return message["id"], next(one["action"] for one in flat if one["label"] == label)
 
@@ -101,7 +101,7 @@ async def press(name: str, doubles: Doubles, place: Place, message: Any, action:
         case _:
             assert isinstance(place, Web)
             body = {"id": secrets.token_hex(16), "message": message, "action": action}
-            await (await place._ann()).post("/chat/c/main/press", body)
+            await (await place.ann()).post("/chat/c/main/press", body)
 
 
 def _elements(message: dict[str, Any]) -> list[dict[str, Any]]:

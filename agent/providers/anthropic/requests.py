@@ -136,7 +136,7 @@ class Encoder:
         if sealed and sealed.has_calls and not request.tools.specs:
             sealed = None
         messages = request.messages[end:] if sealed else request.messages
-        wire = [self._encoded(message) for message in messages]
+        wire = [self.encoded(message) for message in messages]
         if sealed and any(id in sealed.uses for encoded in wire if encoded.ids for id in encoded.ids.uses):
             return self._messages(replace(request, owner=None), marker, files)
         flat = not request.tools.specs and any(encoded.ids for encoded in wire)
@@ -158,11 +158,12 @@ class Encoder:
         return [body for body in (*(sealed.pieces if sealed else ()), *bodies) if body]
 
     def _for_good(self, message: Message) -> tuple[bytes, Ids | None]:
-        encoded = self._encoded(message)
+        encoded = self.encoded(message)
         del self._kept[message]  # it is kept once, joined with its neighbours
         return encoded.body, encoded.ids
 
-    def _encoded(self, message: Message) -> Encoded:
+    def encoded(self, message: Message) -> Encoded:
+        """The bytes of one message, made once for as long as the message lives."""
         kept = self._kept.get(message)
         if kept is None:
             ids = ids_of(message)

@@ -418,7 +418,7 @@ class Encoder:
         sealed = self._sealed.of(request.owner, request.messages, end) if request.owner is not None else None
         messages = request.messages[end:] if sealed else request.messages
         offset = len(request.messages) - len(messages)
-        wire = [self._encoded(message) for message in messages]
+        wire = [self.encoded(message) for message in messages]
         if sealed and any(id in sealed.uses for encoded in wire if encoded.ids for id in encoded.ids.uses):
             return self._messages(replace(request, owner=None), files, origin)
         renamed = unique([encoded.ids for encoded in wire])
@@ -435,11 +435,12 @@ class Encoder:
         return [body for body in (_system(request), *(sealed.pieces if sealed else ()), *bodies) if body]
 
     def _for_good(self, message: Message) -> tuple[bytes, Ids | None]:
-        encoded = self._encoded(message)
+        encoded = self.encoded(message)
         del self._kept[message]  # it is kept once, joined with its neighbours
         return encoded.body, encoded.ids
 
-    def _encoded(self, message: Message) -> Encoded:
+    def encoded(self, message: Message) -> Encoded:
+        """The bytes of one message, made once for as long as the message lives."""
         kept = self._kept.get(message)
         if kept is None:
             ids = ids_of(message)

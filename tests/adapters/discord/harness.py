@@ -60,25 +60,25 @@ class Discord:
     def __init__(self) -> None:
         self.double = DiscordDouble(TOKEN)
         self.base = ""
-        self._http: aiohttp.ClientSession | None = None
+        self.client: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator["Discord"]:
-        runner = web.AppRunner(self.double.app(), shutdown_timeout=0.1)
+        runner = self._runner = web.AppRunner(self.double.app(), shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         host, port = runner.addresses[0][:2]
         self.base = f"{host}:{port}"
-        async with aiohttp.ClientSession(f"http://{self.base}") as self._http:
+        async with aiohttp.ClientSession(f"http://{self.base}") as self.client:
             # Discord's 3 s, for tests whose clock stands still while the machine's goes on.
             await self.control("settings", {"interaction_deadline": 60})
             yield self
         await runner.cleanup()
 
     async def control(self, path: str, body: object = None) -> Any:
-        assert self._http is not None
-        async with self._http.post(f"/_control/{path}", json=body if body is not None else {}) as response:
+        assert self.client is not None
+        async with self.client.post(f"/_control/{path}", json=body if body is not None else {}) as response:
             response.raise_for_status()
             return await response.json()
 
@@ -97,6 +97,19 @@ class Discord:
 
     async def says(self, content: str, channel: str = DM, **spec: Any) -> str:
         return str((await self.event(channel=channel, content=content, **spec))["message"]["id"])
+
+    async def thread(self, channel: str, message: str) -> str:
+        """Start a thread at a message; gives its id."""
+        assert self.client is not None
+        path = f"/api/v10/channels/{channel}/messages/{message}/threads"
+        headers = {"Authorization": f"Bot {TOKEN}"}
+        async with self.client.post(path, json={"name": "talk"}, headers=headers) as response:
+            response.raise_for_status()
+            return str((await response.json())["id"])
+
+    async def goes_down(self) -> None:
+        """Discord cannot be reached any more: every connection ends, and new ones are refused."""
+        await self._runner.cleanup()
 
     async def fault(self, method: str, kind: str, **spec: Any) -> None:
         await self.control("faults", {"method": method, "kind": kind, **spec})

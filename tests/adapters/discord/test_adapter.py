@@ -96,16 +96,11 @@ async def test_the_end_is_quick_and_leaves_nothing_open(discord: Discord, servic
 
 
 async def test_a_guild_channel_a_thread_and_a_direct_message(discord: Discord, services: House) -> None:
-    async with connected(discord, services) as adapter:
+    async with connected(discord, services):
         said = await discord.says("no mention", GENERAL)
-        thread = await adapter._bot.rest.call(
-            "POST",
-            "/channels/{channel_id}/messages/{message_id}/threads",
-            {"channel_id": GENERAL, "message_id": said},
-            {"name": "talk"},
-        )
+        thread = await discord.thread(GENERAL, said)
         await discord.says(f"hey <@{BOT}>, look", GENERAL)
-        await discord.says("in the thread", thread["id"])
+        await discord.says("in the thread", thread)
         await discord.says("direct")
         await eventually(lambda: len(services.of(MessageReceived)) == 4)
         found = {said.text: said for said in services.of(MessageReceived)}
@@ -119,7 +114,7 @@ async def test_a_guild_channel_a_thread_and_a_direct_message(discord: Discord, s
         assert group.chat_title == "Double #general"
         assert group.sender.is_chat_admin  # ann owns the server
         assert found["no mention"].mention is Mention.NONE
-        assert (own.key.channel_id, own.place, own.mention) == (thread["id"], GENERAL, Mention.IMPLICIT)
+        assert (own.key.channel_id, own.place, own.mention) == (thread, GENERAL, Mention.IMPLICIT)
         assert (direct.chat_type, direct.key.channel_id, direct.grantable) == (ChatType.DIRECT, DM, ())
         assert not direct.sender.is_chat_admin
 

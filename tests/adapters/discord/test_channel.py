@@ -325,9 +325,7 @@ async def test_before_the_login_a_send_is_busy(discord: Discord, services: House
 
 async def test_a_refused_connection_is_no_ambiguity(harness: DiscordHarness, discord: Discord) -> None:
     """A channel that keeps keys may be sent the same again."""
-    http = harness.adapter._bot.rest._http
-    assert http is not None
-    http._api_base_url = "http://127.0.0.1:1/api/v10"
+    await discord.goes_down()
     with pytest.raises(ChannelBusy):
         await harness.channel.send(plain("x"))
 

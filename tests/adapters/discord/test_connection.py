@@ -79,7 +79,7 @@ def test_the_decision_lists_what_is_private() -> None:
 
 async def test_the_parsers_are_a_dictionary_of_the_connection_state() -> None:
     client = Client(shard_down=lambda shard: None, intents=intents(SETTINGS))
-    parsers = client._connection.parsers
+    parsers = client._connection.parsers  # noqa: SLF001 - docs/decisions/0026
     assert {*OURS, *BEFORE, *AFTER, "READY", "RESUMED"} <= set(parsers)
     assert "client._connection.parsers" in inspect.getsource(DiscordWebSocket.from_client)
     assert "_discord_parsers[event]" in inspect.getsource(DiscordWebSocket.received_message)

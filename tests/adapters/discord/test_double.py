@@ -25,10 +25,10 @@ async def test_history_is_paged(discord: Discord) -> None:
     await discord.says("elsewhere", DM)
 
     async def page(**query: str) -> list[str]:
-        assert discord._http is not None
+        assert discord.client is not None
         headers = {"Authorization": "Bot good-token"}
         path = f"/api/v10/channels/{GENERAL}/messages"
-        async with discord._http.get(path, params=query, headers=headers) as response:
+        async with discord.client.get(path, params=query, headers=headers) as response:
             return [row["content"] for row in await response.json()] if response.status == 200 else ["refused"]
 
     assert await page() == ["6", "5", "4", "3", "2", "1", "0"]

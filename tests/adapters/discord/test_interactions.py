@@ -9,6 +9,7 @@ import pytest
 
 from adapters.discord.channel import WHISPER, DiscordChannel
 from adapters.discord.commands import payload_of
+from adapters.discord.intake import QUEUED
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelUnsure, GatewayUnavailable
 from gateway.channels.inbound import ButtonClicked, Inbound, Mention, MessageReceived, Outcome
@@ -436,9 +437,15 @@ async def test_what_does_not_fit_any_more_is_told_to_the_person(
 ) -> None:
     async with connected(discord, timed_program) as adapter:
         await adapter.publish([ASK])
-        queues = given(adapter._intake).queues
-        while queues.put_nowait("elsewhere", anyio.sleep_forever):
-            pass
+        hold, begun = anyio.Event(), anyio.Event()
+
+        async def slow(inbound: Inbound) -> None:
+            begun.set()
+            await hold.wait()
+
+        timed_program.on_admit = slow
+        await discord.control("events", {"events": [{"channel": DM, "content": "flood"}] * QUEUED})
+        await begun.wait()
         await interact(discord, adapter.channel(GENERAL), kind)
         await eventually(lambda: ephemerals(discord) == ["not taken (en-US)"])
         assert not timed_program.admitted

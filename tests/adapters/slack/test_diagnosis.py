@@ -6,7 +6,8 @@ import pytest
 
 from adapters.slack.account import Address
 from adapters.slack.adapter import SlackAdapter
-from adapters.slack.presence import FADES_AFTER_S
+from adapters.slack.api import SlackApi
+from adapters.slack.presence import FADES_AFTER_S, Statuses
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import Diagnosis
 from gateway.channels.document import Plain
@@ -45,9 +46,10 @@ async def test_a_direct_message_has_no_status_line(tmp_path: Path) -> None:
 async def test_typing_that_nobody_renews_is_taken_back(tmp_path: Path) -> None:
     async with workspace() as world:
         clock = FakeClock()
-        adapter = SlackAdapter(world.settings(), world.adapter_context(tmp_path, clock=clock))
+        context = world.adapter_context(tmp_path, clock=clock)
+        api = SlackApi(world.settings(), context)
         root = world.hidden_from_history("root")
-        statuses = adapter._statuses
+        statuses = Statuses(api, context)
         async with beside(statuses.fade):
             await statuses.show(Address(TEAM, "D0ANN", root), "is busy")
             assert world.double.status == {f"D0ANN:{root}": "is busy"}
@@ -55,7 +57,7 @@ async def test_typing_that_nobody_renews_is_taken_back(tmp_path: Path) -> None:
                 await eventually(lambda: clock.sleepers == 1)
                 clock.advance(5)
             await eventually(lambda: world.double.status == {f"D0ANN:{root}": ""})
-        await adapter.aclose()
+        await api.aclose()
 
 
 async def test_where_there_is_no_status_line_it_is_asked_once(tmp_path: Path) -> None:

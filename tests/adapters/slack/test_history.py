@@ -8,7 +8,7 @@ import pytest
 
 from adapters.slack.history import FACTS
 from gateway.channels.adapter import Place, State
-from gateway.channels.inbound import Inbound, Mention, Receipt
+from gateway.channels.inbound import Inbound, Mention
 from gateway.channels.keys import ConversationKey
 from gateway.channels.kit.catch_up import readings
 from gateway.testing.harness import eventually
@@ -154,15 +154,14 @@ async def test_a_reading_that_a_defect_ends_is_made_again(tmp_path: Path) -> Non
         world.places = [place(DM, world.hidden_from_history("stored"))]
         world.hidden_from_history("missed")
         world.broken_lookups = 2  # time to put the defect in
-        async with running(world, tmp_path, clock=HastyClock(pace=5)) as adapter:
+        async with running(world, tmp_path, clock=HastyClock(pace=5)):
             defects = [ZeroDivisionError(), ZeroDivisionError()]
 
-            async def admit(inbound: Inbound) -> Receipt:
+            async def fail(inbound: Inbound) -> None:
                 if defects:
                     raise defects.pop()
-                return await world.admit(inbound)
 
-            adapter._intake.admit = admit
+            world.on_admit = fail
             await eventually(lambda: texts(world)[-1:] == ["missed"])
             assert not defects
 
@@ -237,8 +236,8 @@ async def test_a_look_that_hangs_makes_nobody_deaf(tmp_path: Path) -> None:
         world.places = [place(DM, world.hidden_from_history("stored"))]
         world.hidden_from_history("missed")
         world.lookup_gate = anyio.Event()
+        world.double.settings["ack_deadline"] = 60  # what is live waits some seconds for the look
         async with running(world, tmp_path, ready=False) as adapter:
-            adapter._intake.catch_up._held_s = 0.01
             await eventually(lambda: adapter.health().state is State.CONNECTED)
             (delivery,) = await world.event(text="live")
             assert delivery["acked"]

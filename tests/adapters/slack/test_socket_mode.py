@@ -12,13 +12,15 @@ from agent.core.clock import SystemClock
 from gateway.channels.adapter import State
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelFatal
-from gateway.channels.inbound import ButtonClicked, Deleted, Edited, Membership, Mention, MessageReceived
+from gateway.channels.inbound import ButtonClicked, Deleted, Edited, Inbound, Membership, Mention, MessageReceived
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Button, CommandSpec, Outbound
 from gateway.testing.harness import eventually
 from tests.adapters.slack.world import ANN, DM, SECRET, running, workspace
 from tests.doubles.slack_api import BOT_ID, BOT_USER, TEAM
 from tests.fakes.clock import HastyClock
+
+MOST_WAITING = 1000  # jobs of an adapter's queue
 
 
 def names_bot(text: str) -> str:
@@ -228,16 +230,14 @@ async def test_messages_out_of_order_are_all_there(tmp_path: Path) -> None:
 
 
 async def test_one_slow_place_holds_up_no_other(tmp_path: Path) -> None:
-    async with workspace() as world, running(world, tmp_path, look_up_people=False) as adapter:
+    async with workspace() as world, running(world, tmp_path, look_up_people=False):
         hold = anyio.Event()
-        admit = world.admit
 
-        async def slow(inbound: Any) -> Any:
+        async def slow(inbound: Inbound) -> None:
             if inbound.place == DM:
                 await hold.wait()
-            return await admit(inbound)
 
-        adapter._intake.admit = slow
+        world.on_admit = slow
         tasks = [world.double.make_request({"text": text}) for text in ("one", "two", "three")]
         await world.event(text=names_bot("four"), channel="C0GENERAL")
         assert [said.text for said in world.said()] == ["four"]
@@ -252,17 +252,16 @@ async def test_a_slow_message_holds_up_no_command_and_no_button_of_its_channel(t
         sent = await adapter.channel(DM).send(
             Outbound(document=(Plain("?"),), buttons=((Button(label="Go", action="go"),),))
         )
-        hold = anyio.Event()
-        admit = world.admit
+        hold, begun = anyio.Event(), anyio.Event()
 
-        async def slow(inbound: Any) -> Any:
+        async def slow(inbound: Inbound) -> None:
             if isinstance(inbound, MessageReceived) and inbound.interaction_id is None:
+                begun.set()
                 await hold.wait()  # as with a file that takes its time
-            return await admit(inbound)
 
-        adapter._intake.admit = slow
+        world.on_admit = slow
         world.double.make_request({"text": "look at this"})
-        await eventually(lambda: "D0ANN" in adapter._queues._queues)
+        await begun.wait()
         (command,) = await world.event(kind="slash", command="/status")
         (press,) = await world.event(kind="action", ts=sent.id, action_id="go")
         assert command["acked"]
@@ -274,16 +273,24 @@ async def test_a_slow_message_holds_up_no_command_and_no_button_of_its_channel(t
 
 @pytest.mark.parametrize("keys", [{}, {"app_token": None, "signing_secret": SECRET}], ids=["socket", "http"])
 async def test_it_is_received_when_it_comes_not_when_its_turn_comes(tmp_path: Path, keys: dict[str, Any]) -> None:
-    async with workspace() as world, running(world, tmp_path, **keys) as adapter:
-        world.gate = anyio.Event()
+    async with workspace() as world, running(world, tmp_path, **keys):
+        hold, begun = anyio.Event(), anyio.Event()
+
+        async def slow(inbound: Inbound) -> None:
+            if inbound.place == DM:
+                begun.set()
+                await hold.wait()
+
+        world.on_admit = slow
         world.double.settings["retry_delays"] = []
         world.double.make_request({"text": "slow"})
-        await eventually(lambda: "D0ANN" in adapter._queues._queues)
+        await begun.wait()
         world.double.make_request({"text": "/stop"})
-        await eventually(lambda: len(adapter._queues._queues["D0ANN"]) == 1)
+        await world.event(text=names_bot("elsewhere"), channel="C0GENERAL")  # it comes behind the two
         later = SystemClock().now()
-        world.gate.set()
-        await eventually(lambda: len(world.said()) == 2)
+        hold.set()
+        await eventually(lambda: len(world.said()) == 3)
+        assert [said.text for said in world.said()] == ["elsewhere", "slow", "/stop"]
         assert all(said.received_at <= later for said in world.said())
 
 
@@ -354,9 +361,7 @@ async def test_it_is_back_after_every_kind_of_goodbye(tmp_path: Path, reason: st
         old = set(world.double.sockets)
         for link in list(world.double.sockets):
             if reason == "abort":
-                assert link._req is not None
-                assert link._req.transport is not None
-                link._req.transport.abort()
+                world.double.transport_of(link).abort()
             else:
                 await link.send_json({"type": "disconnect", "reason": reason, "debug_info": {}})
         await eventually(lambda: bool(set(world.double.sockets) - old))
@@ -370,9 +375,7 @@ async def test_it_is_back_after_every_kind_of_goodbye(tmp_path: Path, reason: st
 async def test_a_deaf_socket_is_noticed_and_replaced(tmp_path: Path) -> None:
     async with workspace() as world, running(world, tmp_path, ping_every_s=0.05) as adapter:
         (first,) = world.double.sockets
-        assert first._req is not None
-        transport = first._req.transport
-        assert transport is not None
+        transport = world.double.transport_of(first)
         transport.pause_reading()  # half-open: nothing comes back, nothing is closed
         await eventually(lambda: any(link is not first for link in world.double.sockets))
         await eventually(lambda: adapter.health().state is State.CONNECTED)
@@ -380,11 +383,11 @@ async def test_a_deaf_socket_is_noticed_and_replaced(tmp_path: Path) -> None:
 
 
 async def test_an_account_that_takes_nothing_in_says_so_and_comes_back(tmp_path: Path) -> None:
-    async with workspace() as world, running(world, tmp_path, ping_every_s=0.05) as adapter:
-        adapter._queues._room = anyio.Semaphore(1)
+    async with workspace() as world, running(world, tmp_path, ping_every_s=0.5) as adapter:
         world.gate = anyio.Event()  # as with a database that does not answer
-        for text in ("one", "two"):
-            world.double.make_request({"text": text})
+        world.double.settings["retry_delays"] = []
+        for number in range(MOST_WAITING + 1):
+            world.double.make_request({"text": f"number {number}"})
         await eventually(lambda: "not taken in" in adapter.health().detail)
         assert adapter.health().state is State.RECONNECTING
         world.gate.set()
@@ -495,37 +498,6 @@ async def test_its_own_words_come_back_from_slack_and_are_left_out(tmp_path: Pat
         await world.event(raw_event={"type": "message", "channel": "D0ANN", "ts": "1.1", "bot_id": BOT_ID, "text": "x"})
         await world.write("a person's")
         assert [type(inbound) for inbound in world.admitted] == [MessageReceived]
-
-
-async def test_people_are_introduced_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with workspace() as world, running(world, tmp_path) as adapter:
-        adapter._intake._directory._patience_s = 60
-        world.double.users[ANN] |= {"profile": {"display_name": "Ännchen"}, "is_admin": True, "locale": "de-DE"}
-        await world.write("one")
-        await world.write(names_bot("two"), channel="C0GENERAL")
-        one, two = world.said()
-        assert (one.sender.display, one.sender.language, one.sender.is_chat_admin) == ("Ännchen", "de-DE", True)
-        assert two.chat_title == "general"
-        assert len(world.calls("users.info")) == 1
-
-
-@pytest.mark.parametrize(
-    ("told", "admin"),
-    [
-        ({}, True),
-        ({"is_stranger": True}, False),
-        ({"team_id": "T0OTHER"}, False),
-        ({"team_id": "E0ORG", "enterprise_user": {"teams": [TEAM, "T0OTHER"]}}, True),
-        ({"team_id": "E0ORG", "enterprise_user": {"teams": ["T0OTHER"]}}, False),
-    ],
-    ids=["of ours", "a stranger", "of another company", "of our organisation", "of another part of it"],
-)
-async def test_admins_of_another_company_are_none_here(tmp_path: Path, told: dict[str, object], admin: bool) -> None:
-    async with workspace() as world, running(world, tmp_path) as adapter:
-        adapter._intake._directory._patience_s = 60
-        world.double.users[ANN] |= {"is_admin": True, "is_owner": True, **told}
-        await world.write(names_bot("hello"), channel="C0GENERAL")
-        assert [said.sender.is_chat_admin for said in world.said()] == [admin]
 
 
 async def test_a_slow_directory_does_not_hold_up_a_message(tmp_path: Path) -> None:

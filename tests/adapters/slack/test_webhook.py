@@ -21,7 +21,7 @@ from gateway.channels.document import Plain
 from gateway.channels.inbound import ButtonClicked, MessageReceived
 from gateway.channels.outbound import Button, Outbound
 from gateway.testing.harness import eventually
-from tests.adapters.slack.world import DM, SECRET, World, running, workspace
+from tests.adapters.slack.world import DM, SECRET, World, running, served, workspace
 from tests.doubles.slack_api import sign
 
 HTTP: dict[str, Any] = {"app_token": None, "signing_secret": SECRET}
@@ -209,10 +209,13 @@ async def test_an_answer_comes_within_slacks_three_seconds_or_not_at_all(tmp_pat
 
 async def test_before_it_runs_slack_is_told_to_come_again(tmp_path: Path) -> None:
     async with workspace() as world:
-        async with running(world, tmp_path, **HTTP) as adapter:
-            handle = adapter._posted_by_slack
-        with pytest.raises(RuntimeError, match="not running"):
-            await handle("events_api", {"event": {"type": "message"}})
+        adapter = SlackAdapter(world.settings(**HTTP), world.adapter_context(tmp_path))
+        task = await served(world, adapter)
+        status, _ = await post(world, EVENT, sign(SECRET, EVENT) | JSON)
+        assert status == 503
+        task.cancel()
+        await asyncio.wait([task])
+        await adapter.aclose()
 
 
 async def test_without_answer_from_slack_it_does_not_claim_to_hear(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import base64
 import json
 import re
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,11 +47,14 @@ class World:
     broken_lookups: int = 0  # so many looks at the known places too
     gate: anyio.Event | None = None
     waiting: int = 0  # admits that wait for it
+    on_admit: Callable[[Inbound], Awaitable[None]] | None = None  # before anything is admitted
     lookup_gate: anyio.Event | None = None
     home: Path = Path()
     not_taken: str = ""  # how the house words that something could not be stored
 
     async def admit(self, inbound: Inbound) -> Receipt:
+        if self.on_admit is not None:
+            await self.on_admit(inbound)
         if self.gate is not None:
             self.waiting += 1
             await self.gate.wait()
@@ -144,7 +147,7 @@ async def running(
     tasks = [asyncio.ensure_future(adapter.run(world.admit))]
     try:
         if adapter.routes:
-            tasks.append(await _served(world, adapter))
+            tasks.append(await served(world, adapter))
         if ready:
             await eventually(lambda: adapter.health().state is State.CONNECTED)
         yield adapter
@@ -155,13 +158,13 @@ async def running(
         await adapter.aclose()
 
 
-async def _served(world: World, adapter: SlackAdapter) -> asyncio.Task[None]:
+async def served(world: World, adapter: SlackAdapter) -> asyncio.Task[None]:
     """The adapter's routes behind a real web server; Slack is told the address."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     app = Starlette(routes=[Mount("/channels/slack", routes=list(adapter.routes))])
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
-    task = asyncio.ensure_future(server._serve([listener]))
+    task = asyncio.ensure_future(server.serve(sockets=[listener]))
     await eventually(lambda: server.started)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/channels/slack/events"
     world.double.settings.update(events_url=url, commands_url=url, interactivity_url=url)

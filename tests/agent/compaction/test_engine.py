@@ -11,6 +11,7 @@ import pytest
 from agent.compaction.engine import Engine
 from agent.compaction.llm_stages import Job, read_summaries
 from agent.compaction.question import Question
+from agent.compaction.rule_stages import RuleStages
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings
 from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.core.errors import AgentError, ContextTooLong, ProviderBusy
@@ -42,6 +43,7 @@ class Model:
         self.asked: list[Question] = []
         self.failing: AgentError | None = None
         self.most_chars: int | None = None
+        self.chatty = False  # its summaries have no headings
 
     async def __call__(self, question: Question) -> str:
         self.asked.append(question)
@@ -49,6 +51,8 @@ class Model:
             raise self.failing
         if self.most_chars is not None and len(question.text) > self.most_chars:
             raise ContextTooLong("too long")
+        if self.chatty:
+            return "Sure, here you go!"
         if question.purpose == "pair_summary":
             pairs = question.text.count("</pair>")
             return "\n".join(f"{number}: short {number}" for number in range(1, pairs + 1))
@@ -67,6 +71,7 @@ class Life:
     ) -> None:
         self.model, self.events, self.jobs, self.flushes = Model(), list[Event](), list[Job](), 0
         self.state = CompactionState(count=weight)
+        self.hear: Callable[[Event], None] | None = None  # who listens besides
 
         async def write(upto: int | None) -> None:
             self.flushes += 1
@@ -75,11 +80,18 @@ class Life:
             conversation=ConversationId("c"),
             state=self.state,
             count_text=lambda text: len(text) // 4,
-            ask=self.model,
-            publish=self.events.append,
+            ask=self.answer,
+            publish=self.publish,
             spawn=self.jobs.append,
             now=lambda: NOW,
             flush=write if flush is not None else None,
+        )
+        self.rules = RuleStages(
+            conversation=ConversationId("c"),
+            state=self.state,
+            publish=self.publish,
+            count_text=lambda text: len(text) // 4,
+            dumps=self.engine.dumps,
         )
         self.options = Options(
             level=level,
@@ -91,6 +103,14 @@ class Life:
         )
         self.turns = 0
         self.calls = 0
+
+    async def answer(self, question: Question) -> str:
+        return await self.model(question)
+
+    def publish(self, event: Event) -> None:
+        self.events.append(event)
+        if self.hear is not None:
+            self.hear(event)
 
     def load(self, *, first: bool = True) -> ContextUsage:
         return ContextUsage(fixed=100, scale=1.0, window=W, room=9_500, first=first)
@@ -201,7 +221,7 @@ async def test_who_listens_hears_of_it_before_it_begins_and_holds_nothing_up() -
     def hear(event: Event) -> None:
         sizes.append((type(event), len(life.state.window)))
 
-    life.engine._llm_stages._publish = hear
+    life.hear = hear
     await life.engine.before_call(life.load())
     assert sizes[0] == (CompactTriggered, 31)
     assert sizes[-1][0] is CompactComplete
@@ -271,7 +291,7 @@ async def test_deferred_summaries_wait_for_pressure_and_then_take_their_pairs_pl
     await life.background()
     assert life.model.purposes == {"pair_summary": 1}, "one question about all of them"
     life.begin()
-    life.engine._take_found(life.load())
+    await life.engine.before_call(life.load())
     window = life.state.window
     assert [bool(window[position].deferred) for position in window.results] == [True] * 4 + [False] * 6
     before = len(window)
@@ -338,10 +358,7 @@ class TestFailure:
     async def test_an_answer_without_its_headings_is_no_summary(self) -> None:
         life = Life()
 
-        async def chatty(question: Question) -> str:
-            return "Sure, here you go!"
-
-        life.engine._llm_stages._ask = chatty
+        life.model.chatty = True
         life.talk(30, 310)
         life.begin()
         await life.engine.before_call(life.load())
@@ -475,7 +492,7 @@ async def test_what_was_made_for_another_window_is_dropped() -> None:
     for _ in range(8):
         life.tool(10)
     life.begin()
-    life.engine._take_found(life.load())
+    await life.engine.before_call(life.load())
     assert not life.state.window.waiting
     assert life.state.summary is None
 

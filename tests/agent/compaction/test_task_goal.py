@@ -18,9 +18,10 @@ class Asked(Life):
         super().__init__(strategy=strategy)
         self.goals: list[Question] = []
         self.fails = False
-        self.engine._ask = self.answer
 
     async def answer(self, question: Question) -> str:
+        if question.purpose != "task_goal":
+            return await self.model(question)
         self.goals.append(question)
         if self.fails:
             raise ProviderBusy("no answer")

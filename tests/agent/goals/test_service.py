@@ -28,7 +28,7 @@ async def test_the_same_message_twice_makes_one(database: Database, tmp_path: Pa
     made = [await world.start(origin="telegram:77:5") for _ in range(2)]
     assert made[0].id == made[1].id
     await world.own()
-    assert await world._due() is not None
+    assert await world.due() is not None
     assert len(await world.goals.all_of(world.key)) == 1
 
 

@@ -67,9 +67,9 @@ class GoalWorld(World):
 
     async def step(self) -> bool:
         """One piece of work, or one wait for it; False when nothing more will come."""
-        row = await self._due()
+        row = await self.due()
         if row is not None:
-            await self.run_through(await self._work(row))
+            await self.run_through(await self.work(row))
             return True
         goal = await self.goal()
         if goal.is_autonomous and self._auto(goal).state == "verifying" and not await self._next():
@@ -109,7 +109,7 @@ class GoalWorld(World):
         changed = replace(goal, auto=replace(self._auto(goal), **auto))
         await self.database.write(lambda conn: store.save(conn, changed, to_timestamp(self.clock.now())))
 
-    async def _due(self) -> InboxRow | None:
+    async def due(self) -> InboxRow | None:
         now = to_timestamp(self.clock.now())
         rows = await self.database.write(lambda conn: inbox_rows.due(conn, self.key, now=now))
         return rows[0] if rows else None
@@ -118,7 +118,7 @@ class GoalWorld(World):
         now = to_timestamp(self.clock.now())
         return await self.database.read(lambda conn: inbox_rows.next_due(conn, now))
 
-    async def _work(self, row: InboxRow) -> Work:
+    async def work(self, row: InboxRow) -> Work:
         def begin(conn: Connection) -> int:
             return inbox_rows.begin(conn, row, row.incoming)
 

@@ -175,7 +175,7 @@ async def test_where_postgresql_has_pgvector_it_compares_the_same(database: Data
     assert room.vectors is not None
     query, in_database = "the vessel", await database.write(pgvector.prepare)
     expected = await room.vectors.search(query, room.scope, attribution=BILL, most=5)
-    held = room.vectors._held
+    held = room.vectors.held
     assert bool(held) is not in_database, "nothing is held here then"
     if in_database:
         index = text("SELECT 1 FROM pg_indexes WHERE indexname = 'ix_memory_vector_waiting'")

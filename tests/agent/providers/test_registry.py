@@ -1,8 +1,10 @@
 """The pool of providers, the slot of a conversation, and opening on demand."""
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
+from weakref import ref
 
 import anyio
 import pytest
@@ -110,9 +112,10 @@ def test_a_stored_choice_is_taken_up_or_silently_dropped(adapter_context: Provid
 
 async def test_models_beyond_measure_are_forgotten(adapter_context: ProviderDeps) -> None:
     registry = pool(adapter_context)
-    for number in range(200):
-        registry.with_model("first", f"model-{number}")
-    assert len(registry._models) <= 64
+    made = [ref(registry.with_model("first", f"model-{number}")) for number in range(200)]
+    gc.collect()
+    assert sum(one() is not None for one in made) <= 64
+    assert registry.with_model("first", "model-199") is made[-1]()
 
 
 async def test_another_model_shares_the_connections(adapter_context: ProviderDeps) -> None:
@@ -172,7 +175,7 @@ async def test_in_the_background_it_opens_what_will_be_called_and_nothing_else(a
         await until(lambda: registry.default.is_warm and registry.get("c").is_warm)
         ProviderSlot(registry).override("d")
         await until(lambda: registry.get("d").is_warm)
-        assert registry.get("b")._opened is None
+        assert not registry.get("b").is_warm
         tasks.cancel_scope.cancel()
 
 

@@ -4,6 +4,7 @@ import gc
 import json
 import re
 from typing import Any
+from weakref import ref
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,7 @@ from agent.core.messages import (
 )
 from agent.core.tools import ToolSpec
 from agent.providers.anthropic import requests as anthropic_requests
-from agent.providers.encoding import NO_IDS, Ids, loop_start, reminder_target, unique, wire_id, wire_name
+from agent.providers.encoding import NO_IDS, Ids, SchemaBytes, loop_start, reminder_target, unique, wire_id, wire_name
 from agent.providers.openai import requests as openai_requests
 from agent.providers.openai.requests import Dialect, conceded, dialect_for
 from agent.providers.provider import CacheTier, Request, SystemPrompt, ToolSchema
@@ -75,25 +76,32 @@ def to_openai(asked: Request, **more: Any) -> dict[str, Any]:
 def test_a_message_is_encoded_once_and_forgotten_with_it(module: Any) -> None:
     encoder = module.Encoder("x")
     messages = [text_message("user", "one"), text_message("assistant", "two")]
-    kept = [encoder._encoded(message) for message in messages]
-    assert [encoder._encoded(message) for message in messages] == kept
-    assert all(encoder._encoded(message) is once for message, once in zip(messages, kept, strict=True))
+    kept = [encoder.encoded(message) for message in messages]
+    assert [encoder.encoded(message) for message in messages] == kept
+    assert all(encoder.encoded(message) is once for message, once in zip(messages, kept, strict=True))
+    alive = [ref(message) for message in messages]
     del messages
     gc.collect()
-    assert len(encoder._kept) == 0
+    assert [message() for message in alive] == [None, None]
 
 
 @pytest.mark.requirement("R-03")
-@pytest.mark.parametrize("module", [anthropic_requests, openai_requests])
-def test_tools_are_the_same_bytes_for_the_same_schema_object(module: Any) -> None:
-    schemas = module.Encoder("x")._schemas
+def test_tools_are_the_same_bytes_for_the_same_schema_object() -> None:
+    made: list[ToolSchema] = []
+
+    def encode(schema: ToolSchema) -> bytes:
+        made.append(schema)
+        return repr(schema).encode()
+
+    schemas = SchemaBytes(encode)
     first = schemas.of(TOOLS)
     assert schemas.of(TOOLS) is first
     assert schemas.of(ToolSchema((SPEC,))) == first
+    assert len(made) == 2
     for _ in range(100):
         schemas.of(ToolSchema((SPEC,)))
-    assert len(schemas._kept) <= 64
     assert schemas.of(TOOLS) == first
+    assert made[-1] is TOOLS, "a hundred others took its place"
 
 
 def test_the_reminder_goes_to_the_newest_words_of_a_person() -> None:

@@ -1,6 +1,7 @@
 """Token estimates and their calibration."""
 
 import gc
+from weakref import ref
 
 import pytest
 from hypothesis import given
@@ -47,9 +48,10 @@ def test_a_message_is_counted_once_in_its_life() -> None:
     message = text_message("user", "12345")
     assert estimator.message(message) == estimator.message(message) == 9
     assert asked == ["12345"]
+    alive = ref(message)
     del message
     gc.collect()
-    assert not estimator._counted
+    assert alive() is None
 
 
 def test_what_requests_share_is_counted_once_while_it_is_in_use() -> None:

@@ -108,14 +108,14 @@ class Figures:
 
     def stands_on_front(self, others: Sequence["Figures"]) -> bool:
         """Whether none of the others is as good in money, provenance and in window, and better in one of them."""
-        mine = self._point
+        mine = self.point
         return not any(
-            all(theirs >= own for theirs, own in zip(other._point, mine, strict=True)) and other._point != mine
+            all(theirs >= own for theirs, own in zip(other.point, mine, strict=True)) and other.point != mine
             for other in others
         )
 
     @property
-    def _point(self) -> tuple[float, float, float]:
+    def point(self) -> tuple[float, float, float]:
         """As they are printed: differences that no table shows decide nothing."""
         return -round(self.money, 3), round(self.provenance, 3), round(self.in_window, 3)
 

@@ -200,7 +200,7 @@ async def sockets_down(scene: Scene) -> None:
 async def half_open(scene: Scene) -> None:
     """The socket stays, but nothing comes or goes."""
     for socket in list(scene.doubles.slack.double.sockets):
-        transport = socket._req.transport
+        transport = scene.doubles.slack.double.transport_of(socket)
         transport.pause_reading()
         scene.kept.setdefault("paused", []).append(transport)
 

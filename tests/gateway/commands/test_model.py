@@ -41,7 +41,7 @@ async def test_the_list_knows_the_window_of_what_was_never_called(world: World) 
     unused = ProviderSettings(name="c", type="anthropic", model=model, api_key=SecretStr("k"))
     pool.reload([*(pool.get(name).settings for name in pool.names), unused])
     assert f"• c: {model}, window {lookup('anthropic', model).window:,}" in await world.asks("/provider")
-    assert pool.get("c")._opened is None
+    assert not pool.get("c").is_warm
 
 
 @pytest.mark.requirement("Z-65", "Z-73")

@@ -277,7 +277,7 @@ async def test_the_router_tells_where_an_admin_talks_to_us(world: World) -> None
 
     async def kept() -> list[Mapping[str, str]]:
         rows = await world.database.read(lambda conn: conn.execute(values).all())
-        return [dict(row._mapping) for row in rows]
+        return [row._asdict() for row in rows]
 
     await world.services.alerts.save()
     assert await kept() == [{"conv": "telegram:77", "value": "telegram:77 de"}]

@@ -120,7 +120,7 @@ async def test_stopping_ends_open_streams_in_order(tmp_path: Path) -> None:
     ended = False
     async with running_site(tmp_path) as site, visiting(site.server) as visitor, visitor.events() as events:
         await anext(events)
-        site.server._closing.set()
+        site.server.closing.set()
         async for _ in events:  # no reset connection, no half line
             pass
         ended = True

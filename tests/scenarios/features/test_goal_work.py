@@ -340,9 +340,9 @@ async def test_after_a_death_it_is_an_orphan_told_once_and_can_be_resumed(databa
 async def test_a_turn_that_was_cut_off_by_the_death_is_not_run_again(world: GoalWorld) -> None:
     await world.start()
     await world.own()
-    row = await world._due()
+    row = await world.due()
     assert row is not None
-    await world._work(row)  # begun, and then the process died
+    await world.work(row)  # begun, and then the process died
     await world.restart()
     assert await world.goals.reconcile_orphans(english, no_buttons) == 1
     await world.live()

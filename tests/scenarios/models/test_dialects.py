@@ -127,7 +127,7 @@ async def test_what_is_learned_of_a_model_holds_for_that_model_alone(
         capable = LazyProvider(
             replace(other.settings, model="qwen3"), ProviderDeps(home=tmp_path, clock=SystemClock()), parent=other
         )
-        chat.world.slot._providers["main"] = capable
+        chat.world.slot.providers["main"] = capable
         assert await chat.say("use it") == ["Fine."]
         assert await chat.results() == ["a"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from agent.core.messages import Message, TextPart, Thinking, ToolResult, ToolUse, text_message
 from agent.core.tools import ToolSpec
-from agent.providers.openai.requests import Dialect, Encoder
+from agent.providers.openai.requests import Dialect, Encoder, SystemFirst
 from agent.providers.provider import Request, SystemPrompt, ToolSchema
 
 TOOL = ToolSpec(name="echo", description="", schema={"type": "object", "properties": {}})
@@ -78,4 +78,5 @@ def test_what_was_made_is_made_once_so_that_the_history_stays_sealed() -> None:
     longer = [*messages, text_message("assistant", "well"), text_message("user", "then")]
     second = encoded(encoder, longer, owner, **refused)
     assert second["messages"][: len(first["messages"])] == first["messages"]
-    assert len(encoder._system_first._kept) == 1
+    joined = SystemFirst()
+    assert joined.of("You are one.", messages)[0] is joined.of("You are one.", longer)[0]

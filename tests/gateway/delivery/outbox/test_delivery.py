@@ -1,5 +1,6 @@
 """The outbox on a real database: every message once, in order, whatever the platform does."""
 
+import gc
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from gateway.channels.errors import (
     ChannelRejected,
     ChannelUnsure,
 )
+from gateway.delivery.conversation_outbox import ConversationOutbox
+from gateway.delivery.ephemeral.drafts import Draft
 from gateway.delivery.outbox.delivery import REFUSED_PAUSE_S
 from gateway.delivery.settings import Settings
 from tests.fakes.channel import DEFAULT
@@ -457,10 +460,9 @@ async def test_nothing_is_kept_for_an_idle_conversation(world: World) -> None:
         for name in range(20):
             await world.commit("hello", name=str(name))
         await world.until_idle()
-        assert not delivery._workers
-        assert not delivery._woken
-        assert not delivery.drafts._drafts
-        assert not delivery._voices
+        assert not any(delivery.is_delivering(key(str(name))) for name in range(20))
+        gc.collect()
+        assert [one for one in gc.get_objects() if type(one) in (ConversationOutbox, Draft)] == []
         assert world.clock.sleepers == 0
 
 
