@@ -138,7 +138,7 @@ async def test_a_wake_before_the_start_counts(database: Database) -> None:
 async def test_what_nobody_woke_us_for_is_found(database: Database) -> None:
     services = House(database)
     async with services.running():
-        await anyio.sleep(0.05)
+        await anyio.wait_all_tasks_blocked()
         await admit(database, CHAT, "a")
         await until(partial(is_answered, database, "a"))
 
@@ -150,7 +150,7 @@ async def test_put_off_work_runs_when_it_is_due_and_not_before(database: Databas
     async with services.running():
         await admit(database, CHAT, "tick", kind="system", not_before=due)
         services.dispatcher.wake(CHAT)
-        await anyio.sleep(0.1)
+        await anyio.sleep(0.1)  # a part of the time that it was put off for
         assert not services.given or services.clock.now().timestamp() * 1_000_000 >= due
     again = House(database, timing=replace(QUICK, look_around=60))
     async with again.running():
@@ -246,7 +246,7 @@ async def test_a_drain_lets_turns_finish_and_begins_no_other(database: Database)
         await services.says(CHAT, "b")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(services.dispatcher.drain, 60)
-            await anyio.sleep(0.02)
+            await anyio.wait_all_tasks_blocked()
             go_on.set()
         await services.says("telegram:2", "c")
     assert await answers(database) == ["a"]

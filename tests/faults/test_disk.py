@@ -94,7 +94,7 @@ async def test_a_disk_without_room_holds_everything_up_and_loses_nothing(
             assert (await trouble(program))["database"] == "database or disk is full"
             said = len(await scene.answers(1))
             assert said < len(words)
-            await anyio.sleep(3)
+            await anyio.sleep(3)  # time enough for an answer
             assert len(await scene.answers(1)) == said, "nobody is answered from what is not stored"
             filler.unlink()
             await scene.answered(1, *words, seconds=100)
@@ -156,7 +156,7 @@ async def test_a_disk_that_turns_read_only_is_told_and_nothing_is_lost(
                     return set(await trouble(program)) == {"database", "telegram"}
 
                 await until(both_are_told, seconds=30, what="the trouble of the database and of the account")
-                await anyio.sleep(3)
+                await anyio.sleep(3)  # time enough for an answer
                 assert await scene.answers(1) == ["answer to m1"]
                 assert await program.stop() == 0
                 ending = program.log.read_text().partition('"ending: ')[2]

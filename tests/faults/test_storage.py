@@ -130,7 +130,7 @@ async def test_a_power_cut_at_any_moment_leaves_a_sound_database(home: Path, tmp
         async def people() -> None:
             for number in range(30):
                 await scene.person(number % 3).say(f"say m{number}")
-                await anyio.sleep(0.03)
+                await anyio.sleep(0.03)  # a load, not a flood
 
         tasks.start_soon(people)
         process = scene.program.process
@@ -228,12 +228,12 @@ async def test_a_server_that_crashes_and_comes_back_under_load(
         async def person(number: int) -> None:
             for each in range(10):
                 await scene.person(number).say(f"say m{10 * number + each}")
-                await anyio.sleep(0.2)
+                await anyio.sleep(0.2)  # a load, not a flood
 
         async with anyio.create_task_group() as tasks:
             for number in range(3):
                 tasks.start_soon(person, number)
-            await anyio.sleep(0.8)
+            await anyio.sleep(0.8)  # in the middle of it
             await anyio.to_thread.run_sync(restart)
         for number in range(3):
             await scene.answered(number, *(f"m{10 * number + each}" for each in range(10)), seconds=120)

@@ -78,7 +78,7 @@ async def test_the_port_is_bound_before_the_house_is_built(home: Path) -> None:
             asked.set()
 
         tasks.start_soon(ask_early)
-        await anyio.sleep(0.01)
+        await anyio.wait_all_tasks_blocked()
         assert not gateway.lines
         tasks.start_soon(gateway.run)
         await asked.wait()

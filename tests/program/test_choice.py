@@ -111,7 +111,7 @@ async def test_others_stand_in_for_a_while_and_the_list_may_change(doubles: Doub
         tieline.write(config("d", "a"), about={"llm.failover", "retry"})
 
         async def listed() -> bool:
-            await anyio.sleep(0.6)
+            await anyio.sleep(0.6)  # nobody may write as fast as a test asks
             await telegram.say("/provider")
             return any("model-d" in text for text in await telegram.texts())
 

@@ -256,7 +256,7 @@ async def test_what_cannot_be_stored_for_long_is_tried_until_it_is(discord: Disc
 
         async def goes_by() -> bool:
             clock.advance(1.0)
-            await anyio.sleep(0.01)
+            await anyio.sleep(0.01)  # `eventually` asks again
             return clock.monotonic() > 1015
 
         await eventually(goes_by)
@@ -359,7 +359,7 @@ def at_each(told: str, look: Callable[[], bool]) -> Iterator[list[bool]]:
 async def test_a_connection_that_beats_but_tells_nothing_is_built_anew(discord: Discord, services: House) -> None:
     await discord.control("settings", {"heartbeat_interval": 0.2})
     async with connected(discord, services, probe_idle_s=0.6, deaf_after_s=3.0) as adapter:
-        await anyio.sleep(1.2)
+        await anyio.sleep(1.2)  # twice the silence that makes it ask
         assert len(discord.double.identifies) == 1  # idle, but it answers when asked
         first = await discord.says("before")
         await eventually(lambda: services.texts() == ["before"])
@@ -372,7 +372,7 @@ async def test_a_connection_that_beats_but_tells_nothing_is_built_anew(discord: 
         assert heard_then[0] is False, "taking the old connection down lasts, and nobody is heard meanwhile"
         anew = len(discord.double.identifies)
         assert anew > 1  # not `== 2`: a machine that stalls for three seconds makes the next connection look deaf, too
-        await anyio.sleep(1.2)
+        await anyio.sleep(1.2)  # twice the silence that makes it ask
         assert len(discord.double.identifies) == anew  # idle again, and left alone again
 
 

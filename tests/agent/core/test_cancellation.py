@@ -13,9 +13,9 @@ async def test_the_time_in_which_people_are_waited_for_does_not_count() -> None:
     limit = TimeLimit(0.2)
     with limit.running() as scope:
         with limit.paused(), limit.paused():
-            await anyio.sleep(0.3)
+            await anyio.sleep(0.3)  # longer than the limit
         assert not scope.cancel_called
-        await anyio.sleep(1)
+        await anyio.sleep(1)  # ended by the limit
     assert scope.cancelled_caught
 
 
@@ -26,7 +26,7 @@ async def test_a_stop_does_not_wait_for_people(is_paused: bool) -> None:
         if is_paused:
             stack.enter_context(limit.paused())
         limit.end_within(0.05)
-        await anyio.sleep(4)
+        await anyio.sleep(4)  # ended by the stop
     assert scope.cancelled_caught
 
 
@@ -37,7 +37,7 @@ async def test_a_stop_counts_also_for_what_pauses_later() -> None:
         with limit.paused():
             pass
         with limit.paused():
-            await anyio.sleep(4)
+            await anyio.sleep(4)  # ended by the stop
     assert scope.cancelled_caught
 
 
@@ -45,7 +45,7 @@ async def test_a_stop_that_is_obeyed_ends_nothing() -> None:
     limit = TimeLimit(60)
     with limit.running() as scope:
         limit.end_within(0.05)
-    await anyio.sleep(0.1)
+    await anyio.sleep(0.1)  # longer than the stop gave it
     assert not scope.cancelled_caught
 
 

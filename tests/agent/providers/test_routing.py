@@ -270,7 +270,7 @@ async def test_silence_is_a_failure_and_endless_talk_an_end() -> None:
 async def test_loading_a_library_is_not_the_models_silence() -> None:
     class Slow(ScriptedProvider):
         async def warm_up(self) -> None:
-            await anyio.sleep(0.8)
+            await anyio.sleep(0.8)  # longer than the model may be silent
             self.is_warm = True
 
     services = House(Slow(name="a", otherwise=says("here")))

@@ -99,7 +99,7 @@ async def test_a_bare_task_cancel_does_not_tear_a_write(sqlite_database: SqliteD
     task = asyncio.ensure_future(sqlite_database.write(slow))
     await anyio.to_thread.run_sync(begun.wait, 60)
     task.cancel()
-    await asyncio.sleep(0.01)
+    await anyio.wait_all_tasks_blocked()
     assert not task.done()
     go_on.set()
     with pytest.raises(asyncio.CancelledError):
@@ -128,7 +128,7 @@ async def test_who_found_nothing_to_write_is_no_trouble_for_those_in_the_same_gr
         if fails:
             tasks.start_soon(partial(_refused, sqlite_database, broken))
         tasks.start_soon(sqlite_database.write, put)
-        await anyio.sleep(0.01)
+        await anyio.wait_all_tasks_blocked()
         go_on.set()
     assert await sqlite_database.read(count) == 1
 

@@ -45,7 +45,7 @@ class Nursery:
         self.made: list[Sleeper] = []
 
     async def wake(self, conversation: ConversationId) -> Sleeper:
-        await anyio.sleep(0.001)
+        await anyio.lowlevel.checkpoint()
         self.made.append(Sleeper(conversation))
         return self.made[-1]
 
@@ -120,11 +120,11 @@ async def test_who_comes_while_another_is_being_put_to_sleep_stays_awake(nursery
     clock.advance(1800)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(registry.tidy)
-        await anyio.sleep(0.005)
+        await anyio.wait_all_tasks_blocked()
         async with registry.use(key(2)):
             nursery.made[0].may_close.set()
             await until(lambda: registry.awake == (key(2),))
-            await anyio.sleep(0.005)
+            await anyio.wait_all_tasks_blocked()
     assert registry.awake == (key(2),)
 
 
@@ -134,9 +134,9 @@ async def test_who_comes_while_an_agent_is_closing_gets_a_new_one(nursery: Nurse
     nursery.made[0].may_close = anyio.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(registry.forget, key(1))
-        await anyio.sleep(0.005)
+        await anyio.wait_all_tasks_blocked()
         tasks.start_soon(visit, registry, key(1))
-        await anyio.sleep(0.005)
+        await anyio.wait_all_tasks_blocked()
         assert len(nursery.made) == 1  # two at a time would write over each other
         nursery.made[0].may_close.set()
     assert len(nursery.made) == 2

@@ -217,7 +217,7 @@ class World:
     async def _written(self) -> None:
         """Until the database has done what it was asked for so far, however slow the machine, and a moment more."""
         await self.database.write(lambda conn: None)
-        await anyio.sleep(0.001)
+        await anyio.sleep(0.001)  # what follows in the loop
 
 
 async def ask(delivery: Delivery, question: Question) -> Answer:

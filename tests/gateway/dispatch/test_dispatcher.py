@@ -457,7 +457,7 @@ async def test_a_message_behind_a_foreign_lease_is_not_lost(database: Database) 
         claim = partial(conversation_rows.claim, key=CHAT, worker="other", run="r", now=0, until=2**60)
         await database.write(claim)
         await services.says(CHAT, "a")
-        await anyio.sleep(0.05)
+        await anyio.sleep(0.05)  # five times as long as it waits for the lease
         assert len(services.given) == 1
         await database.write(partial(conversation_rows.release, key=CHAT, run="r"))
         await until(partial(is_answered, database, "it runs", "locked: a", "a"))

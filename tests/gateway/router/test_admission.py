@@ -158,7 +158,7 @@ class TestModes:
             world.script({"match": {"contains": "begin"}, "reply": {"text": f"begun {number}", "ttft": 0.01}})
             await world.say("begin")
             await world.until_asked(2 * number + 1)
-            await anyio.sleep(0.002 * (number % 8))
+            await anyio.sleep(0.002 * (number % 8))  # another moment of the turn each time
             await world.answered(f"newer {number}")
             await world.until_asked(2 * number + 2)
 

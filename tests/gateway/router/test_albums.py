@@ -159,7 +159,7 @@ async def test_a_file_that_takes_its_time_is_waited_for(world: World) -> None:
     async with anyio.create_task_group() as tasks:
         second = partial(world.say, "", album="g1", attachments=(file("b.txt", "in b.txt"),))
         tasks.start_soon(second)
-        await anyio.sleep(2.5)
+        await anyio.sleep(2.5)  # longer than an album waits for its parts
         assert not world.llm.bodies
         arrives.set()
     await one_turn(world, "a.txt", "b.txt")

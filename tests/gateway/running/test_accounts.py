@@ -134,7 +134,7 @@ async def test_one_that_crashes_is_started_again_later_each_time(services: House
             health = services.accounts.health()
             assert (health["telegram"].state, health["slack"].hears) == (State.RECONNECTING, True)
             clock.advance(pause_s - 0.1)
-            await anyio.sleep(0.005)
+            await anyio.wait_all_tasks_blocked()
             assert broken.starts == crashes
             clock.advance(0.1)
             await until(lambda crashes=crashes: broken.starts == crashes + 1)
@@ -267,7 +267,7 @@ async def test_commands_are_registered_when_the_platform_can_take_them(services:
     async with running(services.run):
         await until(lambda: clock.sleepers == 1)
         clock.advance(6.9)
-        await anyio.sleep(0.01)
+        await anyio.wait_all_tasks_blocked()
         assert len(busy.publishings) == 1
         clock.advance(0.1)
         await until(lambda: not busy.publishings and clock.sleepers == 1)

@@ -115,7 +115,7 @@ async def test_what_was_on_its_way_into_the_database_is_waited_for(postgres_url:
 
         async with anyio.create_task_group() as group:
             group.start_soon(forgets)
-            await anyio.sleep(0.5)
+            await anyio.sleep(0.5)  # it waits for the lock of the other transaction
             assert not done.is_set()
             late.commit()
     assert await left(world) == []

@@ -130,7 +130,7 @@ async def test_a_run_that_does_not_heed_the_stop_is_cut_off(sqlite_database: Dat
         async def stream(self, request: object):  # type: ignore[no-untyped-def]
             yield TextDelta("Hmm")
             with anyio.CancelScope(shield=True):
-                await anyio.sleep(0.3)
+                await anyio.sleep(0.3)  # deaf for longer than a stop waits
             await anyio.sleep_forever()
 
     settings = Settings(timeouts=TimeoutSettings(stop_grace=0.05))

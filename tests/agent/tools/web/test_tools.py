@@ -67,7 +67,7 @@ class Server:
             case "/away":
                 raise web.HTTPFound(request.query["to"])
             case "/slow":
-                await anyio.sleep(30)
+                await anyio.sleep(30)  # longer than a page may take
             case "/six":
                 self.running += 1
                 self.most_running = max(self.most_running, self.running)
