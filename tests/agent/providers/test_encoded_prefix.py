@@ -110,7 +110,7 @@ def test_it_goes_with_its_conversation() -> None:
     encoder, owner = OpenAIEncoder("openai"), Owner()
     request = Request(system=SystemPrompt("s"), messages=exchange("plain", 1) * 1 + exchange("plain", 2), owner=owner)
     openai(encoder, request, {})
-    alive: list[ref[object]] = [ref(owner), *(ref(message) for message in request.messages)]
+    alive: list[ref[Any]] = [ref(owner), *(ref(message) for message in request.messages)]
     del request, owner
     gc.collect()
     assert not any(one() for one in alive)
