@@ -458,6 +458,7 @@ async def test_waiting_times_survive_a_restart(world: World) -> None:
 async def test_nothing_is_kept_for_an_idle_conversation(world: World) -> None:
     async with world.process() as delivery:
         for name in range(20):
+            assert delivery.outbox_for(key(str(name))) is not None
             await world.commit("hello", name=str(name))
         await world.until_idle()
         assert not any(delivery.is_delivering(key(str(name))) for name in range(20))
