@@ -11,7 +11,6 @@ import pytest
 from agent.compaction.engine import Engine
 from agent.compaction.llm_stages import Job, read_summaries
 from agent.compaction.question import Question
-from agent.compaction.rule_stages import RuleStages
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings
 from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.core.errors import AgentError, ContextTooLong, ProviderBusy
@@ -85,13 +84,6 @@ class Life:
             spawn=self.jobs.append,
             now=lambda: NOW,
             flush=write if flush is not None else None,
-        )
-        self.rules = RuleStages(
-            conversation=ConversationId("c"),
-            state=self.state,
-            publish=self.publish,
-            count_text=lambda text: len(text) // 4,
-            dumps=self.engine.dumps,
         )
         self.options = Options(
             level=level,
