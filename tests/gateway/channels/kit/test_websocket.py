@@ -93,20 +93,20 @@ async def half_closes(sockets: Sockets, socket: web.WebSocketResponse) -> None:
     await socket.send_json({"hello": sockets.connections})
     assert sockets.transport is not None
     sockets.transport.write_eof()
-    await asyncio.sleep(3600)
+    await asyncio.Event().wait()
 
 
 async def writes_nonsense(sockets: Sockets, socket: web.WebSocketResponse) -> None:
     await socket.send_json({"hello": sockets.connections})
     assert sockets.transport is not None
     sockets.transport.write(b"\xff\xff no frame of any kind")
-    await asyncio.sleep(3600)
+    await asyncio.Event().wait()
 
 
 async def is_deaf(sockets: Sockets, socket: web.WebSocketResponse) -> None:
     """Open for ever, and nothing answers."""
     await socket.send_json({"hello": sockets.connections})
-    await asyncio.sleep(3600)
+    await asyncio.Event().wait()
 
 
 async def never_greets(sockets: Sockets, socket: web.WebSocketResponse) -> None:
