@@ -1,8 +1,9 @@
-"""The breakages of `tests/breakages/*.toml`, and the files of the product as they are after one of them.
+"""The breakages of `tests/breakages/<requirement>.toml`, and the files of the product as they are after one of them.
 
-A breakage names the requirements that it breaks, the tests that must notice, and one or more changes. A change of
-Python names a function and is found there by the syntax tree (`tools.snippets`); `module` is where to look first, and
-the whole product is searched when the function is there no more. A change of another file is text that occurs once.
+Each has a name, a kind, and one or more changes. Tests that carry the requirement (or one of those that `breaks` names)
+must notice, of all of them or of the `tests` that it names. A change of Python names a function and is found there by
+the syntax tree (`tools.snippets`); `module` is where to look first, and the whole product is searched when the function
+is there no more. A change of another file is text that occurs once.
 """
 
 import ast
@@ -11,12 +12,18 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast, get_args
 
 from tools.snippets import PlaceAmbiguous, PlaceNotFound, names, replaced
 
 PRODUCT = ("agent", "gateway", "adapters")
 Sources = Mapping[str, str]  # path from the root -> text
+# A comparison, a limit or an order is another; the part is right and nobody calls it, or its result is dropped; the
+# default is another.
+Kind = Literal["condition", "wiring", "configuration"]
+KINDS = get_args(Kind)
+CODE, CODE_TOO = ("module", "function", "snippet", "replacement"), ("nth", "imports")  # keys of a change of Python
+TEXT = ("file", "snippet", "replacement")  # and of one of another file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,26 +53,47 @@ class Breakage:
 
     name: str
     breaks: tuple[str, ...]  # ids of requirements
-    tests: tuple[str, ...]  # files or node ids
+    kind: Kind
+    tests: tuple[str, ...]  # files or node ids; none: all tests that carry one of the ids
     changes: tuple[CodeChange | TextChange, ...]
 
 
-def read(path: Path) -> Breakage:
+def read(path: Path) -> list[Breakage]:
     """Raises ValueError for a file that lacks something or says what nobody knows."""
     return parsed(path.stem, path.read_text())
 
 
-def parsed(name: str, text: str) -> Breakage:
-    """Raises ValueError."""
+def parsed(requirement: str, text: str) -> list[Breakage]:
+    """The breakages of one requirement; none where the text says why it is `unbreakable`. Raises ValueError."""
     said = tomllib.loads(text)
-    _only(said, ("breaks", "tests", "change"), ())
-    for key in ("breaks", "tests"):
-        if not (isinstance(said[key], list) and said[key] and all(isinstance(one, str) for one in said[key])):
-            raise ValueError(f"{key} must be a list of strings that is not empty")
-    if not isinstance(said["change"], list) or not all(isinstance(one, dict) for one in said["change"]):
-        raise ValueError("each change begins with [[change]]")
-    changes = tuple(_change(one) for one in said["change"])
-    return Breakage(name=name, breaks=tuple(said["breaks"]), tests=tuple(said["tests"]), changes=changes)
+    if "unbreakable" in said:
+        _only(said, ("unbreakable",), ())
+        if not _text(said, "unbreakable").strip():
+            raise ValueError("unbreakable must give the reason")
+        return []
+    _only(said, ("breakage",), ())
+    return [_breakage(requirement, one) for one in _tables(said, "breakage")]
+
+
+def _breakage(requirement: str, said: Mapping[str, object]) -> Breakage:
+    allowed = ("breaks", "kind", "tests")
+    if "change" in said:
+        _only(said, ("name", "change"), allowed)
+        changes = [_change(one) for one in _tables(said, "change")]
+    else:
+        needed, besides = (TEXT, ()) if "file" in said else (CODE, CODE_TOO)
+        _only(said, ("name", *needed), (*allowed, *besides))
+        changes = [_change({key: value for key, value in said.items() if key not in ("name", *allowed)})]
+    kind = said.get("kind", "condition")
+    if kind not in KINDS:
+        raise ValueError(f"kind is {kind!r}; known: {', '.join(KINDS)}")
+    return Breakage(
+        name=_text(said, "name"),
+        breaks=tuple(_texts(said, "breaks") or [requirement]),
+        kind=cast(Kind, kind),
+        tests=tuple(_texts(said, "tests")),
+        changes=tuple(changes),
+    )
 
 
 def unknown(breakage: Breakage, requirements: Iterable[str]) -> tuple[str, ...]:
@@ -158,16 +186,29 @@ def _is_preamble(node: ast.stmt) -> bool:
 
 def _change(said: Mapping[str, object]) -> CodeChange | TextChange:
     if "file" in said:
-        _only(said, ("file", "snippet", "replacement"), ())
-        return TextChange(**{key: _text(said, key) for key in ("file", "snippet", "replacement")})
-    texts = ("module", "function", "snippet", "replacement")
-    _only(said, texts, ("nth", "imports"))
+        _only(said, TEXT, ())
+        return TextChange(**{key: _text(said, key) for key in TEXT})
+    _only(said, CODE, CODE_TOO)
     nth, imports = said.get("nth"), said.get("imports", [])
     if nth is not None and not isinstance(nth, int):
         raise ValueError("nth must be a number")
     if not isinstance(imports, list):
         raise ValueError("imports must be a list of statements")
-    return CodeChange(**{key: _text(said, key) for key in texts}, nth=nth, imports=tuple(cast(list[str], imports)))
+    return CodeChange(**{key: _text(said, key) for key in CODE}, nth=nth, imports=tuple(cast(list[str], imports)))
+
+
+def _tables(said: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
+    found = said[key]
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ValueError(f"each {key} begins with [[{key}]]")
+    return found
+
+
+def _texts(said: Mapping[str, object], key: str) -> list[str]:
+    found = said.get(key)
+    if key in said and not (isinstance(found, list) and found and all(isinstance(one, str) for one in found)):
+        raise ValueError(f"{key} must be a list of strings that is not empty")
+    return cast(list[str], found or [])
 
 
 def _text(said: Mapping[str, object], key: str) -> str:

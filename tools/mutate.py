@@ -1,8 +1,10 @@
-"""Proves that tests can fail: applies small breakages one at a time and expects the tests they name to notice.
+"""Proves that tests can fail: applies small breakages one at a time and expects the tests of the requirement to notice.
 
-`tests/breakages/*.toml` hold them; `tools.breakages` reads them and finds their places, and nothing runs while a place
-is gone or ambiguous. A breakage whose tests still pass is an error, and so is one that names an unknown requirement,
-and tests that fail without any breakage. The work happens in copies of the tree, one per job.
+`tests/breakages/` holds them; `tools.breakages` reads them and finds their places, and nothing runs while a place
+is gone or ambiguous. Only tests that carry a broken requirement count. Where they still pass, the tests that mirror the
+changed modules are asked too, to show whether anybody notices. A breakage that its carriers miss is an error, and so
+is one that names an unknown requirement, and tests that fail without any breakage. The work happens in copies of the
+tree, one per job.
 """
 
 import argparse
@@ -16,7 +18,8 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -30,6 +33,8 @@ BREAKAGES = ROOT / "tests" / "breakages"
 RESULTS = ROOT / "build" / "mutate.json"
 COPIED = ("agent", "gateway", "adapters", "tests", "tools", "config", "docs", "pyproject.toml")
 LONGEST_S = 300.0  # for the tests of one breakage
+ELSEWHERE = ("tests/e2e/", "tests/faults/", "tests/foreign/", "tests/hostile/")  # what `make test` leaves out
+STILL_PASS, NO_CARRIER = "its tests still pass", "no test that carries its requirements is there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +42,16 @@ class Result:
     """How one breakage ended."""
 
     digest: str  # of all that the result depends on: the breakage, the files it changes, its tests
-    missed: str  # why it proves nothing; "" for one that its tests caught
+    missed: str  # why it proves nothing; "" for one that its carriers caught
     took_s: float
+    others: bool = False  # where it was missed: tests beside its carriers notice
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A breakage whose places were found."""
 
+    requirement: str  # of its file
     breakage: Breakage
     changed: Mapping[str, str]  # path -> text
     digest: str
@@ -53,27 +60,31 @@ class Prepared:
 # --- before anything runs -----------------------------------------------------------------
 
 
-def chosen_from(paths: Sequence[Path], names: Sequence[str], sample: int, seed: int | None) -> list[Path]:
-    """The named breakages, or that many at random, or all."""
+def chosen_from(all_of_them: Sequence[Prepared], names: Sequence[str], sample: int, seed: int | None) -> list[Prepared]:
+    """The breakages of these names or requirements, or that many at random, or all."""
     if names:
-        return [path for path in paths if path.stem in names]
-    if sample and sample < len(paths):
-        return sorted(random.Random(seed).sample(paths, sample))  # noqa: S311
-    return list(paths)
+        return [one for one in all_of_them if one.breakage.name in names or one.requirement in names]
+    if sample and sample < len(all_of_them):
+        return sorted(random.Random(seed).sample(all_of_them, sample), key=lambda one: one.breakage.name)  # noqa: S311
+    return list(all_of_them)
 
 
 def prepared(paths: Sequence[Path], root: Path, known: Mapping[str, object]) -> tuple[list[Prepared], list[str]]:
     """The breakages with their places, and a line for each that is not usable."""
     found: list[Prepared] = []
     wrong: list[str] = []
-    breakages: list[Breakage] = []
+    breakages: list[tuple[str, Breakage]] = []
     for path in paths:
         try:
-            breakages.append(read(path))
+            breakages += [(path.stem, breakage) for breakage in read(path)]
         except ValueError as error:
             wrong.append(f"{path.stem}: {error}")
-    texts = sources(root, breakages)
-    for breakage in breakages:
+    names = Counter(breakage.name for _, breakage in breakages)
+    wrong += [f"{name}: {times} breakages have this name" for name, times in names.items() if times > 1]
+    texts = sources(root, [breakage for _, breakage in breakages])
+    for requirement, breakage in breakages:
+        if names[breakage.name] > 1:
+            continue
         try:
             if strange := unknown(breakage, known):
                 raise ValueError(f"names unknown requirements: {' '.join(strange)}")
@@ -81,7 +92,7 @@ def prepared(paths: Sequence[Path], root: Path, known: Mapping[str, object]) -> 
         except (ValueError, LookupError) as error:
             wrong.append(f"{breakage.name}: {error}")
         else:
-            found.append(Prepared(breakage, changed, _digest(breakage, changed, texts, root)))
+            found.append(Prepared(requirement, breakage, changed, _digest(breakage, changed, texts, root)))
     return found, wrong
 
 
@@ -89,7 +100,7 @@ def _digest(breakage: Breakage, changed: Sources, texts: Sources, root: Path) ->
     digest = hashlib.sha256(repr(breakage).encode())
     for path, text in sorted(changed.items()):
         digest.update(f"{path}\0{texts[path]}\0{text}\0".encode())
-    for test in breakage.tests:
+    for test in tests_of(breakage, root):
         file = root / test.partition("::")[0]
         digest.update(file.read_bytes() if file.is_file() else b"")
     return digest.hexdigest()[:16]
@@ -108,9 +119,30 @@ def copied(target: Path) -> None:
             shutil.copy(source, target / name)
 
 
-def run(tests: Sequence[str], copy: Path) -> tuple[int, str]:
+def tests_of(breakage: Breakage, root: Path) -> tuple[str, ...]:
+    """The tests that it names; else all files of `make test` in which a broken requirement is named."""
+    if breakage.tests:
+        return breakage.tests
+    named = [
+        path.relative_to(root).as_posix()
+        for path in sorted((root / "tests").rglob("test_*.py"))
+        if any(f'"{requirement}"' in path.read_text() for requirement in breakage.breaks)
+    ]
+    return tuple(path for path in named if not path.startswith(ELSEWHERE))
+
+
+def mirrors_of(changed: Iterable[str], root: Path) -> tuple[str, ...]:
+    """The tests beside the carriers that are likeliest to notice: those of the changed modules' packages."""
+    folders = {Path("tests", *Path(path).parent.parts) for path in changed}
+    return tuple(sorted(folder.as_posix() for folder in folders if (root / folder).is_dir()))
+
+
+def run(tests: Sequence[str], copy: Path, carrying: Sequence[str] = ()) -> tuple[int, str]:
     """How pytest ended there, and the end of what it said; 1 for tests that hang, which is noticing too."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    plugin = (
+        ["-p", "tools.requirements", *(f"--carrying={requirement}" for requirement in carrying)] if carrying else []
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *plugin, *tests]
     # Compiled files are told apart by size and second alone: a breakage and its repair may be too quick for that.
     environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
@@ -134,12 +166,27 @@ def broken(changed: Mapping[str, str], copy: Path) -> Iterator[None]:
 
 
 def survives(one: Prepared, copy: Path) -> str:
-    """Why this breakage proves nothing; "" if its tests caught it."""
+    """Why this breakage proves nothing; "" if its carriers caught it."""
+    tests, ids = tests_of(one.breakage, copy), one.breakage.breaks
+    if not tests:
+        return NO_CARRIER
     with broken(one.changed, copy):
-        code, said = run(one.breakage.tests, copy)
-    if code == 1:
-        return ""
-    return "its tests still pass" if code == 0 else f"pytest ended with {code}: {said}"
+        code, said = run(tests, copy, ids)
+    match code:
+        case 0:
+            return STILL_PASS
+        case 1:
+            return ""
+        case 5:
+            return NO_CARRIER
+    return f"pytest ended with {code}: {said}"
+
+
+def others_notice(one: Prepared, copy: Path) -> bool:
+    """Whether tests that do not carry its requirements fail."""
+    tests = mirrors_of(one.changed, copy)
+    with broken(one.changed, copy):
+        return bool(tests) and run(tests, copy)[0] == 1
 
 
 class Trial:
@@ -154,15 +201,18 @@ class Trial:
 
     def result(self, one: Prepared) -> Result:
         copy = self._copies.get()
-        began, tests = time.monotonic(), one.breakage.tests
+        began, breakage = time.monotonic(), one.breakage
+        tests = tests_of(breakage, copy)
+        what = (*breakage.breaks, *tests)
         try:
-            if not self._trusts and tests not in self._sound:
-                self._sound[tests] = run(tests, copy)[0] == 0
-            passes = self._sound.get(tests, True)
+            if not self._trusts and what not in self._sound:
+                self._sound[what] = run(tests, copy, breakage.breaks)[0] in (0, 5)
+            passes = self._sound.get(what, True)
             missed = survives(one, copy) if passes else "its tests fail without it"
+            others = passes and bool(missed) and others_notice(one, copy)
         finally:
             self._copies.put(copy)
-        return Result(one.digest, missed, round(time.monotonic() - began, 1))
+        return Result(one.digest, missed, round(time.monotonic() - began, 1), others)
 
 
 # --- the results file ---------------------------------------------------------------------
@@ -189,7 +239,7 @@ def left_of(all_of_them: Sequence[Prepared], results: Mapping[str, Result]) -> l
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="the breakages to try; else all, or a sample")
+    parser.add_argument("names", nargs="*", help="breakages, or requirements, to try; else all, or a sample")
     parser.add_argument("--sample", type=int, default=0, help="how many, drawn at random; 0: all")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--sound", action="store_true", help="trust that the tests pass without a breakage")
@@ -197,23 +247,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--resume", action="store_true", help=f"leave out what {RESULTS.name} says was caught")
     chosen = parser.parse_args(arguments)
     began = time.monotonic()
-    paths = sorted(BREAKAGES.glob("*.toml"))
-    if strange := sorted(set(chosen.names) - {path.stem for path in paths}):
-        parser.error(f"no such breakage: {' '.join(strange)}")
     known = tomllib.loads((ROOT / "docs" / "requirements.toml").read_text())
-    usable, wrong = prepared(chosen_from(paths, chosen.names, 0, None), ROOT, known)
+    usable, wrong = prepared(sorted(BREAKAGES.glob("*.toml")), ROOT, known)
     if wrong:
         print(*(f"WRONG   {line}" for line in wrong), f"{len(wrong)} cannot be applied: nothing was tried", sep="\n")
         return 1
-    # A sample is drawn from all of them, so that one whose place is gone fails every run.
-    picked = {path.stem for path in chosen_from(paths, chosen.names, chosen.sample, chosen.seed)}
-    usable = [one for one in usable if one.breakage.name in picked]
+    there = {name for one in usable for name in (one.breakage.name, one.requirement)}
+    if strange := sorted(set(chosen.names) - there):
+        parser.error(f"no such breakage: {' '.join(strange)}")
+    usable = chosen_from(usable, chosen.names, chosen.sample, chosen.seed)
     results = read_results(RESULTS)
     left = left_of(usable, results) if chosen.resume else usable
-    failures = sum(bool(result.missed) for result in _tried(left, results, max(1, chosen.jobs), sound=chosen.sound))
+    missed = [one for one in _tried(left, results, max(1, chosen.jobs), sound=chosen.sound) if one.missed]
+    others = sum(one.others for one in missed)
     before = f", {len(usable) - len(left)} caught before" if chosen.resume else ""
-    print(f"{len(left) - failures} caught, {failures} missed{before}, in {time.monotonic() - began:.0f} s")
-    return 1 if failures or not usable else 0
+    told = f"{len(left) - len(missed)} caught, {len(missed)} missed by their carriers ({others} noticed by other tests)"
+    print(f"{told}{before}, in {time.monotonic() - began:.0f} s")
+    return 1 if missed or not usable else 0
 
 
 def _tried(left: Sequence[Prepared], results: dict[str, Result], jobs: int, *, sound: bool) -> list[Result]:
@@ -233,7 +283,8 @@ def _tried(left: Sequence[Prepared], results: dict[str, Result], jobs: int, *, s
                 ended.append(result)
                 results[name] = result
                 write_results(RESULTS, results)
-                verdict = f"MISSED  {name}: {result.missed}" if result.missed else f"caught  {name}"
+                besides = "; tests beside its carriers notice" if result.others else ""
+                verdict = f"MISSED  {name}: {result.missed}{besides}" if result.missed else f"caught  {name}"
                 print(f"{len(ended)}/{len(left)} {verdict} ({result.took_s:.0f} s)", flush=True)
         finally:
             pool.shutdown(cancel_futures=True)  # an interrupted run does not begin what was waiting

@@ -15,11 +15,10 @@ ROOT = Path(__file__).parent.parent
 OUTLINE = """\
 # {id}: {title}
 #
-# Break this in one place of the product and name the test that notices. Then name this file after what is broken.
-breaks = ["{id}"]
-tests = []  # "tests/agent/turn/test_context.py::test_that_fails_then"
-
-[[change]]
+# Break this in one place of the product; the tests that carry it must notice.
+[[breakage]]
+name = ""  # what is broken then: "gate_is_skipped"
+kind = ""  # "condition", "wiring" or "configuration"
 module = ""  # where to look first: "agent.turn.context"
 function = ""  # "Class.method" or "function"; a class or "" for what is in no function
 snippet = ""  # the code as it is: one expression, or whole statements
@@ -52,7 +51,7 @@ def note(root: Path, group: str, title: str) -> tuple[str, Path]:
     path = root / "docs" / "requirements.toml"
     text = path.read_text()
     name = next_id(text, group)
-    breakage = root / "tests" / "breakages" / f"{name.lower().replace('-', '_')}.toml"
+    breakage = root / "tests" / "breakages" / f"{name}.toml"
     if breakage.exists():
         raise ValueError(f"{breakage.relative_to(root)} is there already")
     path.write_text(with_requirement(text, name, title))

@@ -42,12 +42,19 @@ class Outcomes:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--requirements-to", type=Path, default=SEEN, help="where to note which tests carry what")
+    parser.addoption("--carrying", action="append", default=[], help="run only tests that carry this requirement")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted, others = set(config.getoption("--carrying")), []
     for item in items:
-        for mark in item.iter_markers(PROPERTY):
-            item.user_properties.extend((PROPERTY, requirement) for requirement in mark.args)
+        carried = [requirement for mark in item.iter_markers(PROPERTY) for requirement in mark.args]
+        item.user_properties.extend((PROPERTY, requirement) for requirement in carried)
+        if wanted and not wanted.intersection(carried):
+            others.append(item)
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in set(others)]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from tools.breakages import CodeChange, TextChange, applied, parsed, read, sources, unknown
+from tools.breakages import Breakage, CodeChange, TextChange, applied, parsed, read, sources, unknown
 from tools.mutate import BREAKAGES, ROOT
 from tools.requirements import LIST
 from tools.snippets import PlaceNotFound
 
 PATHS = sorted(BREAKAGES.glob("*.toml"))
+OURS = [breakage for path in PATHS for breakage in read(path)]
 
 SAID = """\
-breaks = ["Z-01"]
+[[breakage]]
+name = "sum"
 tests = ["test_double.py"]
-
-[[change]]
 module = "agent.double"
 function = "double"
 snippet = "number * 2"
@@ -26,8 +26,14 @@ DOUBLE = "def double(number):\n    return number * 2\n"
 HALF = "def half(number):\n    return number / 2\n"
 
 
+def one_of(text: str) -> Breakage:
+    """The only breakage that the text holds."""
+    (found,) = parsed("Z-01", text)
+    return found
+
+
 def test_a_change_is_applied_where_it_says() -> None:
-    changed = applied(parsed("some", SAID), {"agent/double.py": DOUBLE, "agent/half.py": HALF})
+    changed = applied(one_of(SAID), {"agent/double.py": DOUBLE, "agent/half.py": HALF})
     assert changed == {"agent/double.py": DOUBLE.replace("number * 2", "(number + 2)")}
 
 
@@ -44,14 +50,14 @@ def test_a_change_is_applied_where_it_says() -> None:
     ],
 )
 def test_a_place_is_found_when_the_code_has_moved(texts: dict[str, str]) -> None:
-    (changed,) = applied(parsed("some", SAID), texts).items()
+    (changed,) = applied(one_of(SAID), texts).items()
     assert changed[0] in texts
     assert "return (number + 2)" in changed[1]
 
 
 def test_a_rename_of_names_is_the_same_in_both() -> None:
     renamed = SAID.replace("agent.double", "agent.twice").replace('"double"', '"twice"').replace("number", "value")
-    changed = applied(parsed("some", renamed), {"agent/twice.py": "def twice(value):\n    return value * 2\n"})
+    changed = applied(one_of(renamed), {"agent/twice.py": "def twice(value):\n    return value * 2\n"})
     assert changed == {"agent/twice.py": "def twice(value):\n    return (value + 2)\n"}
 
 
@@ -74,66 +80,69 @@ def test_a_rename_of_names_is_the_same_in_both() -> None:
 )
 def test_a_place_that_is_gone_or_ambiguous_is_told(texts: dict[str, str], words: str) -> None:
     with pytest.raises(PlaceNotFound, match=words):
-        applied(parsed("some", SAID), texts)
+        applied(one_of(SAID), texts)
 
 
 def test_several_changes_are_made_one_after_the_other() -> None:
-    second = SAID.partition("\n\n")[2].replace("number * 2", "number + 2").replace('= "number + 2"\n', '= "9"\n')
+    first = SAID.partition("module")[0]
+    change = "\n[[breakage.change]]\nmodule" + SAID.partition("module")[2]
+    second = change.replace("number * 2", "number + 2").replace('= "number + 2"\n', '= "9"\n')
     second = second.replace('snippet = "9"', 'snippet = "number + 2"')
-    changed = applied(parsed("some", SAID + "\n" + second), {"agent/double.py": DOUBLE})
+    changed = applied(one_of(first + change + second), {"agent/double.py": DOUBLE})
     assert changed == {"agent/double.py": DOUBLE.replace("number * 2", "((9))")}
 
 
 def test_an_import_goes_behind_the_docstring_and_must_lead_somewhere() -> None:
     said = SAID.replace("snippet", 'imports = ["from agent.half import half"]\nsnippet')
     double = '"""Doubles."""\n\nfrom __future__ import annotations\n\n' + DOUBLE
-    changed = applied(parsed("some", said), {"agent/double.py": double, "agent/half.py": HALF})
+    changed = applied(one_of(said), {"agent/double.py": double, "agent/half.py": HALF})
     assert changed["agent/double.py"].startswith(
         '"""Doubles."""\n\nfrom __future__ import annotations\n\nfrom agent.half import half\n'
     )
     with pytest.raises(ValueError, match=r"`from agent.half import half` leads nowhere"):
-        applied(parsed("some", said), {"agent/double.py": double, "agent/half.py": DOUBLE})
+        applied(one_of(said), {"agent/double.py": double, "agent/half.py": DOUBLE})
 
 
 def test_other_files_are_changed_as_text_that_is_there_once() -> None:
-    said = SAID.partition("[[change]]")[0] + '[[change]]\nfile = "a.js"\nsnippet = "1 + 1"\nreplacement = "3"\n'
-    assert applied(parsed("some", said), {"a.js": "x = 1 + 1;"}) == {"a.js": "x = 3;"}
+    said = SAID.partition("module")[0] + 'file = "a.js"\nsnippet = "1 + 1"\nreplacement = "3"\n'
+    assert applied(one_of(said), {"a.js": "x = 1 + 1;"}) == {"a.js": "x = 3;"}
     with pytest.raises(PlaceNotFound, match=r"a.js holds the snippet 2 times"):
-        applied(parsed("some", said), {"a.js": "1 + 1 + 1 + 1"})
+        applied(one_of(said), {"a.js": "1 + 1 + 1 + 1"})
     with pytest.raises(PlaceNotFound, match=r"a.js holds the snippet 0 times"):
-        applied(parsed("some", said), {})
+        applied(one_of(said), {})
 
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        pytest.param('breaks = ["Z-01"]\n', "", "`breaks` is missing", id="no requirement"),
+        pytest.param('name = "sum"\n', "", "`name` is missing", id="no name"),
+        pytest.param('name = "sum"\n', 'name = "sum"\nkind = "other"\n', "kind is 'other'", id="no such kind"),
+        pytest.param(SAID, 'unbreakable = " "', "unbreakable must give the reason", id="no reason"),
         pytest.param('["test_double.py"]', "[]", "tests must be a list", id="no tests"),
         pytest.param('["test_double.py"]', '"test_double.py"', "tests must be a list", id="no list"),
         pytest.param('function = "double"\n', "", "`function` is missing", id="no function"),
         pytest.param("snippet", "snipet", "`snippet` is missing", id="no snippet"),
-        pytest.param("snippet", "nht = 1\nsnippet", "unknown key `nht`; known: module, function", id="a typing error"),
+        pytest.param("snippet", "nht = 1\nsnippet", "unknown key `nht`; known: name, module", id="a typing error"),
         pytest.param("snippet", 'nth = "1"\nsnippet', "nth must be a number", id="no number"),
         pytest.param('"double"', "3", "function must be a string", id="no string"),
-        pytest.param("[[change]]", "[change]", r"each change begins with \[\[change\]\]", id="no list of changes"),
-        pytest.param("breaks =", "breaks", "line 1", id="no TOML"),
+        pytest.param("[[breakage]]", "[breakage]", r"each breakage begins with \[\[breakage\]\]", id="no list"),
+        pytest.param("name =", "name", "line 2", id="no TOML"),
     ],
 )
 def test_what_a_file_must_say(old: str, new: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        parsed("some", SAID.replace(old, new))
+        parsed("Z-01", SAID.replace(old, new))
 
 
 @pytest.fixture(scope="module")
 def product() -> dict[str, str]:
-    return sources(ROOT, map(read, PATHS))
+    return sources(ROOT, OURS)
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("breakage", OURS, ids=lambda breakage: breakage.name)
 def test_each_of_ours_has_its_place_and_names_real_requirements_and_real_tests(
-    path: Path, product: dict[str, str]
+    breakage: Breakage, product: dict[str, str]
 ) -> None:
-    breakage = read(path)
     assert applied(breakage, product)
     assert not unknown(breakage, tomllib.loads(LIST.read_text()))
     for test in breakage.tests:
@@ -142,9 +151,9 @@ def test_each_of_ours_has_its_place_and_names_real_requirements_and_real_tests(
 
 
 def test_there_are_enough_of_them_and_from_many_packages() -> None:
-    changes = [change for path in PATHS for change in read(path).changes]
+    changes = [change for breakage in OURS for change in breakage.changes]
     places = [change.module if isinstance(change, CodeChange) else change.file.replace("/", ".") for change in changes]
-    assert len(PATHS) >= 200
+    assert len(OURS) >= 200
     assert len({".".join(place.split(".")[:2]) for place in places}) >= 12
     assert not list(BREAKAGES.glob("*.patch")), "a patch goes by lines: write it as a change"
 
@@ -153,8 +162,8 @@ def test_the_files_that_are_no_python_are_read_where_one_is_named(tmp_path: Path
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "a.py").write_text(DOUBLE)
     (tmp_path / "agent" / "a.js").write_text("1")
-    said = SAID.partition("[[change]]")[0] + '[[change]]\nfile = "agent/a.js"\nsnippet = "1"\nreplacement = "3"\n'
+    said = SAID.partition("module")[0] + 'file = "agent/a.js"\nsnippet = "1"\nreplacement = "3"\n'
     assert sources(tmp_path) == {"agent/a.py": DOUBLE}
-    breakage = parsed("some", said)
+    breakage = one_of(said)
     assert isinstance(breakage.changes[0], TextChange)
     assert sources(tmp_path, [breakage]) == {"agent/a.js": "1", "agent/a.py": DOUBLE}

@@ -1,5 +1,7 @@
 """Breakages are tried: what counts as noticed, what is left of an interrupted run, what is refused before any."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,14 +19,16 @@ from tools.mutate import (
     write_results,
 )
 
+ROOT = Path(__file__).parents[2]
 RIGHT = "def double(number):\n    return number * 2\n"
-NOTICES = "from agent.double import double\ndef test_it(): assert double(3) == 6\n"
-CARELESS = "from agent.double import double\ndef test_it(): assert double(2) == 4\n"
+BEGINNING = 'import pytest\nfrom agent.double import double\n@pytest.mark.requirement("Z-01")\n'
+NOTICES = BEGINNING + "def test_it(): assert double(3) == 6\n"
+CARELESS = BEGINNING + "def test_it(): assert double(2) == 4\n"
+UNMARKED = "def test_beside(): assert double(3) == 6\n"
 SAID = """\
-breaks = ["Z-01"]
+[[breakage]]
+name = "sum"
 tests = ["test_double.py"]
-
-[[change]]
 module = "agent.double"
 function = "double"
 snippet = "number * 2"
@@ -40,12 +44,15 @@ def tree(tmp_path: Path) -> Path:
     (tree / "agent" / "__init__.py").write_text("")
     (tree / "agent" / "double.py").write_text(RIGHT)
     (tree / "conftest.py").write_text("")
+    (tree / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "requirements.py", tree / "tools")
+    (tree / "pytest.ini").write_text("[pytest]\nmarkers =\n    requirement(*ids): carried\n    slow: not here\n")
     (tree / "test_double.py").write_text(NOTICES)
     return tree
 
 
 def prepare(tree: Path, said: str = SAID) -> tuple[list[Prepared], list[str]]:
-    path = tree.parent / "some.toml"
+    path = tree.parent / "Z-01.toml"
     path.write_text(said)
     return prepared([path], tree, {"Z-01": {}})
 
@@ -55,6 +62,8 @@ def prepare(tree: Path, said: str = SAID) -> tuple[list[Prepared], list[str]]:
     [
         pytest.param(NOTICES, "", id="noticed"),
         pytest.param(CARELESS, "its tests still pass", id="not noticed"),
+        pytest.param(CARELESS + UNMARKED, "its tests still pass", id="noticed by a test that does not carry it"),
+        pytest.param("from agent.double import double\n" + UNMARKED, "no test that carries", id="no carrier"),
         pytest.param("def broken(:\n", "pytest ended with 2", id="tests that do not run"),
     ],
 )
@@ -67,6 +76,19 @@ def test_what_counts_as_noticed(tree: Path, tests: str, why: str) -> None:
     assert (tree / "agent" / "double.py").read_text() == RIGHT, "mended afterwards"
 
 
+def test_all_that_carry_a_requirement_are_asked_where_no_tests_are_named(tree: Path) -> None:
+    tests = tree / "tests" / "agent"
+    tests.mkdir(parents=True)
+    careless, noticing = tests / "test_careless.py", tests / "test_noticing.py"
+    careless.write_text(CARELESS)
+    noticing.write_text(NOTICES.replace("Z-01", "Z-02"))
+    ((one,), _) = prepare(tree, SAID.replace('tests = ["test_double.py"]\n', ""))
+    result = Trial([tree], sound=False).result(one)
+    assert (result.missed, result.others) == ("its tests still pass", True)
+    noticing.write_text(NOTICES)
+    assert Trial([tree], sound=False).result(one).missed == ""
+
+
 def test_tests_that_fail_without_a_breakage_prove_nothing(tree: Path) -> None:
     (tree / "test_double.py").write_text(NOTICES.replace("6", "7"))
     ((one,), _) = prepare(tree)
@@ -77,11 +99,11 @@ def test_tests_that_fail_without_a_breakage_prove_nothing(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        pytest.param(
-            SAID.replace("* 2", "* 3"), "some: agent.double:double does not hold the snippet", id="place gone"
-        ),
-        pytest.param(SAID.replace("Z-01", "Z-02"), "some: names unknown requirements: Z-02", id="unknown requirement"),
-        pytest.param(SAID.replace("tests =", "test ="), "some: `tests` is missing", id="unreadable"),
+        pytest.param(SAID.replace("* 2", "* 3"), "sum: agent.double:double does not hold the snippet", id="place gone"),
+        pytest.param(SAID + 'breaks = ["Z-02"]\n', "sum: names unknown requirements: Z-02", id="unknown requirement"),
+        pytest.param(SAID.replace("name =", "nmae ="), "Z-01: `name` is missing", id="unreadable"),
+        pytest.param(SAID + "kind = 'other'\n", "Z-01: kind is 'other'; known: condition", id="unknown kind"),
+        pytest.param(SAID + SAID, "sum: 2 breakages have this name", id="a name twice"),
     ],
 )
 def test_what_cannot_be_applied_is_told_by_name_before_anything_runs(tree: Path, said: str, words: str) -> None:
@@ -90,13 +112,17 @@ def test_what_cannot_be_applied_is_told_by_name_before_anything_runs(tree: Path,
     assert wrong[0].startswith(words)
 
 
-def test_some_are_chosen_by_name_or_by_chance() -> None:
-    paths = [Path(f"{name}.toml") for name in "abcdef"]
-    assert chosen_from(paths, [], 0, None) == paths
-    assert chosen_from(paths, ["b", "e"], 0, None) == [paths[1], paths[4]]
-    some = chosen_from(paths, [], 2, seed=1)
+def test_some_are_chosen_by_name_or_by_chance(tree: Path) -> None:
+    ((one,), _) = prepare(tree)
+    six = [
+        replace(one, requirement=f"Z-0{number}", breakage=replace(one.breakage, name=name))
+        for number, name in enumerate("abcdef")
+    ]
+    assert chosen_from(six, [], 0, None) == six
+    assert chosen_from(six, ["b", "Z-04"], 0, None) == [six[1], six[4]]
+    some = chosen_from(six, [], 2, seed=1)
     assert len(some) == 2
-    assert some == chosen_from(paths, [], 2, seed=1)
+    assert some == chosen_from(six, [], 2, seed=1)
 
 
 def test_a_resumed_run_leaves_out_what_was_caught_and_is_unchanged(tree: Path, tmp_path: Path) -> None:
@@ -104,9 +130,9 @@ def test_a_resumed_run_leaves_out_what_was_caught_and_is_unchanged(tree: Path, t
     assert read_results(file) == {}
     (usable, _) = prepare(tree)
     digest = usable[0].digest
-    write_results(file, {"some": Result(digest=digest, missed="", took_s=1.5)})
+    write_results(file, {"sum": Result(digest=digest, missed="", took_s=1.5)})
     assert left_of(usable, read_results(file)) == []
-    assert left_of(usable, {"some": Result(digest=digest, missed="its tests still pass", took_s=1.5)}) == usable
+    assert left_of(usable, {"sum": Result(digest=digest, missed="its tests still pass", took_s=1.5)}) == usable
     assert left_of(usable, {"other": Result(digest=digest, missed="", took_s=1.5)}) == usable
     (tree / "test_double.py").write_text(NOTICES + "\n")
     assert len(left_of(prepare(tree)[0], read_results(file))) == 1, "its tests are others now"

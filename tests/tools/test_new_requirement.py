@@ -29,7 +29,7 @@ def test_it_comes_behind_the_last_of_its_group_and_is_open(root: Path, group: st
     last = [one for one in before if one.startswith(f"{group}-")][-1]
     assert list(after)[list(after).index(last) + 1] == name
     assert int(name[2:]) == int(last[2:]) + 1
-    with pytest.raises(ValueError, match="tests must be a list of strings that is not empty"):
+    with pytest.raises(ValueError, match="kind is ''; known: condition"):
         read(breakage)
     assert note(root, group, TITLE)[0] == f"{group}-{int(name[2:]) + 1}"
 
@@ -37,9 +37,10 @@ def test_it_comes_behind_the_last_of_its_group_and_is_open(root: Path, group: st
 def test_its_outline_becomes_a_breakage_when_it_is_filled_in(root: Path) -> None:
     name, breakage = note(root, "Z", TITLE)
     said = tomllib.loads(breakage.read_text())
-    assert said["breaks"] == [name]
-    breakage.write_text(breakage.read_text().replace("tests = []", 'tests = ["tests/test_some.py"]'))
-    assert read(breakage).breaks == (name,)
+    assert list(said) == ["breakage"]
+    breakage.write_text(breakage.read_text().replace('kind = ""', 'kind = "wiring"'))
+    (one,) = read(breakage)
+    assert one.breaks == (name,)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,6 @@ def test_what_is_refused(root: Path, group: str, title: str, words: str) -> None
 
 def test_a_breakage_that_is_there_is_not_overwritten(root: Path) -> None:
     name = next_id((root / "docs" / "requirements.toml").read_text(), "Z")
-    (root / "tests" / "breakages" / f"{name.lower().replace('-', '_')}.toml").write_text("mine")
+    (root / "tests" / "breakages" / f"{name}.toml").write_text("mine")
     with pytest.raises(ValueError, match="is there already"):
         note(root, "Z", TITLE)
