@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -237,6 +237,27 @@ def left_of(all_of_them: Sequence[Prepared], results: Mapping[str, Result]) -> l
     return [one for one in all_of_them if (one.breakage.name, one.digest) not in caught]
 
 
+def table(all_of_them: Sequence[Prepared], results: Mapping[str, Result]) -> Iterator[str]:
+    """Rows of Markdown: by package how many breakages were tried, and who caught them."""
+    rows: dict[str, Counter[str]] = defaultdict(Counter)
+    for one in all_of_them:
+        result = results.get(one.breakage.name)
+        if result is None or result.digest != one.digest:
+            ended = "untried"
+        elif not result.missed:
+            ended = "carriers"
+        else:
+            ended = "others" if result.others else "nobody"
+        for package in ("/".join(Path(next(iter(one.changed))).parent.parts[:2]), "all"):
+            rows[package][ended] += 1
+    yield "| package | breakages | caught by carriers | by other tests | by nobody | not tried |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
+    for package in (*sorted(set(rows) - {"all"}), "all"):
+        row = rows[package]
+        counts = (row.total(), *(row[ended] for ended in ("carriers", "others", "nobody", "untried")))
+        yield f"| {package} | " + " | ".join(map(str, counts)) + " |"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="breakages, or requirements, to try; else all, or a sample")
@@ -245,6 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sound", action="store_true", help="trust that the tests pass without a breakage")
     parser.add_argument("--jobs", type=int, default=1, help="how many to try at once")
     parser.add_argument("--resume", action="store_true", help=f"leave out what {RESULTS.name} says was caught")
+    parser.add_argument("--table", action="store_true", help="try nothing; print what the results say, by package")
     chosen = parser.parse_args(arguments)
     began = time.monotonic()
     known = tomllib.loads((ROOT / "docs" / "requirements.toml").read_text())
@@ -252,6 +274,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if wrong:
         print(*(f"WRONG   {line}" for line in wrong), f"{len(wrong)} cannot be applied: nothing was tried", sep="\n")
         return 1
+    if chosen.table:
+        print(*table(usable, read_results(RESULTS)), sep="\n")
+        return 0
     there = {name for one in usable for name in (one.breakage.name, one.requirement)}
     if strange := sorted(set(chosen.names) - there):
         parser.error(f"no such breakage: {' '.join(strange)}")

@@ -16,6 +16,7 @@ from tools.mutate import (
     prepared,
     read_results,
     survives,
+    table,
     write_results,
 )
 
@@ -140,6 +141,18 @@ def test_a_resumed_run_leaves_out_what_was_caught_and_is_unchanged(tree: Path, t
     assert left_of(prepare(tree)[0], read_results(file)) == []
     (tree / "agent" / "double.py").write_text(RIGHT + "\n")
     assert len(left_of(prepare(tree)[0], read_results(file))) == 1, "what it breaks is other code now"
+
+
+def test_the_table_tells_who_caught_what_by_package(tree: Path) -> None:
+    ((one,), _) = prepare(tree)
+    names = {"sum": "", "careless": "its tests still pass", "late": "its tests still pass", "new": ""}
+    several = [replace(one, breakage=replace(one.breakage, name=name)) for name in names]
+    results = {
+        name: Result(one.digest if name != "new" else "of before", missed, 1.0, others=name == "late")
+        for name, missed in names.items()
+    }
+    rows = list(table(several, results))
+    assert rows[2:] == ["| agent | 4 | 1 | 1 | 1 | 1 |", "| all | 4 | 1 | 1 | 1 | 1 |"]
 
 
 def test_the_copy_holds_what_tests_need_and_nothing_built(tmp_path: Path) -> None:
