@@ -214,7 +214,6 @@ VERBOSE = Command(
     group="more",
     usage="[quiet|normal|verbose]",
     immediate=True,
-    admin_in_groups=True,
     settings=(VERBOSITY,),
 )
 EXIT = Command(name="exit", deps=StatusCommandDeps, run=leave, group="more", aliases=("quit",), platform="console")

@@ -163,6 +163,8 @@ async def test_in_a_group_everybody_looks_and_admins_change(world: World) -> Non
         assert "is for admins" in await world.asks(f"/settings {key} default", person=BOB, chat=GROUP)
     listed = await world.asks("/settings", "Settings of this chat", person=BOB, chat=GROUP)
     assert "chosen" not in listed
+    assert "I show: normal" in await world.asks("/verbose", person=BOB, chat=GROUP)
+    assert "is for admins" in await world.asks("/verbose quiet", person=BOB, chat=GROUP)
     assert "Here it is for admins." in await world.asks("/settings verbosity", "Values", person=BOB, chat=GROUP)
     assert "I show: quiet" in await world.asks("/settings verbosity quiet", person=ANN, chat=GROUP)
     assert "I show: verbose" in await world.asks("/settings verbosity verbose", person=BOB), "their own chat is theirs"
