@@ -83,7 +83,7 @@ async def build(
     memory = install_memory(basics, place_settings, models.embedders, metrics)
     skills = await install_skills(basics)
     scheduling = Scheduling(basics, rights, messaging, place_settings, metrics, work_signal)
-    tools = await install_tools(basics, messaging, scheduling)
+    tools = await install_tools(basics, rights, messaging, scheduling)
     work = install_durable_work(basics, rights, messaging, work_signal)
     shared = shared_parts(basics, handler, spending, models, memory, skills, tools, work)
     turns = install_turns(basics, shared, place_settings, messaging, models, work)

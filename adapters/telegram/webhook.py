@@ -140,6 +140,6 @@ def complaint_in(info: dict[str, Any], now: datetime) -> str | None:
 async def _update_in(request: Request) -> dict[str, Any] | None:
     try:
         update = json.loads(await whole_body(request.stream(), BODY_LIMIT))
-    except (BodyTooLarge, ValueError):
+    except (BodyTooLarge, ValueError, RecursionError):
         return None
     return update if isinstance(update, dict) and isinstance(update.get("update_id"), int) else None

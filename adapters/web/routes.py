@@ -201,7 +201,7 @@ class Routes:
 
     async def _older(self, request: Request) -> Response:
         before = request.query_params.get("before", "")
-        if not before.isdigit():
+        if not (before.isascii() and before.isdigit() and len(before) < 16):
             raise HTTPException(400, "before must be the order of a message")
         messages, has_older = (await self._session(request)).older(int(before))
         return JSONResponse({"messages": messages, "has_older": has_older})

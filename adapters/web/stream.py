@@ -72,7 +72,9 @@ class Stream:
 
     def _resumed(self, after: str | None) -> int | None:
         life, _, number = (after or "").partition(".")
-        if life != self._life or not number.isdigit() or int(number) > self._number:
+        if life != self._life or not (number.isascii() and number.isdigit() and len(number) < 16):
+            return None
+        if int(number) > self._number:
             return None
         return int(number)
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from agent.core.errors import OutOfScope, ToolError
 from agent.core.function_tools import tool
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, PersonId
 from agent.core.tools import Appraisal, ToolContext
 from agent.tools.files.paths import PATH, appraised, meant, shown, tree_of
 
@@ -29,6 +29,9 @@ class Sending(Protocol):
 
     async def knows(self, conversation: ConversationId) -> bool:
         """Whether people have talked with the bot there, and it could answer them now."""
+
+    def may_send_elsewhere(self, person: PersonId | None) -> bool:
+        """Whether this person is an admin of the whole bot, and not of a group alone."""
 
 
 class SendTools:
@@ -63,8 +66,8 @@ class SendTools:
             str,
             Field(
                 max_length=200,
-                description='Another chat of this bot, such as "telegram:-1005" (admins only, and a person is asked). '
-                "Left out: this conversation.",
+                description='Another chat of this bot, such as "telegram:-1005" (for admins of the bot, and a person '
+                "is asked). Left out: this conversation.",
             ),
         ] = "",
     ) -> str:
@@ -80,8 +83,8 @@ class SendTools:
         text, to = str(arguments["text"]), str(arguments.get("to") or "").strip()
         if to in ("", context.conversation):
             return Appraisal(arguments={"text": text, "to": ""}, gate="allow")
-        if context.asker.role == "member":
-            raise OutOfScope("only admins may have messages sent to other chats")
+        if context.asker.role == "member" or not self._sending.may_send_elsewhere(context.person):
+            raise OutOfScope("only admins of the whole bot may have messages sent to other chats")
         if not await self._sending.knows(ConversationId(to)):
             raise ToolError(f"there is no chat {to!r} that this bot talks in")
         return Appraisal(

@@ -32,6 +32,10 @@ class Rights:
     def owners(self) -> Sequence[str]:
         return (*self.access().admins, *self.book.owners)
 
+    def is_admin(self, person: PersonId | None) -> bool:
+        """Whether the person is an admin of the whole bot: one of a single place or group is not."""
+        return person is not None and role_everywhere(person, self.access(), self.book.grants) >= Role.ADMIN
+
     def role_of(self, work: Owned) -> AccessRole | None:
         """The role of today of whom the goal or plan belongs to; None for one who was blocked since."""
         owner = work.owner

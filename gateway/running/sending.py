@@ -8,7 +8,7 @@ import anyio
 from sqlalchemy import Connection, select
 
 from agent.core.clock import Clock
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, PersonId
 from agent.core.outbox import FileRef, OutgoingMessage
 from agent.storage import outbox_rows
 from agent.storage.database import Database
@@ -21,7 +21,11 @@ FOLDER = Path("files", "sent")  # tidied up with what people have sent
 
 
 class Sending:
-    """Writes rows and wakes delivery. `serves` tells whether an account for that chat is configured."""
+    """Writes rows and wakes delivery.
+
+    `serves` tells whether an account for that chat is configured, `is_admin` whether a person is an admin of the whole
+    bot.
+    """
 
     def __init__(
         self,
@@ -31,12 +35,14 @@ class Sending:
         *,
         deliver: Callable[[ConversationKey], None],
         serves: Callable[[ConversationKey], bool],
+        is_admin: Callable[[PersonId | None], bool],
     ) -> None:
         self._database = database
         self._clock = clock
         self._home = home
         self._deliver = deliver
         self._serves = serves
+        self.may_send_elsewhere = is_admin
 
     async def message(self, to: ConversationId, text: str, key: str) -> None:
         await self._say(to, OutgoingMessage(text=text, kind="reply"), key)

@@ -31,6 +31,7 @@ from gateway.running.added_servers import AddedServers
 from gateway.running.alerts import DEAF_AFTER_S, Alerts
 from gateway.running.basics import Basics
 from gateway.running.messaging import Messaging
+from gateway.running.rights import Rights
 from gateway.running.sending import Sending
 from gateway.telemetry.trouble import Troubles
 
@@ -50,11 +51,11 @@ class ToolServices:
     profiles: Profiles
 
 
-async def install_tools(basics: Basics, messaging: Messaging, schedules: Schedules) -> ToolServices:
+async def install_tools(basics: Basics, rights: Rights, messaging: Messaging, schedules: Schedules) -> ToolServices:
     """With the MCP servers that chats have added; none is connected yet."""
     live, database, clock, home = basics.live, basics.database, basics.clock, basics.home
     outputs = Outputs(home)
-    tools = (*built_in_tools(clock, outputs, schedules), *await _working_tools(basics, messaging.delivery))
+    tools = (*built_in_tools(clock, outputs, schedules), *await _working_tools(basics, rights, messaging.delivery))
     executor = shared_executor(tools, clock, outputs, basics.redact)
     toolbox = executor.toolbox
     health = McpHealth(basics.troubles, messaging.alerts, clock)
@@ -89,14 +90,21 @@ async def install_tools(basics: Basics, messaging: Messaging, schedules: Schedul
 # Working tools (files, programs, web), as this machine and its configuration allow them.
 
 
-async def _working_tools(basics: Basics, delivery: Delivery) -> tuple[Tool, ...]:
+async def _working_tools(basics: Basics, rights: Rights, delivery: Delivery) -> tuple[Tool, ...]:
     """The tools that can be had; whether there is a sandbox is tried out here, once."""
     live, settings = basics.live, basics.settings
 
     def serves(key: ConversationKey) -> bool:
         return any(channel.channel_type == key.channel_type for channel in live.settings.channels)
 
-    sending = Sending(basics.database, basics.clock, settings.home, deliver=delivery.wake, serves=serves)
+    sending = Sending(
+        basics.database,
+        basics.clock,
+        settings.home,
+        deliver=delivery.wake,
+        serves=serves,
+        is_admin=rights.is_admin,
+    )
     return working_tools(
         Reach(
             clock=basics.clock,

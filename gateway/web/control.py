@@ -129,7 +129,7 @@ class Control:
             arguments = json.loads(await whole_body(request.stream(), LARGEST_BODY) or b"{}")
         except BodyTooLarge as error:
             return JSONResponse({"error": str(error), "fix": ""}, status_code=413)
-        except ValueError:
+        except (ValueError, RecursionError):
             return JSONResponse({"error": "the arguments are no JSON", "fix": ""}, status_code=400)
         if not isinstance(arguments, dict):
             return JSONResponse({"error": "the arguments are no JSON object", "fix": ""}, status_code=400)

@@ -13,6 +13,7 @@ from gateway.web.request_checks import SECURITY_HEADERS, host_allowed
 
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})  # probes call us by whatever address they know
 BODY_WITHIN_S = 120.0
+SLOWEST_PER_S = 16 * 1024  # bytes: an upload over a slow line has more time
 
 SMALL_BODY = 1 << 20  # bytes; more is for uploads alone
 HEARD_OUT = 4  # times the limit
@@ -27,11 +28,14 @@ class Doorway:
         settings: WebSettings,
         hosts: frozenset[str],
         upload_paths: Sequence[str],
+        *,
+        body_within_s: float = BODY_WITHIN_S,
     ) -> None:
         self._app = app
         self._settings = settings
         self._hosts = hosts
         self._upload_paths = upload_paths
+        self._body_within_s = body_within_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -50,7 +54,7 @@ class Doorway:
         scope.setdefault("state", {})["most_upload"] = self._settings.max_upload_mb << 20  # bytes; pages tell it
         large = scope["path"].startswith(tuple(self._upload_paths))
         limit = self._settings.max_upload_mb << 20 if large else SMALL_BODY
-        body = _Body(receive, limit=limit, announced=headers.get("content-length"))
+        body = _Body(receive, limit=limit, announced=headers.get("content-length"), within_s=self._body_within_s)
         await self._app(scope, body.receive, answer.send)
 
 
@@ -74,14 +78,19 @@ class _Answer:
 
 
 class _Body:
-    """Counts what comes in; a body must be there within two minutes."""
+    """Counts what comes in. A body must be there within two minutes (`within_s`), and a second more for each 16 KiB.
 
-    def __init__(self, receive: Receive, *, limit: int, announced: str | None) -> None:
+    The time runs from the first piece on, so that one who sends a byte at a time holds no connection for ever.
+    """
+
+    def __init__(self, receive: Receive, *, limit: int, announced: str | None, within_s: float) -> None:
         self._receive = receive
         self._limit = limit
         self._announced = int(announced) if announced and announced.isdigit() else 0
         self._seen = 0
         self._whole = False
+        self._within_s = within_s
+        self._began_at: float | None = None
 
     async def receive(self) -> Message:
         if self._whole:
@@ -95,8 +104,12 @@ class _Body:
         return message
 
     async def _next(self) -> Message:
+        now = anyio.current_time()
+        if self._began_at is None:
+            self._began_at = now
+        ends_at = self._began_at + self._within_s + self._seen / SLOWEST_PER_S
         try:
-            with anyio.fail_after(BODY_WITHIN_S):
+            with anyio.fail_after(max(0.0, ends_at - now)):
                 message = await self._receive()
         except TimeoutError:
             raise HTTPException(408, "the body did not come in time") from None

@@ -197,6 +197,11 @@ def test_a_conversation_is_called_as_its_person_began_it(
     assert entry_of("main", shown).title == title
 
 
+@pytest.mark.parametrize("number", ["²", "9" * 5_000, "-1", "x", ""])
+async def test_a_number_that_is_none_is_refused(visitor: Visitor, number: str) -> None:
+    assert (await visitor.client.get("/chat/c/main/older", params={"before": number})).status_code == 400
+
+
 async def test_nobody_reaches_the_conversations_or_files_of_another(site: Site, visitor: Visitor) -> None:
     await visitor.say("my secret")
     file = await visitor.upload("secret.txt", b"secret")

@@ -19,7 +19,12 @@ KEY = ConversationId("telegram:77")
 async def test_said_once_and_delivered(sqlite_database: Database, tmp_path: Path, clock: FakeClock) -> None:
     woken: list[ConversationKey] = []
     sending = Sending(
-        sqlite_database, clock, tmp_path, deliver=woken.append, serves=lambda key: key.platform == "telegram"
+        sqlite_database,
+        clock,
+        tmp_path,
+        deliver=woken.append,
+        serves=lambda key: key.platform == "telegram",
+        is_admin=lambda person: False,
     )
     assert not await sending.knows(KEY)
     await sqlite_database.write(lambda conn: conversation_rows.ensure(conn, KEY, 0))

@@ -14,6 +14,7 @@ from agent.storage.tables import approval, tool_call
 from gateway.channels.document import CodeBlock
 from gateway.channels.inbound import ButtonClicked, Mention, Receipt
 from gateway.channels.outbound import SentRef
+from gateway.storage.grants import Grant
 from tests.fakes.channel import Shown
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World
@@ -450,3 +451,32 @@ class TestThreads:
             assert await world.asks(f"/approve {id}", "There is no such request", chat=chat)
             assert await world.asks("/approve", "Nothing here waits", chat=chat)
             assert await status(world) == ["pending"]
+
+
+ELSEWHERE = {"type": "tool_use", "name": "send_message", "input": {"text": "hi", "to": f"telegram:{ANN}"}}
+
+
+@pytest.mark.requirement("B-93", "B-36")
+async def test_an_admin_of_one_group_has_nothing_sent_to_another_chat(world_of: "Callable[..., World]") -> None:
+    world = world_of()
+    of_the_group = Grant(
+        subject=f"telegram:{BOB}",
+        kind="person",
+        role="admin",
+        place=f"telegram:{GROUP}",
+        granted_by="operator",
+        at=0,
+    )
+    world.grants = (of_the_group,)
+    world.script(
+        {"match": {"tool_result": True}, "reply": {"text": "Not done."}},
+        {"match": {"contains": "tell Ann"}, "reply": {"blocks": [ELSEWHERE]}},
+    )
+    async with world.process():
+        await world.answered("hello", "hello")  # Ann's chat is known
+        await world.say("tell Ann", person=BOB, chat=GROUP)
+        await world.shows("Not done.", chat=GROUP)
+        assert "only admins of the whole bot" in json.dumps(world.llm.bodies[-1]["messages"])
+        assert (await verdicts(world))[-1] == "denied"
+        await world.say("tell Ann", person=ANN, chat=GROUP)
+        assert f"telegram:{ANN}" in str(await asked(world, GROUP)), "an admin of the bot is asked"
