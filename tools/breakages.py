@@ -1,7 +1,8 @@
 """The breakages of `tests/breakages/<requirement>.toml`, and the files of the product as they are after one of them.
 
 Each has a name, a kind, and one or more changes. Tests that carry the requirement (or one of those that `breaks` names)
-must notice, of all of them or of the `tests` that it names. A change of Python names a function and is found there by
+must notice, of all of them or of the `tests` that it names. Those of `safety.toml` break no requirement; the tests that
+each names must notice, whatever they carry. A change of Python names a function and is found there by
 the syntax tree (`tools.snippets`); `module` is where to look first, and the whole product is searched when the function
 is there no more. A change of another file is text that occurs once.
 """
@@ -16,6 +17,7 @@ from typing import Literal, cast, get_args
 
 from tools.snippets import PlaceAmbiguous, PlaceNotFound, names, replaced
 
+SAFETY = "safety"
 PRODUCT = ("agent", "gateway", "adapters")
 Sources = Mapping[str, str]  # path from the root -> text
 # A comparison, a limit or an order is another; the part is right and nobody calls it, or its result is dropped; the
@@ -52,9 +54,9 @@ class Breakage:
     """One way to break the product, and who must notice."""
 
     name: str
-    breaks: tuple[str, ...]  # ids of requirements
+    breaks: tuple[str, ...]  # ids of requirements; none: those of safety
     kind: Kind
-    tests: tuple[str, ...]  # files or node ids; none: all tests that carry one of the ids
+    tests: tuple[str, ...]  # files, folders or node ids; none: all tests that carry one of the ids
     changes: tuple[CodeChange | TextChange, ...]
 
 
@@ -84,12 +86,14 @@ def _breakage(requirement: str, said: Mapping[str, object]) -> Breakage:
         needed, besides = (TEXT, ()) if "file" in said else (CODE, CODE_TOO)
         _only(said, ("name", *needed), (*allowed, *besides))
         changes = [_change({key: value for key, value in said.items() if key not in ("name", *allowed)})]
+    if requirement == SAFETY and not said.get("tests"):
+        raise ValueError("a breakage of safety names its tests")
     kind = said.get("kind", "condition")
     if kind not in KINDS:
         raise ValueError(f"kind is {kind!r}; known: {', '.join(KINDS)}")
     return Breakage(
         name=_text(said, "name"),
-        breaks=tuple(_texts(said, "breaks") or [requirement]),
+        breaks=() if requirement == SAFETY else tuple(_texts(said, "breaks") or [requirement]),
         kind=cast(Kind, kind),
         tests=tuple(_texts(said, "tests")),
         changes=tuple(changes),

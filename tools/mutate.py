@@ -8,9 +8,11 @@ tree, one per job.
 """
 
 import argparse
+import compileall
 import hashlib
 import json
 import os
+import py_compile
 import random
 import shutil
 import subprocess
@@ -110,13 +112,20 @@ def _digest(breakage: Breakage, changed: Sources, texts: Sources, root: Path) ->
 
 
 def copied(target: Path) -> None:
-    """The parts of the tree that tests need, without what was built."""
+    """The parts of the tree that tests need, without what was built, and compiled.
+
+    Compiled files are told apart by what their source holds: by size and second a breakage and its repair may be alike.
+    """
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__"))
         elif source.exists():
             shutil.copy(source, target / name)
+    for name in ("agent", "gateway", "adapters", "tests", "tools"):
+        compileall.compile_dir(
+            target / name, quiet=2, workers=0, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH
+        )
 
 
 def tests_of(breakage: Breakage, root: Path) -> tuple[str, ...]:
@@ -143,7 +152,6 @@ def run(tests: Sequence[str], copy: Path, carrying: Sequence[str] = ()) -> tuple
         ["-p", "tools.requirements", *(f"--carrying={requirement}" for requirement in carrying)] if carrying else []
     )
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *plugin, *tests]
-    # Compiled files are told apart by size and second alone: a breakage and its repair may be too quick for that.
     environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(command, cwd=copy, env=environ, capture_output=True, text=True, timeout=LONGEST_S)  # noqa: S603
@@ -296,9 +304,10 @@ def _tried(left: Sequence[Prepared], results: dict[str, Result], jobs: int, *, s
     ended: list[Result] = []
     with tempfile.TemporaryDirectory() as folder:
         copies = [Path(folder) / str(number) for number in range(jobs)]
-        for copy in copies:
-            copy.mkdir()
-            copied(copy)
+        copies[0].mkdir()
+        copied(copies[0])
+        for copy in copies[1:]:
+            shutil.copytree(copies[0], copy)
         trial = Trial(copies, sound=sound)
         pool = ThreadPoolExecutor(jobs)
         try:

@@ -25,6 +25,7 @@ RIGHT = "def double(number):\n    return number * 2\n"
 BEGINNING = 'import pytest\nfrom agent.double import double\n@pytest.mark.requirement("Z-01")\n'
 NOTICES = BEGINNING + "def test_it(): assert double(3) == 6\n"
 CARELESS = BEGINNING + "def test_it(): assert double(2) == 4\n"
+CHECKED_HASH = b"\3\0\0\0"  # flags of a compiled file (PEP 552)
 UNMARKED = "def test_beside(): assert double(3) == 6\n"
 SAID = """\
 [[breakage]]
@@ -155,9 +156,11 @@ def test_the_table_tells_who_caught_what_by_package(tree: Path) -> None:
     assert rows[2:] == ["| agent | 4 | 1 | 1 | 1 | 1 |", "| all | 4 | 1 | 1 | 1 | 1 |"]
 
 
-def test_the_copy_holds_what_tests_need_and_nothing_built(tmp_path: Path) -> None:
+def test_the_copy_holds_what_tests_need_compiled_by_its_contents(tmp_path: Path) -> None:
     copied(tmp_path)
     assert (tmp_path / "pyproject.toml").exists()
     assert (tmp_path / "tests" / "conftest.py").exists()
-    assert not list(tmp_path.rglob("__pycache__"))
+    compiled = list((tmp_path / "agent").rglob("*.pyc"))
+    assert compiled
+    assert all(path.read_bytes()[4:8] == CHECKED_HASH for path in compiled)
     assert not (tmp_path / ".venv").exists()
