@@ -176,9 +176,9 @@ class Engine:
         state, options = self.state, self.options
         before = load.tokens(state.window)
         target = before // 2 if below is None else min(int(load.room * DEEPER), below or before // 2)
-        self._publish(ReactiveCompactTriggered(conversation=self._conversation, run=self._run, tokens_before=before))
         if options.level == "off":
             return False
+        self._publish(ReactiveCompactTriggered(conversation=self._conversation, run=self._run, tokens_before=before))
         await self._before_compact(Stage.REACTIVE.value)
         given = Pass(load=load, limits=self._limits(load), need=load.raw(before - target), target=target)
         for stage in (Stage.SUMMARIES, Stage.PRUNE, Stage.MICROCOMPACT):

@@ -401,6 +401,14 @@ class TestReactive:
         assert life.tokens < before
         assert life.contents[-1] == "and now?"
 
+    async def test_switched_off_it_neither_compacts_nor_says_so(self) -> None:
+        life = Life(level="off")
+        life.talk(20, 100)
+        life.begin()
+        before = life.tokens
+        assert not await life.engine.after_overflow(life.load())
+        assert (life.of(ReactiveCompactTriggered), life.tokens) == ([], before)
+
     async def test_also_when_the_summariser_is_refused_too(self) -> None:
         life = Life()
         life.model.failing = ContextTooLong("too long")
