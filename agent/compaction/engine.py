@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from agent.compaction import rule_stages
 from agent.compaction.dumps import Dumps, registry_text, scores_text
@@ -71,21 +71,25 @@ class Pass:
 
 
 class StageRow(NamedTuple):
-    """A stage in the table of an engine: its function, and what makes its event.
+    """A stage in the table of `Engine`: its function, and what makes its event.
 
     The event is None where nothing has to be told. Stages that replace messages by a summary tell of themselves.
     """
 
-    run: Callable[[Pass], Reclaimed | Awaitable[Reclaimed]]
-    event: Callable[[Reclaimed], Callable[..., Event] | None] = lambda reclaimed: None
+    run: Callable[["Engine", Pass], Reclaimed | Awaitable[Reclaimed]]
+    event: Callable[["Engine", Reclaimed], Callable[..., Event] | None] = lambda engine, reclaimed: None
 
 
-def _cleared(reclaimed: Reclaimed) -> Callable[..., Event] | None:
+def _cleared(engine: "Engine", reclaimed: Reclaimed) -> Callable[..., Event] | None:
     return partial(MicrocompactRan, cleared=reclaimed.count) if reclaimed.raw > 0 else None
 
 
-def _mid(reclaimed: Reclaimed) -> Callable[..., Event] | None:
+def _mid(engine: "Engine", reclaimed: Reclaimed) -> Callable[..., Event] | None:
     return partial(MidCompactLayer1Ran if reclaimed.mechanical else MidCompactLayer2Ran, messages=reclaimed.count)
+
+
+def _summarises(stage: Stage) -> Callable[["Engine", Pass], Awaitable[Reclaimed]]:
+    return lambda engine, given: engine.summarise(stage, given)
 
 
 class Engine:
@@ -140,7 +144,6 @@ class Engine:
             failed=lambda: self._llm_stages.failed(self._run),
             probed=lambda summary: self._llm_stages.probed(summary, Stage.MID, self._run),
         )
-        self._stages = self._table()
 
     def begin_turn(self, run: RunId, options: Options) -> None:
         """A turn begins: before anything in it may compact."""
@@ -269,44 +272,12 @@ class Engine:
         """Raw tokens that are worth pruning though there is room: a subgoal was completed, and its results may go."""
         return rule_stages.paying(self.state, self.options, load, self._count_text) if self.state.released else 0
 
-    def _table(self) -> Mapping[Stage, StageRow]:
-        """The stages: function and event. When each applies says `agent.compaction.stages.next_stage`."""
-        state = self.state
-        return {
-            Stage.STALE: StageRow(
-                lambda given: rule_stages.clear_stale(state, self.options, given.idle_minutes), _cleared
-            ),
-            Stage.MICROCOMPACT: StageRow(
-                lambda given: rule_stages.microcompact(state, self.options, spared(state, given.load)), _cleared
-            ),
-            Stage.SUMMARIES: StageRow(
-                lambda given: rule_stages.apply_summaries(state),
-                lambda reclaimed: partial(SummariesApplied, pairs=reclaimed.count),
-            ),
-            Stage.PRUNE: StageRow(
-                self._prune,
-                lambda reclaimed: partial(
-                    ToolOutputsPruned,
-                    strategy=self.options.memory.compression.pruning_strategy,
-                    pruned=reclaimed.count,
-                ),
-            ),
-            Stage.MID: StageRow(
-                lambda given: rule_stages.mid(state, self.options, given.load.tokens(state.window)), _mid
-            ),
-            Stage.FLUSH: StageRow(lambda given: self._write_notes(given.load.tokens(state.window))),
-            Stage.HIGH: StageRow(partial(self._summarise, Stage.HIGH)),
-            Stage.HARD: StageRow(partial(self._summarise, Stage.HARD)),
-            Stage.REACTIVE: StageRow(partial(self._summarise, Stage.REACTIVE)),
-            Stage.DIGEST: StageRow(self._digest),
-        }
-
     async def _take(self, stage: Stage, given: Pass) -> None:
         """Run one stage and tell what it freed, in scaled tokens, as people see them."""
-        row = self._stages[stage]
-        done = row.run(given)
+        row = self._STAGES[stage]
+        done = row.run(self, given)
         reclaimed = done if isinstance(done, Reclaimed) else await done
-        event = row.event(reclaimed) if reclaimed.count else None
+        event = row.event(self, reclaimed) if reclaimed.count else None
         if event is not None:
             scaled = int(reclaimed.raw * given.load.scale)
             self._publish(event(conversation=self._conversation, run=self._run, reclaimed=scaled))
@@ -324,7 +295,8 @@ class Engine:
     def _dump_scores(self, strategy: str, blocks: Sequence[Block], scores: Sequence[float | None]) -> None:
         self.dumps.write("pruning-scores.txt", scores_text(strategy, blocks, scores))
 
-    async def _summarise(self, stage: Stage, given: Pass) -> Reclaimed:
+    async def summarise(self, stage: Stage, given: Pass) -> Reclaimed:
+        """Take one of the stages that ask a model."""
         limit = given.limits.hard if stage is Stage.HARD else None
         await self._llm_stages.compact(given.load, self.options, self._run, stage=stage, hard_limit=limit)
         return NOTHING
@@ -429,3 +401,34 @@ class Engine:
             if state.watch.poll(state.window, load.raw(load.window)):
                 state.settled, state.released = 0, True  # results that were spared may be cleared now
         self._housekeeping.take(self.options)
+
+    # When each applies says `agent.compaction.stages.next_stage`.
+    _STAGES: ClassVar[Mapping[Stage, StageRow]] = {
+        Stage.STALE: StageRow(
+            lambda self, given: rule_stages.clear_stale(self.state, self.options, given.idle_minutes), _cleared
+        ),
+        Stage.MICROCOMPACT: StageRow(
+            lambda self, given: rule_stages.microcompact(self.state, self.options, spared(self.state, given.load)),
+            _cleared,
+        ),
+        Stage.SUMMARIES: StageRow(
+            lambda self, given: rule_stages.apply_summaries(self.state),
+            lambda self, reclaimed: partial(SummariesApplied, pairs=reclaimed.count),
+        ),
+        Stage.PRUNE: StageRow(
+            _prune,
+            lambda self, reclaimed: partial(
+                ToolOutputsPruned,
+                strategy=self.options.memory.compression.pruning_strategy,
+                pruned=reclaimed.count,
+            ),
+        ),
+        Stage.MID: StageRow(
+            lambda self, given: rule_stages.mid(self.state, self.options, given.load.tokens(self.state.window)), _mid
+        ),
+        Stage.FLUSH: StageRow(lambda self, given: self._write_notes(given.load.tokens(self.state.window))),
+        Stage.HIGH: StageRow(_summarises(Stage.HIGH)),
+        Stage.HARD: StageRow(_summarises(Stage.HARD)),
+        Stage.REACTIVE: StageRow(_summarises(Stage.REACTIVE)),
+        Stage.DIGEST: StageRow(_digest),
+    }
