@@ -174,7 +174,7 @@ def compacted(turns: int) -> Cooldown:
 
 
 def exhausted(state: Cooldown, *, warned: bool = False) -> Cooldown:
-    """Compacting gained nothing; it is not tried again until /clear, /new or another provider."""
+    """Compacting gained nothing; it is not tried again until /clear, /new, /compact or another provider."""
     return Cooldown(phase="exhausted", warned=state.warned or warned)
 
 

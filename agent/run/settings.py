@@ -158,7 +158,7 @@ class ContextSettings:
     """`[context]`, in tokens; for windows too small for the reserves a share of the window is used instead.
 
     `tokenizer`: a real one (40 MB, "o200k_base" 85 MB) is loaded once a context fills a quarter of its window; with
-    "bytes" it stays an estimate. `compaction`: "off" leaves only the clearing of old results and the last stop, "full"
+    "bytes" it stays an estimate. `compaction`: "off" leaves only the clearing of old results, "full"
     also shortens without a model (W-63).
     Compaction begins at window - `reserve_floor` at the latest, notes are written at window - `flush_threshold`.
     """
