@@ -91,11 +91,16 @@ class Climb:
                 return "dead"
             return "answered" if len(await self._seen()) >= self.answers + more else ""
 
-        if await until(either, seconds=WITHIN_S, what="a death or an answer") == "dead":
-            assert process.returncode == -signal.SIGKILL, f"it ended with {process.returncode}"
-            return True
-        await self._rest()
-        return False
+        async def either_at_last() -> str:
+            # What stands there may be a preview or a status line, of which nothing is left in the end.
+            return "dead" if process.poll() is not None else "answered" if self._is_at_rest() else ""
+
+        if await until(either, seconds=WITHIN_S, what="a death or an answer") == "answered":
+            await until(either_at_last, seconds=WITHIN_S, what="a death or rest")
+        if process.poll() is None:
+            return False
+        assert process.returncode == -signal.SIGKILL, f"it ended with {process.returncode}"
+        return True
 
     async def _said(self, text: str) -> None:
         await self.place.say(text)
@@ -115,15 +120,17 @@ class Climb:
         """The bot's messages that stay: what tells of a compaction is a message too where nothing is ephemeral."""
         return [text for text in await self.place.shown() if not text.startswith(STATUS)]
 
-    async def _rest(self) -> None:
+    def _is_at_rest(self) -> bool:
         queries = (
             "select id from inbox where status = 'new'",
             "select id from outbox where status in ('new', 'sending')",
             "select conv from ephemeral",
         )
+        return not any(self._rows(query) for query in queries)
 
+    async def _rest(self) -> None:
         async def at_rest() -> bool:
-            return not any(self._rows(query) for query in queries)
+            return self._is_at_rest()
 
         await until(at_rest, seconds=WITHIN_S, what="rest")
 

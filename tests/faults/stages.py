@@ -15,6 +15,7 @@ FIRST = "My first request: plan my trip, always answer in one line."
 FILLER = "some more words about it " * 160  # about 1,000 tokens
 BIG = "a wish that takes some room " * 1_000  # about 7,000
 HUGE = "a wish that takes some room " * 1_600  # about 11,000
+PAIRS = "\n".join(f"{number}: It was called and gave something." for number in range(1, 13))
 CUT_OFF = "prompt is too long: 300000 tokens > 200000 maximum"
 
 
@@ -74,9 +75,10 @@ STAGES = (
     ),
     Stage(
         point="stage.folded",
-        memory=_thresholds(0.25, 0.85, 0.90, strategy="reactive", cutoff=1),
-        before=(FIRST, *(f"number {number}, calling tools" for number in range(3))),
-        trigger="what came of it?",
+        # A question about pairs waits for four of them, and is asked shortly below the threshold.
+        memory=_thresholds(0.45, 0.85, 0.90, strategy="reactive", cutoff=1),
+        before=(FIRST, *(f"number {number}, calling tools" for number in range(5))),
+        trigger=f"what came of it? {FILLER}{FILLER}",
         mark="[tool summary]",
         lost=True,
     ),
@@ -137,7 +139,7 @@ def rules_for(stage: Stage, point: Point) -> list[dict[str, Any]]:
         {"match": {"system_contains": "You write the memory"}, "reply": {"text": f"<summary>{SUMMARY}</summary>"}},
         {"match": {"system_contains": "You follow a conversation"},
          "reply": {"text": "CURRENT: plan the trip\nCOMPLETED: NONE"}},
-        {"match": {"system_contains": "one call of a tool"}, "reply": {"text": "It was called and gave something."}},
+        {"match": {"system_contains": "numbered calls of tools"}, "reply": {"text": PAIRS}},
         {"match": {"contains": "calling tools", "tool_result": True}, "reply": {"text": "done with tools"}},
         {"match": {"contains": "what time is it, calling tools"}, "reply": {"blocks": times}},
         {"match": {"contains": "calling tools"}, "reply": {"blocks": power}},

@@ -5,7 +5,7 @@ import resource
 import shutil
 import signal
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Set
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,14 +66,16 @@ class Scene:
 
 
 @asynccontextmanager
-async def on_telegram(home: Path, database: str = "", environ: Mapping[str, str] | None = None) -> AsyncIterator[Scene]:
-    """The program with one account; the model answers `say NAME` with `answer to NAME`."""
+async def on_telegram(
+    home: Path, more: str = "", environ: Mapping[str, str] | None = None, *, about: Set[str] = frozenset()
+) -> AsyncIterator[Scene]:
+    """The program with one account; the model answers `say NAME` with `answer to NAME`. `more` sections are `about`."""
     async with all_doubles() as doubles:
         await doubles.telegram.post("settings", raised_limits())  # one person writes faster here than anybody does
         names = [f"m{number}" for number in range(60)]
         await doubles.llm.post("script", [rule(name) for name in reversed(names)])
-        config = configs.ACCESS + SECTIONS + database + configs.models(doubles, "a") + configs.telegram(doubles)
-        async with Program(home, config, environ, about=ONE_BY_ONE) as program:
+        config = configs.ACCESS + SECTIONS + more + configs.models(doubles, "a") + configs.telegram(doubles)
+        async with Program(home, config, environ, about=ONE_BY_ONE | about) as program:
             yield Scene(doubles, program, config)
 
 
