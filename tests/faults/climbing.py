@@ -24,7 +24,8 @@ from tests.program.running import Program
 
 NOTED = "so noted"
 STATUS = tuple(
-    read_catalogue()(key, "en", before="", after="").partition(" ")[0] for key in ("compacting_now", "compacting")
+    read_catalogue()(key, "en", before="", after="", tool="").partition(" ")[0]
+    for key in ("compacting_now", "compacting", "tool_running", "working")
 )
 WITHIN_S = 90.0  # far more than it takes; a machine under load needs it
 MOST_TURNS = 12  # until what is made between turns has come in time

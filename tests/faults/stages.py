@@ -58,6 +58,7 @@ def _thresholds(soft: float, high: float, hard: float, *, strategy: str, micro: 
         f"[memory]\nprune_protect_tokens = 100\ncompaction_preserve_tail = 1\ntool_call_cutoff = {cutoff}\n"
         f"soft_compaction_threshold = {soft}\nhigh_compaction_threshold = {high}\nhard_compaction_threshold = {hard}\n"
         f'[memory.compression]\npruning_strategy = "{strategy}"\n'
+        "[memory.recall]\nlimit = 0\nfacts = 0\n"  # words of the conversation before would call its tools again
     )
 
 
