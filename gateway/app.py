@@ -160,7 +160,7 @@ class App:
     async def _build(self, foundation: Any) -> Any:
         """The gateway on it. Raises StartError."""
         module = await anyio.to_thread.run_sync(import_module, "gateway.composition")
-        user_models = import_module("gateway.running.user_models")
+        memory = import_module("gateway.running.memory")
         try:
             return await module.build(
                 self.live,
@@ -175,7 +175,7 @@ class App:
                 version=version("tieline"),
                 redactor=self._redactor,
             )
-        except user_models.NoUserModel as error:
+        except memory.NoUserModel as error:
             raise StartError(str(error)) from error
 
     async def _keep_owning(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from agent.memory.settings import StyleSettings
 from gateway.config.errors import ConfigError
 from gateway.config.read import load
-from gateway.running.user_models import NoUserModel, UserModels, open_user_model
+from gateway.running.memory import NoUserModel, UserModels, open_user_model
 from tests.gateway.world import World
 
 CODE = """
