@@ -20,7 +20,7 @@ from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import UserId
 
-# busy: refused for now, with a time to wait (429). server_error: a 5xx. cut_after: carried out, but the connection goes
+# busy: refused, with a time to wait (429). server_error: a 5xx. cut_after: carried out, but the connection goes
 # before the answer. refuse: this message is refused for good. gone: the bot was blocked or removed.
 Fault = Literal["busy", "server_error", "cut_after", "refuse", "gone"]
 Act = Literal["send", "edit"]
@@ -104,6 +104,10 @@ class Harness(Protocol):
         """The next call of that sort meets this fault, once."""
 
 
+class Undeclared(AssertionError):
+    """A harness declares something of its platform and has no method for it; the words name the method."""
+
+
 class AdapterHarness(ABC):
     """The gateway's side of a `Harness`, and what a platform without buttons, faults and happenings says to the rest.
 
@@ -163,19 +167,19 @@ class AdapterHarness(ABC):
     async def says(self, text: str) -> str:
         """A person writes: see `Harness.says`."""
 
-    # The suite calls the rest only where the platform declares it: here the declaration has no method behind it.
+    # The suite asks for the rest only where the platform declares it. A platform that declares none has no method.
 
     async def presses(self, message_id: str, action: str) -> None:
-        raise NotImplementedError("the capabilities name buttons: let a person press one")
+        raise Undeclared("the capabilities name buttons: `presses` has to let a person press one")
 
     async def called(self) -> Sequence[str]:
-        raise NotImplementedError("`calling` names texts: tell which messages of the bot called somebody")
+        raise Undeclared("`calling` names texts: `called` has to tell which messages of the bot called somebody")
 
     async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
-        raise NotImplementedError(f"`happenings` names {what!r}: let it happen")
+        raise Undeclared(f"`happenings` names {what!r}: `happens` has to let it happen")
 
     async def breaks_next(self, fault: Fault, act: Act) -> None:
-        raise NotImplementedError(f"`faults` names {fault!r}: let the platform do it")
+        raise Undeclared(f"`faults` names {fault!r}: `breaks_next` has to let the platform do it")
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """Double of a platform's HTTP interface: an author's handlers, served by aiohttp on loopback, which fail on demand."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class _Due:
     body: Any
 
 
-class PlatformDouble:
+class PlatformDouble(ABC):
     """The platform as a server. A subclass keeps its messages and gives its `routes`; handlers are aiohttp's.
 
     `calls` has every request in order. `fail` lets the next requests to a path meet a fault.
@@ -46,8 +47,9 @@ class PlatformDouble:
         self.calls: list[Call] = []
         self._due: list[_Due] = []
 
+    @abstractmethod
     def routes(self) -> Iterable[web.AbstractRouteDef]:
-        raise NotImplementedError("give the platform's routes: web.get(path, handler), …")
+        """The platform's routes: web.get(path, handler), …"""
 
     def fail(
         self,
