@@ -50,7 +50,7 @@ _DOCUMENT = "SPEC|DESIGN|PEERS|STYLE|ENGINE|DEPENDENCIES|RETRIEVAL|REDESIGN|DEFE
 CITED = re.compile(rf'\b(?:{_DOCUMENT})(?:\.md\b| §| \d| themes?\b| ")|(?<!RFC \d\d\d\d )§')
 
 # Docstrings name their subject (CONTRIBUTING.md); comments and messages begin as they like.
-NAMELESS = re.compile(r'[ ]*[rf]?"""(?:What|Whose|Whom|Who|Those)\b')
+NAMELESS = re.compile(r'[ ]*[rf]?"""(?:(?:What|Whom|Who|When|Which)ever|What|Whom|Who|Whose|Those)\b')
 
 # Honest uses: a kind that is stored and told to consoles, a value of hooks for one version, OpenAI's model.
 HONEST_WORDS = re.compile(r"""["']whisper:?["']|status \| whisper|["']rung["']|whisper-1|local whisper server""")

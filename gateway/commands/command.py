@@ -112,7 +112,7 @@ T = TypeVar("T")
 
 
 def nothing_else(call: AnyCall, value: object) -> None:
-    """Whoever needs the value asks for it."""
+    """Do nothing: the setting has no effect beyond its stored value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,8 @@ def test_a_docstring_that_begins_with_a_pronoun_is_told_with_its_place(
     file.write_text('def one() -> None:\n    """What was spent."""\n\n\nSAID = "What was spent"\n')
     assert vocabulary.main(tmp_path) == 1
     assert capsys.readouterr().out.startswith('gateway/here.py:2: """What was spent."""')
+    file.write_text('def one() -> None:\n    """Whoever spends it."""\n')
+    assert vocabulary.main(tmp_path) == 1
     file.write_text('def one() -> None:\n    """The sum that was spent; whatever it is."""\n')
     assert vocabulary.main(tmp_path) == 0
 

@@ -56,7 +56,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calendar:
-    """Whenever one of the lines fits: cron, "every weekday 8:30", "every 2h between 9 and 18"."""
+    """A rule that fits whenever one of its lines does: cron, "every weekday 8:30", "every 2h between 9 and 18"."""
 
     kind: Literal["calendar"] = "calendar"
     lines: tuple[Line, ...]

@@ -46,7 +46,7 @@ def by_wall(zone: ZoneInfo, fits: Fits, begin: datetime, end: datetime, *, step_
 
 
 def by_the_hour(zone: ZoneInfo, fits: Fits, begin: datetime, end: datetime, *, step_s: int) -> list[datetime]:
-    """Whenever the clock on the wall shows it: twice in a fold, not at all in a gap."""
+    """All moments at which the clock on the wall shows it: twice in a fold, not at all in a gap."""
     count = int((end - begin).total_seconds()) // step_s
     moments = (begin + timedelta(seconds=step_s * number) for number in range(count))
     return [at for at in moments if fits(_wall(zone, at))]
