@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, PersonId
 from agent.core.untrusted_text import plain
 from agent.ledger import rows
 from agent.ledger.ledger import Ledger
@@ -17,9 +17,7 @@ from agent.storage import audit_rows
 from agent.storage.audit_rows import Record
 from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp, to_timestamp
-from gateway.access.grants import AccessBook
-from gateway.access.policy import Role, role_everywhere
-from gateway.access.settings import AccessSettings
+from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
 
 MOST_STEPS = 40
@@ -32,8 +30,7 @@ REF_DIGITS = 8  # of a run's id, as `tieline find` takes it
 class DiagnosticCommandDeps:
     """Records of runs, the log, and the alerts."""
 
-    access: Callable[[], AccessSettings]
-    book: AccessBook
+    role_everywhere: Callable[[PersonId | None], Role]  # for the whole bot
     clock: Clock
     database: Database
     ledger: Ledger
@@ -170,7 +167,7 @@ async def notify_test(call: Call[DiagnosticCommandDeps]) -> Reply:
 
 
 def _is_admin_everywhere(call: Call[DiagnosticCommandDeps]) -> bool:
-    return role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants) >= Role.ADMIN
+    return call.deps.role_everywhere(call.incoming.person) >= Role.ADMIN
 
 
 TRACE = Command(name="trace", deps=DiagnosticCommandDeps, run=trace, group="more", immediate=True, admin_in_groups=True)

@@ -5,14 +5,13 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from agent.core.errors import ToolError
+from agent.core.ids import PersonId
 from agent.inbox import Brought
 from agent.tools.mcp.catalogue import Prompt, missing_in, plain_address
 from agent.tools.mcp.offers import clean, plain
 from agent.tools.mcp.server import Server
 from agent.tools.mcp.servers import Servers
-from gateway.access.grants import AccessBook
-from gateway.access.policy import Role, role_everywhere
-from gateway.access.settings import AccessSettings
+from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
 
 MOST_SHOWN, MOST_RESOURCES = 60, 20
@@ -24,8 +23,7 @@ LONGEST = 100  # characters of a description
 class McpCommandDeps:
     """The MCP servers, also those that chats add."""
 
-    access: Callable[[], AccessSettings]
-    book: AccessBook
+    role_everywhere: Callable[[PersonId | None], Role]  # for the whole bot
     servers: Servers
     add_server: Callable[[str, str], Awaitable[None]]  # its name and address; raises ValueError
     remove_server: Callable[[str], Awaitable[bool]]
@@ -43,7 +41,7 @@ async def mcp(call: Call[McpCommandDeps]) -> Reply:
         return await _prompt(call, call.args.partition(" ")[2])
     act = _ACTS.get(verb.lower())
     if act is not None:
-        if role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants) < Role.ADMIN:
+        if call.deps.role_everywhere(call.incoming.person) < Role.ADMIN:
             return _told(call, "mcp_admins")
         return await act(call, rest)
     lost = call.deps.servers_left_out()

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.errors import AgentInvalid, AgentMissing
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, PersonId
 from agent.providers.registry import Registry, UnknownProvider
 from agent.providers.routing import Choice, Chooser
 from agent.providers.settings import LONGEST_MODEL, is_model_name
@@ -17,9 +17,7 @@ from agent.providers.window_discovery import listed
 from agent.status import Status
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
-from gateway.access.grants import AccessBook
-from gateway.access.policy import Role, role_everywhere
-from gateway.access.settings import AccessSettings
+from gateway.access.policy import Role
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import AnyCall, Call, Command, Reply, Setting, choices, refused
 from gateway.conversations.choices import Held, account_of
@@ -37,8 +35,7 @@ _log = logging.getLogger("tieline.commands")
 class ModelCommandDeps:
     """Providers, and the choices that hold in a place."""
 
-    access: Callable[[], AccessSettings]
-    book: AccessBook
+    role_everywhere: Callable[[PersonId | None], Role]  # for the whole bot
     clock: Clock
     database: Database
     held: Callable[[Connection, ConversationKey], Held]  # which provider holds for a place
@@ -294,7 +291,7 @@ def _chooser(call: Call[ModelCommandDeps]) -> Chooser:
 
 def _role_everywhere(call: Call[ModelCommandDeps]) -> Role:
     """An admin of one group has no say in the others."""
-    return role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants)
+    return call.deps.role_everywhere(call.incoming.person)
 
 
 async def _is_locked_for(call: Call[ModelCommandDeps]) -> bool:

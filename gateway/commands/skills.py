@@ -8,15 +8,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from agent.core.ids import PersonId
 from agent.core.outbox import Button
 from agent.skills.catalogue import Entry, Snapshot
 from agent.skills.folders import Skills
 from agent.skills.learning import Hinted, Learning
 from agent.skills.matching import calling
 from agent.skills.skill import FILE, slug
-from gateway.access.grants import AccessBook
-from gateway.access.policy import Role, role_everywhere
-from gateway.access.settings import AccessSettings
+from gateway.access.policy import Role
 from gateway.commands.command import MOST_ACTION, PRESS, Call, Command, Reply
 
 MOST_LISTED = 60
@@ -30,8 +29,7 @@ _DIGEST = re.compile(rf"[0-9a-fA-F]{{{LEAST_DIGEST},64}}")
 class SkillCommandDeps:
     """Skills, and the learning that chooses them."""
 
-    access: Callable[[], AccessSettings]
-    book: AccessBook
+    role_everywhere: Callable[[PersonId | None], Role]  # for the whole bot
     learning: Learning
     skills: Skills
     skills_on: Callable[[], bool]
@@ -180,7 +178,7 @@ async def _reload(call: Call[SkillCommandDeps], rest: str) -> Reply:
 
 
 def _decides(call: Call[SkillCommandDeps]) -> bool:
-    return role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants) >= Role.ADMIN
+    return call.deps.role_everywhere(call.incoming.person) >= Role.ADMIN
 
 
 def _snapshot(call: Call[SkillCommandDeps]) -> Snapshot:

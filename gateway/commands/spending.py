@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.errors import Permanent
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, PersonId
 from agent.core.outbox import Button, Buttons, FileRef
 from agent.ledger import rows
 from agent.ledger.ledger import AlreadyDecided, Ledger, NoLimit, NotInMoney, PeriodOver
@@ -18,9 +18,7 @@ from agent.ledger.spending import SCOPES, SPANS, Account, AccountBalance, UsageT
 from agent.providers.usage import CostAttribution
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
-from gateway.access.grants import AccessBook
-from gateway.access.policy import Role, role_everywhere
-from gateway.access.settings import AccessSettings
+from gateway.access.policy import Role
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import MOST_ACTION, PRESS, AnyCall, Call, Command, Reply, refused
 from gateway.phrases.catalogue import Catalogue
@@ -35,8 +33,7 @@ MOST_EXPORTED = 50_000  # calls
 class SpendingCommandDeps:
     """The ledger and its budgets."""
 
-    access: Callable[[], AccessSettings]
-    book: AccessBook
+    role_everywhere: Callable[[PersonId | None], Role]  # for the whole bot
     clock: Clock
     database: Database
     home: Path
@@ -223,7 +220,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _is_admin_everywhere(call: Call[SpendingCommandDeps]) -> bool:
-    return role_everywhere(str(call.incoming.person), call.deps.access(), call.deps.book.grants) >= Role.ADMIN
+    return call.deps.role_everywhere(call.incoming.person) >= Role.ADMIN
 
 
 COST = Command(name="cost", deps=SpendingCommandDeps, run=cost, group="model", usage="[export]", immediate=True)

@@ -106,8 +106,7 @@ def about_what_is_kept(
         style=style,
     )
     skill_deps = SkillCommandDeps(
-        access=rights.access,
-        book=rights.book,
+        role_everywhere=rights.role_everywhere,
         learning=skills.learning,
         skills=skills.skills,
         skills_on=live.skills_enabled,
@@ -140,8 +139,7 @@ def about_access(
         pairing_settled=messaging.delivery.pairing_alerts.settled,
     )
     yield ModelCommandDeps(
-        access=rights.access,
-        book=rights.book,
+        role_everywhere=rights.role_everywhere,
         clock=clock,
         database=database,
         held=turns.factory.held,
@@ -150,8 +148,7 @@ def about_access(
         providers=models.providers,
     )
     yield McpCommandDeps(
-        access=rights.access,
-        book=rights.book,
+        role_everywhere=rights.role_everywhere,
         servers=tools.servers,
         add_server=tools.added_servers.add,
         remove_server=tools.added_servers.remove,
@@ -161,8 +158,7 @@ def about_access(
 
 def about_spending(basics: Basics, rights: Rights, spending: Spending) -> SpendingCommandDeps:
     return SpendingCommandDeps(
-        access=rights.access,
-        book=rights.book,
+        role_everywhere=rights.role_everywhere,
         clock=basics.clock,
         database=basics.database,
         home=basics.home,
@@ -180,8 +176,7 @@ def about_runs(
     recent_log: RecentLog,
 ) -> DiagnosticCommandDeps:
     return DiagnosticCommandDeps(
-        access=rights.access,
-        book=rights.book,
+        role_everywhere=rights.role_everywhere,
         clock=basics.clock,
         database=basics.database,
         ledger=spending.ledger,

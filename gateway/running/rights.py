@@ -32,9 +32,13 @@ class Rights:
     def owners(self) -> Sequence[str]:
         return (*self.access().admins, *self.book.owners)
 
+    def role_everywhere(self, person: PersonId | None) -> Role:
+        """The person's role for the whole bot: an admin of a single place or group is nobody there."""
+        return role_everywhere(person, self.access(), self.book.grants) if person is not None else Role.STRANGER
+
     def is_admin(self, person: PersonId | None) -> bool:
-        """Whether the person is an admin of the whole bot: one of a single place or group is not."""
-        return person is not None and role_everywhere(person, self.access(), self.book.grants) >= Role.ADMIN
+        """Whether the person is an admin of the whole bot."""
+        return self.role_everywhere(person) >= Role.ADMIN
 
     def role_of(self, work: Owned) -> AccessRole | None:
         """The role of today of whom the goal or plan belongs to; None for one who was blocked since."""
