@@ -21,7 +21,7 @@ from tests.program.doubles import Doubles, all_doubles
 from tests.program.running import Program
 from tests.soak.crowd import Crowd
 from tests.soak.trouble import sprinkle
-from tests.soak.vitals import ConnectionStats
+from tests.soak.vitals import Vitals
 
 SECTIONS = """messages_per_minute = 100000
 [queue]
@@ -55,7 +55,7 @@ async def soak(home: Path, given: argparse.Namespace) -> bool:
         crowd = Crowd(doubles, given.conversations, given.turns, random.Random(given.seed))
         await crowd.move_in()
         async with program:
-            vitals = ConnectionStats(program)
+            vitals = Vitals(program)
             began = time.monotonic()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(vitals.watch, crowd)

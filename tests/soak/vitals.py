@@ -15,6 +15,7 @@ from tests.soak.crowd import Crowd
 SAMPLE_EVERY_S = 0.5  # as often as the process itself measures its lag
 KEEP_EVERY_S = 5.0
 SHOWN = 12  # lines of the table
+TOLD_EVERY_S = 60.0  # that it goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Sample:
     awake: int
 
 
-class ConnectionStats:
+class Vitals:
     """Of one running program."""
 
     def __init__(self, program: Program) -> None:
@@ -39,7 +40,7 @@ class ConnectionStats:
 
     async def watch(self, crowd: Crowd) -> None:
         """Sample until cancelled."""
-        kept_at = 0.0
+        kept_at, told_at = 0.0, time.monotonic()
         async with aiohttp.ClientSession() as client:
             while True:
                 gauges = await self._gauges(client)
@@ -47,6 +48,10 @@ class ConnectionStats:
                 if time.monotonic() - kept_at >= KEEP_EVERY_S:
                     kept_at = time.monotonic()
                     self._samples.append(self._sample(crowd, gauges))
+                    if kept_at - told_at >= TOLD_EVERY_S:
+                        told_at = kept_at
+                        newest = self._samples[-1]
+                        print(f"{newest.at_s:.0f} s: {newest.answered:,} answered, {newest.rss_mb:.0f} MB", flush=True)
                 await anyio.sleep(SAMPLE_EVERY_S)
 
     async def look(self, crowd: Crowd) -> None:
