@@ -73,7 +73,7 @@ def test_what_is_said_to_be_watched_is_what_runs(place: str) -> None:
 
 BLOCKS: Mapping[str, Callable[[], Awaitable[object]]] = {
     "a calculation on the loop": partial(_at_once, lambda: sum(range(50_000_000))),
-    "one search in a thread": lambda: to_thread.run_sync(re.search, r"a*b", "a" * 30_000),
+    "one search in a thread": lambda: to_thread.run_sync(re.search, r"a*b", "a" * 60_000),
     "a blocking wait": partial(_at_once, lambda: time.sleep(2)),
 }
 
