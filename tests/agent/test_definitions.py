@@ -56,7 +56,7 @@ def test_windows_line_ends_and_a_byte_order_mark_are_fine(tmp_path: Path) -> Non
     assert definitions(tmp_path, "\ufeff---\r\nname: A\r\n---\r\nHi.\r\n").load("helper").identity == "Hi."
 
 
-@pytest.mark.requirement("B-10")
+@pytest.mark.requirement("B-06", "B-10")
 @pytest.mark.parametrize(
     ("text", "mistakes"),
     [

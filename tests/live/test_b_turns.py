@@ -103,9 +103,35 @@ async def test_a_turn_with_a_tool_is_taken_in_asked_run_stored_and_told_in_order
     tokens = the(world, ContextBuilt).token_estimate
     await world.answered("and now " + "a longer message " * 1_800, "a longer message")
     assert the(world, ContextBuilt).token_estimate > tokens + 2_000, "history and message are counted"
+    runs = [event.run for event in world.events if isinstance(event, LoopStarted)]
+    assert len({uuid.UUID(run) for run in runs}) == 2, "each run has a name of its own"
 
 
-@pytest.mark.requirement("B-42", "B-43", "B-76", "B-92")
+@pytest.mark.requirement("B-01", "B-04")
+async def test_a_turn_that_is_taken_up_after_a_kill_has_its_context_and_a_name_of_its_own(
+    world_of: Callable[..., World],
+) -> None:
+    world = world_of()
+    async with world.process():
+        await world.answered("the plover", "the plover")
+        world.script(slowly("the heron"))
+        await world.say("the heron")
+        await world.until_asked(2)
+        killed = the(world, LoopStarted).run
+    world.events.clear()
+    async with world.process():
+        await until(lambda: len(world.llm.bodies) == 3)
+        assert "the plover" in str(world.llm.bodies[-1]["messages"]), "what was said before is its context"
+        world.go_on("the heron")
+        await world.shows("the slow answer")
+        await world.settled()
+        assert names(world) == ["loop:start", "loop:context", "loop:execute", "loop:persist", "loop:end"]
+        again = the(world, LoopStarted).run
+        assert uuid.UUID(again) != uuid.UUID(killed)
+        assert (await rows(world, "select run_id from turn order by inbox_id desc limit 1")) == [(again,)]
+
+
+@pytest.mark.requirement("B-01", "B-42", "B-43", "B-76", "B-92")
 async def test_a_turn_that_fails_is_told_and_what_was_said_stays(world: World) -> None:
     world.llm.fails(kind="error", status=400, message="nonsense", times=9)
     await world.asks("hello")

@@ -26,6 +26,7 @@ async def test_it_lists_the_agents_with_a_button_for_each_other_one(world: World
     assert world.screen().shown[-1].actions == ("c:/persona pirate",)
 
 
+@pytest.mark.requirement("B-03")
 async def test_a_persona_answers_from_the_next_message_on_and_after_a_restart(world_of: Callable[..., World]) -> None:
     world = world_of()
     write(world, "pirate", PIRATE)

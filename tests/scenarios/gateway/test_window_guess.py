@@ -33,6 +33,7 @@ def nothing_was_learned(world: World) -> bool:
     return not world.services.providers.default.known.facts.refused_at and not compacted
 
 
+@pytest.mark.requirement("B-24")
 @pytest.mark.parametrize("status", [500, 502])
 async def test_an_outage_says_nothing_of_a_window_that_the_price_list_names(
     world_of: "Callable[..., World]", status: int
@@ -53,6 +54,7 @@ async def test_an_outage_says_nothing_of_a_window_that_the_price_list_names(
         assert window(world) == WINDOW
 
 
+@pytest.mark.requirement("B-24")
 async def test_an_outage_of_a_model_of_which_nobody_tells_the_window_is_no_lesson_either(
     world_of: "Callable[..., World]",
 ) -> None:
@@ -69,6 +71,7 @@ async def test_an_outage_of_a_model_of_which_nobody_tells_the_window_is_no_lesso
         await world.answered("are you there?", "are you there?")
 
 
+@pytest.mark.requirement("B-24")
 async def test_where_the_outage_is_over_the_same_message_is_answered(world_of: "Callable[..., World]") -> None:
     async with world_of(config=FEW, providers=("a",), window=None).process() as world:
         await world.answered("hello", "hello")

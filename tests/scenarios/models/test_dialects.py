@@ -294,6 +294,7 @@ def failed(server: LlmServer) -> int:
     return sum(1 for call in server.calls if call.get("dropped") or call.get("status") != 200)
 
 
+@pytest.mark.requirement("B-24")
 @pytest.mark.parametrize("dialect", TOO_LONG)
 async def test_a_chat_survives_a_window_that_nobody_knows(
     server: LlmServer, sqlite_database: Database, tmp_path: Path, dialect: str
@@ -343,6 +344,7 @@ async def test_what_was_answered_once_fits_whatever_is_kept_for_the_answer(
         assert provider.known.facts.answered > provider.context_window * 11 // 16, "of which so much is usually used"
 
 
+@pytest.mark.requirement("B-24")
 async def test_an_outage_is_none_of_the_window(server: LlmServer, sqlite_database: Database, tmp_path: Path) -> None:
     """The connection is dropped though the model has answered more than that, or the server is not there at all."""
     async with chatting(server, sqlite_database, tmp_path, "") as chat:

@@ -172,6 +172,7 @@ async def test_what_was_said_before_comes_first_and_takes_no_later_turn_s_previe
     assert world.screen().texts == ["first answer", "second answer"]
 
 
+@pytest.mark.requirement("B-52")
 @pytest.mark.parametrize("restarts", [False, True], ids=["the same process", "after a kill"])
 async def test_a_reply_that_may_have_arrived_is_looked_for_and_takes_no_other_preview(
     sqlite_database: Database, clock: FakeClock, tmp_path: Path, restarts: bool

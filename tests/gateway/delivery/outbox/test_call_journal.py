@@ -240,6 +240,7 @@ async def test_of_several_pieces_only_one_that_was_begun_may_be_a_repeat(
     assert world.screen().texts[-1].startswith(FLAG.strip()) is flagged
 
 
+@pytest.mark.requirement("B-52", "W-13")
 async def test_what_may_have_arrived_stays_so_through_a_process_that_did_not_come_to_send_it(world: World) -> None:
     world.screen().hold("send")
     async with world.process():

@@ -310,6 +310,7 @@ async def test_an_adapter_that_fails_in_its_own_way_blocks_nothing(world: World)
 # -- nobody knows whether it arrived
 
 
+@pytest.mark.requirement("B-52")
 @pytest.mark.parametrize("carried_out", [True, False], ids=["it arrived", "it did not arrive"])
 @pytest.mark.parametrize("capabilities", [NONCE, LOOKUP], ids=["nonce", "lookup"])
 async def test_an_unsure_send_is_made_sure(
@@ -402,6 +403,7 @@ async def test_rows_of_an_earlier_process_are_sent_at_the_start(world: World) ->
     assert world.screen().texts == ["one", "two"]
 
 
+@pytest.mark.requirement("B-52", "W-13")
 @pytest.mark.parametrize("arrived", [True, False], ids=["sent, not written down", "not yet sent"])
 @pytest.mark.parametrize("capabilities", [NONCE, LOOKUP, DEFAULT], ids=["nonce", "lookup", "none"])
 async def test_a_kill_during_a_send(
