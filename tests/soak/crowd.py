@@ -22,6 +22,8 @@ ANSWER_WITHIN_S = 180.0
 TWO_AT_ONCE = 0.1  # how often somebody does not wait for the answer
 TWICE = 0.02  # how often the platform delivers a message twice
 PLATFORMS = ("telegram", "telegram", "telegram", "discord", "slack")  # of each five people
+LEFT_OVER = """select id, conv, status, attempts, created_at, not_before, note, payload from outbox
+where status <> 'sent' order by id"""
 
 
 class Crowd:
@@ -93,6 +95,8 @@ class Crowd:
             for box in ("inbox", "outbox"):
                 rows = opened.execute(f"select status, count(*) from {box} group by status order by status").fetchall()
                 print(f"{box}: {', '.join(f'{status} {count:,}' for status, count in rows)}")
+            for row in opened.execute(LEFT_OVER).fetchmany(5):
+                print("left over:", *row)
         for word in lost[:5]:
             print(f"lost: {word} on {_platform(int(word[1:6]))}")
         return not lost and not doubled

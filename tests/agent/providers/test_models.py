@@ -83,6 +83,7 @@ async def test_one_larger_answer_takes_a_guess_back_at_once(make: Make) -> None:
     assert provider.context_window == ASSUMED
 
 
+@pytest.mark.requirement("B-24")
 @pytest.mark.parametrize("error", [CUT, ODD])
 async def test_what_fails_says_nothing_of_a_listed_window(make: Make, error: Any) -> None:
     """Only the server's own words make it smaller; what an older version has guessed does not."""

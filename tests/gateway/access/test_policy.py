@@ -66,6 +66,17 @@ def granted(**places: str) -> Grants:
         ),
         pytest.param(
             GROUP,
+            AccessSettings(groups="open"),
+            Grants(
+                everywhere={"telegram:77": Role.ADMIN},
+                in_place={("telegram:77", "telegram:-1005"): Role.BLOCKED},
+                places=frozenset(),
+            ),
+            Ignored("blocked"),
+            id="a block in this group too, over what is given everywhere",
+        ),
+        pytest.param(
+            GROUP,
             AccessSettings(groups="open", admins=("telegram:77",), block=("telegram:77",)),
             Grants(everywhere={"telegram:77": Role.OWNER}, in_place={}, places=frozenset()),
             Ignored("blocked"),
