@@ -208,7 +208,10 @@ class Sweep:
         if cell.path == "long":
             assert " ".join(texts) == _flat(long_answer(tag)), [text[:50] for text in texts]
         elif in_group:
-            texts = [text for text in texts if _flat(phrase("question_over", "en")) not in text]
+            over = _flat(phrase("question_over", "en"))
+            if cell.point == "send.after" and len(texts) == 2 and over in texts[0]:
+                texts[0] = texts[0].replace(over, "")  # killed between writing the answer there and noting that
+            texts = [text for text in texts if over not in text]
             if cell.point == "commit.within" and HELLO in texts:
                 texts.remove(HELLO)
             assert len(texts) == 2, texts  # the question as it was answered, and what came of it
