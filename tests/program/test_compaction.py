@@ -117,7 +117,8 @@ async def test_on_telegram(stage: Stage) -> None:
     await ann.say("/status")
     status = await ann.hears("Compaction: ")
     assert "k→" in status
-    assert "Subgoals (subgoal)" in status
+    assert "Working on: plan the trip (steps so far: " in status
+    assert "strategy: subgoal)" in status
     await ann.say("/context")
     assert "summaries" in await ann.hears("What fills my window")
     await ann.say("/provider b")  # the other shape of request: the double refuses what the API would refuse
@@ -126,7 +127,7 @@ async def test_on_telegram(stage: Stage) -> None:
     await ann.hears("in the other shape")
 
 
-@pytest.mark.slow  # Telegram's half is in every run
+@pytest.mark.slow
 @pytest.mark.requirement("Z-75")
 async def test_on_discord(stage: Stage) -> None:
     ann = OnDiscord(stage.doubles)
