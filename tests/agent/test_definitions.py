@@ -71,6 +71,11 @@ def test_windows_line_ends_and_a_byte_order_mark_are_fine(tmp_path: Path) -> Non
             id="all mistakes at once",
         ),
         pytest.param(
+            "---\nname: A\nmax_turns: 0\n---\n",
+            ["max_turns: input should be greater than or equal to 1, got 0", "text after the front matter is empty"],
+            id="nobody, and a mistake",
+        ),
+        pytest.param(
             "---\nname: A\ntools: [calculat]\n---\n",
             ["text after the front matter is empty", "no tool 'calculat'; did you mean calculate?"],
             id="an unknown tool",

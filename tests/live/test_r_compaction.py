@@ -1,9 +1,11 @@
 """Compaction in the running gateway: its occasions, its stages, and its failures."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from agent.core.events import (
     AutoCompactCircuitBreakerTripped,
@@ -13,6 +15,7 @@ from agent.core.events import (
     MidCompactLayer1Ran,
     MidCompactLayer2Ran,
 )
+from agent.storage.tables import message
 from tests.gateway.world import World
 from tests.live.scenes import SUMMARY, asides, asked_aside, rule, turns_of
 from tests.live.test_r_turns import of
@@ -105,7 +108,7 @@ async def test_a_summary_that_is_there_already_takes_the_place_of_the_oldest_par
         assert not of(world, CompactTriggered)
 
 
-@pytest.mark.requirement("R-43", "W-29")
+@pytest.mark.requirement("R-43", "W-29", "Z-31")
 async def test_after_three_failures_no_model_is_asked_and_the_conversation_goes_on(world_of: WorldOf) -> None:
     async with sized(world_of()).process() as world:
         rounds = 0
@@ -122,6 +125,9 @@ async def test_after_three_failures_no_model_is_asked_and_the_conversation_goes_
         await tell(world, 0.3, 0.3, 0.3, summary=USELESS)
         assert len(of(world, CompactComplete)) > before, "it is made smaller all the same"
         assert of(world, CompactComplete)[-1].mechanical
+        kept = await world.database.read(lambda conn: list(conn.execute(select(message.c.parts)).scalars()))
+        records = [part for parts in kept for part in json.loads(parts) if part["kind"] == "compaction"]
+        assert records[-1]["mechanical"], "each has its record"
         assert len(asides(world, SUMMARY)) == asked
         assert not of(world, LoopFailed), "no session ends of it"
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from agent.core.events import (
     CallBilled,
@@ -20,6 +21,7 @@ from agent.core.events import (
     ToolEnded,
     ToolStarted,
 )
+from agent.storage.tables import turn
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, GROUP, World, calling
 
@@ -119,12 +121,14 @@ async def test_an_agent_file_adds_and_takes_away_tools(world_of: WorldOf) -> Non
         world.script(*steps({"blocks": [call("final_answer", message="Lifted.")]}))
         await world.answered("and now?", "Lifted.")
         assert of(world, LoopEnded)[-1].success
-        look = {"blocks": [call("current_time")]}
+        look = {"blocks": [{"type": "text", "text": "I look."}, call("current_time")]}  # words answer nothing yet
         world.script(*steps(look, look, look))
         await world.say("look for ever")
         await world.settled()
         assert len(of(world, DecisionCompleted)) == 4, "two steps and no more"
         assert len(of(world, LoopFailed)) == 2
+        newest = select(turn.c.state).order_by(turn.c.inbox_id.desc()).limit(1)
+        assert await world.database.read(lambda conn: conn.execute(newest).scalar_one()) == "failed"
 
 
 @pytest.mark.requirement("R-40", "R-41", "R-28")

@@ -1,11 +1,7 @@
 """Pruning of results in the running gateway: by real tokens, beside the event loop, by use."""
 
 import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -13,6 +9,7 @@ import pytest
 from agent.compaction.scoring import EVICTED, marginal_gains
 from agent.core.events import CompactComplete, ContextBuilt
 from agent.turn.tokens import count_by_bytes
+from tests.fakes.calls_seen import noting_calls_of
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.running import running
 from tests.fakes.waiting import until
@@ -105,22 +102,6 @@ async def test_a_hard_compaction_first_gives_up_the_result_that_nobody_came_back
         assert EVICTED in found["other.txt"], "never used again"
         assert "See kingfisher-4471.txt." in found["map.txt"], "the oldest of all, and what it told was used"
         assert "The nest." in found["kingfisher-4471.txt"]
-
-
-@contextmanager
-def noting_calls_of(function: Any) -> Iterator[list[str]]:
-    """Callers of the function in this thread, which is the event loop's."""
-    found: list[str] = []
-
-    def note(frame: FrameType, event: str, arg: object) -> None:
-        if event == "call" and frame.f_code is function.__code__:
-            found.append(str(frame.f_back))
-
-    sys.setprofile(note)
-    try:
-        yield found
-    finally:
-        sys.setprofile(None)
 
 
 @pytest.mark.requirement("Z-54", "Z-64")

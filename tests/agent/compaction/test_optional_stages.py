@@ -24,6 +24,7 @@ from agent.compaction.state import (
 from agent.core.errors import ToolError
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message, ToolResult, ToolUse, text_message
+from tests.fakes.calls_seen import noting_calls_of
 
 SETTINGS = FocusSettings(enabled=True, min_messages_per_focus=4)
 LOAD = ContextUsage(fixed=0, scale=1.0, window=100_000, room=70_000, first=True)
@@ -203,7 +204,9 @@ async def test_after_four_turns_a_stretch_that_tells_nothing_new_gives_way_to_it
         talk.tool("weather report: sun, sun, sun")
         talk.tool("weather report: sun, sun, sun")
         await talk.before_call()
-        await talk.end_turn()
+        with noting_calls_of(stretch_in) as in_the_loop:
+            await talk.end_turn()
+        assert not in_the_loop, "stretches are compared in a worker thread"
     assert [question.purpose for question in talk.asked] == ["focus"]
     before = len(talk.words)
     talk.person("and now?")

@@ -278,7 +278,7 @@ async def test_vectors_that_fail_leave_the_words(database: Database, clock: Fake
     assert missed[0].error.startswith(type(error).__name__)
 
 
-@pytest.mark.requirement("Z-137")
+@pytest.mark.requirement("Z-11", "Z-137")
 async def test_a_graph_that_knows_nothing_or_fails(database: Database, clock: FakeClock) -> None:
     room = Room(database, clock, vectors=False)
     found = await room.memory.recall("who is the sister of Ida", room.scope, attribution=BILL, limit=5)

@@ -27,6 +27,7 @@ TEXT = TextPart(text="Well.")
     ("given", "expected"),
     [
         pytest.param(reply(TEXT), Final("Well."), id="text alone is the answer"),
+        pytest.param(reply(TextPart(text="Shall I?")), Final("Shall I?"), id="so is a question without a call"),
         pytest.param(reply(), Final(""), id="nothing is an empty answer"),
         pytest.param(reply(TEXT, stop="max_tokens"), Final("Well.", cut=True), id="cut at the limit"),
         pytest.param(reply(stop="refusal"), Final("", declined=True), id="declined"),

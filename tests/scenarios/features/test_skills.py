@@ -99,6 +99,26 @@ async def test_a_reload_waits_for_the_end_of_the_turn(sqlite_database: Database,
     ], "told once for each change, before the turn"
 
 
+@pytest.mark.requirement("Z-21")
+async def test_a_skill_that_changes_during_a_turn_is_loaded_as_it_was(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    gate = anyio.Event()
+    provider = ScriptedProvider(
+        scripts=[calls("echo", {"text": "a"}), calls("load_skill", {"name": "tea"}), says("ok")]
+    )
+    tool = FakeTool(gate=gate)
+    world = skilled(sqlite_database, tmp_path, provider, TEA, tools=(tool,), agent_md=offering("load_skill", "echo"))
+    work = await world.admit("hello there")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work)
+        await until(lambda: bool(tool.running))
+        world.catalogue.put(snapshot(entry(TEA.replace("Boil the", "Cool the"))))
+        gate.set()
+    (loaded,) = provider.requests[-1].messages[-1].tool_results
+    assert "Boil the water" in loaded.content
+
+
 @pytest.mark.requirement("Z-08")
 async def test_nothing_is_lost_when_all_sources_have_something(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider()

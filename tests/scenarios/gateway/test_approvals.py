@@ -210,6 +210,7 @@ async def test_an_end_of_the_process_leaves_the_question_standing(asking: World)
 
 
 class TestWords:
+    @pytest.mark.requirement("R-41")
     async def test_approve_and_deny_as_text(self, asking: World) -> None:
         async with asking.process() as world:
             assert await world.asks("/approve", "Nothing here waits")
@@ -223,6 +224,9 @@ class TestWords:
             assert await world.asks("/deny nonsense", "There is no such request")
             await world.say(f"/deny {id}")
             await world.shows("Then not.")
+            told = world.llm.bodies[-1]["messages"][-1]
+            assert told["role"] == "tool"
+            assert "calculate was not run: the person said no." in told["content"]
 
     async def test_no_line_says_that_a_denied_tool_runs(self, asking: World) -> None:
         async with asking.process() as world:
