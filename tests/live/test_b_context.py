@@ -19,6 +19,7 @@ from agent.core.ids import ConversationId
 from agent.memory.notes import path_of
 from agent.sessions.store import transcript
 from tests.gateway.world import ANN, World, calling
+from tests.live.test_b_turns import exported
 
 HERE = ConversationId(f"telegram:{ANN}")
 SUMMARY = "<summary>\nGoal: birds\nAccomplished: seen\nKey Decisions: none\nRelevant Files: none\n</summary>"
@@ -94,6 +95,8 @@ async def test_a_summary_that_fails_costs_no_words(world: World) -> None:
     world.llm.double.faults.clear()
     kept = "\n".join(await stored(world))
     assert all(f"bird {number} " in kept for number in range(7))
+    said = [line["content"] for line in await exported(world) if line["role"] == "user"]
+    assert [words[:7] for words in said] == [f"bird {number} " for number in range(7)], "people see it too"
     await world.answered("go on", "go on")
 
 

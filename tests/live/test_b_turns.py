@@ -131,7 +131,7 @@ async def test_a_turn_that_is_taken_up_after_a_kill_has_its_context_and_a_name_o
         assert (await rows(world, "select run_id from turn order by inbox_id desc limit 1")) == [(again,)]
 
 
-@pytest.mark.requirement("B-01", "B-42", "B-43", "B-76", "B-92")
+@pytest.mark.requirement("B-01", "B-42", "B-43", "B-74", "B-76", "B-92")
 async def test_a_turn_that_fails_is_told_and_what_was_said_stays(world: World) -> None:
     world.llm.fails(kind="error", status=400, message="nonsense", times=9)
     await world.asks("hello")

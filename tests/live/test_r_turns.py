@@ -131,7 +131,7 @@ async def test_an_agent_file_adds_and_takes_away_tools(world_of: WorldOf) -> Non
         assert await world.database.read(lambda conn: conn.execute(newest).scalar_one()) == "failed"
 
 
-@pytest.mark.requirement("R-40", "R-41", "R-28")
+@pytest.mark.requirement("R-40", "R-41", "R-28", "W-44")
 async def test_what_fails_or_is_denied_is_told_and_the_loop_goes_on(world_of: WorldOf) -> None:
     config = '[approvals]\ndeny = ["glob"]\n[agent]\nrecovery_budget = 2\n'
     async with world_of(config=config).process() as world:

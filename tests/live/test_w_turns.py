@@ -13,6 +13,7 @@ from agent.run.settings import TimeoutSettings
 from agent.tools.files.paths import workspace_of
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, World, calling
+from tests.live.scenes import turns_of
 from tests.live.test_r_turns import call, of, steps, tools
 from tests.program.running import Program
 
@@ -29,6 +30,16 @@ def hooks(*points: str, then: str = "") -> str:
 def noted(home: Path) -> list[str]:
     file = home / "hooks.txt"
     return file.read_text().split() if file.exists() else []
+
+
+@pytest.mark.requirement("W-67")
+async def test_a_spent_budget_ends_the_turn_before_its_hooks(world_of: WorldOf) -> None:
+    async with world_of(config=hooks("on_turn_start") + "[agent]\nstep_budget = 2\n").process() as world:
+        look = {"blocks": [call("current_time")]}
+        world.script(*steps(look, look, look))
+        await world.say("look for ever")
+        await world.settled()
+        assert noted(world.home) == ["on_turn_start"] * len(turns_of(world)) == ["on_turn_start"] * 2
 
 
 @pytest.mark.requirement("W-25", "W-40", "W-52", "W-53", "W-62")
@@ -59,7 +70,9 @@ async def test_what_a_hook_says_of_the_assembled_request_is_in_it_and_not_said_a
 
 
 @pytest.mark.requirement("W-25", "W-52", "W-53")
-async def test_hooks_that_fail_block_a_call_or_a_turn_and_never_what_has_happened(world_of: WorldOf) -> None:
+async def test_hooks_that_fail_block_a_call_or_a_turn_and_never_what_has_happened(
+    world_of: WorldOf, caplog: pytest.LogCaptureFixture
+) -> None:
     after = '[[hooks]]\nname = "after"\non = "post_tool_use"\ncommand = "exit 3"\n'
     before = (
         '[[hooks]]\nname = "no sums"\non = "pre_tool_use"\ncommand = "echo no >&2; exit 2"\ntools = ["calculate"]\n'
@@ -74,6 +87,7 @@ async def test_hooks_that_fail_block_a_call_or_a_turn_and_never_what_has_happene
         refused, ran = (body["messages"][-1]["content"] for body in world.llm.bodies[1:])
         assert "hook no sums: no" in refused
         assert "hook" not in ran, "what failed afterwards changes nothing"
+        assert "hook after at post_tool_use" in caplog.text, "and is told to the operator"
         (world.home / "closed").touch()
         await world.say("go on")
         await until(lambda: bool(of(world, LoopFailed)))

@@ -8,6 +8,7 @@ from agent.core.events import GoalCompleted
 from tests.fakes.llm_server import LlmServer
 from tests.gateway.world import World, calling
 from tests.live.scenes import WorldOf, happened, model, page, put, rule, turns_of, write_agent
+from tests.live.test_b_sessions import sessions
 
 READ = "[agent.goal]\ntrack_in_system_prompt = true\n[skills]\nenabled = false\n"
 GOAL = "sort all the letters of the archive"
@@ -60,6 +61,14 @@ async def test_a_goal_lives_with_its_session(world_of: WorldOf, llm: LlmServer, 
         await world.asks("/new")
         await world.answered("thanks")
         assert told(world) == "", "another session is after nothing"
+        await world.answered("count the herons on the lake")
+        *_, left, newest = await sessions(world)
+        await world.asks(f"/sessions {left[0][:8]}", "Back in")
+        await world.answered("thanks")
+        assert told(world) == "", "a goal does not follow into another session"
+        await world.asks(f"/sessions {newest[0][:8]}")
+        await world.answered("thanks")
+        assert told(world) == "count the herons on the lake", "each session keeps its own"
 
 
 @pytest.mark.requirement("Z-88", "Z-94")

@@ -135,3 +135,5 @@ async def test_words_of_correction_are_heard(world_of: WorldOf) -> None:
         heard = happened(world, CorrectionHeard)
         assert len(heard) == 1
         assert heard[0].confidence > 0.5
+        await world.answered("I meant the other spider")
+        assert [one.kind for one in happened(world, CorrectionHeard)[1:]] == ["alternative"]

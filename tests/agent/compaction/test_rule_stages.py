@@ -19,7 +19,7 @@ def talk(state: CompactionState, count: int, *, pinned: int) -> list[Message]:
     return said
 
 
-@pytest.mark.requirement("Z-50", "Z-51", "H-08")
+@pytest.mark.requirement("Z-50", "Z-51", "H-08", "G-22")
 def test_the_order_is_summary_pinned_active_tail() -> None:
     state = CompactionState(count=lambda message: len(message.content))
     state.begin_turn(Options())

@@ -265,7 +265,7 @@ async def test_what_is_not_found_is_noted(database: Database, clock: FakeClock) 
     assert await database.write(lambda conn: prune(conn, before_s=missed[0].ts + 1)) == 2
 
 
-@pytest.mark.requirement("Z-136")
+@pytest.mark.requirement("Z-136", "Z-142")
 @pytest.mark.parametrize("error", [NoVectors("the network is gone"), TimeoutError(), OSError("no model")])
 async def test_vectors_that_fail_leave_the_words(database: Database, clock: FakeClock, error: Exception) -> None:
     room = Room(database, clock)
@@ -274,7 +274,7 @@ async def test_vectors_that_fail_leave_the_words(database: Database, clock: Fake
     for strategy in ("semantic", "hybrid"):
         assert await room.texts("where is the boat", strategy=strategy) == ["The boat lies in Oslo."]
     missed = await room.missed()
-    assert [row.strategy for row in missed] == ["semantic", "semantic"]
+    assert [(row.outcome_type, row.strategy) for row in missed] == [("memory_miss", "semantic")] * 2
     assert missed[0].error.startswith(type(error).__name__)
 
 
@@ -286,6 +286,10 @@ async def test_a_graph_that_knows_nothing_or_fails(database: Database, clock: Fa
     assert found.edges == ()
 
     source = await room.fact("Ida is a sister of Ann.")
+    unsure = Edge(subject="Ida", word="sister of", object="Ann", confidence=0.01, memory_id=source)
+    await database.write(lambda conn: graph.join(conn, room.scope.own, unsure, at=0))
+    found = await room.memory.recall("who is the sister of Ida", room.scope, attribution=BILL, limit=5)
+    assert found.edges == (), "below the threshold of confidence"
 
     def ruin(conn: Connection) -> None:
         edge = Edge(subject="Ida", word="sister of", object="Ann", confidence=1.0, memory_id=source)
@@ -296,7 +300,7 @@ async def test_a_graph_that_knows_nothing_or_fails(database: Database, clock: Fa
     found = await room.memory.recall("who is the sister of Ida", room.scope, attribution=BILL, limit=5)
     assert [item.text for item in found.items] == ["Ida is a sister of Ann."]
     missed = await room.missed()
-    assert [row.strategy for row in missed if row.strategy == "graph"] == ["graph", "graph"]
+    assert [row.strategy for row in missed if row.strategy == "graph"] == ["graph"] * 3
     assert missed[0].error == "no_results"
     assert "relation" in missed[-1].error
 

@@ -81,6 +81,16 @@ def test_text_thinking_and_calls_become_parts_in_their_order() -> None:
 
 
 @pytest.mark.requirement("Z-13", "R-14")
+def test_thinking_after_text_stays_after_it() -> None:
+    reply = collected(TextDelta("First."), ThinkingDone("and then", "sig=="), TextDelta("Second."), Done("end_turn"))
+    assert reply.parts == (
+        TextPart(text="First."),
+        Thinking(thinking="and then", signature="sig==", family="anthropic"),
+        TextPart(text="Second."),
+    )
+
+
+@pytest.mark.requirement("Z-13", "R-14")
 def test_text_after_a_call_stays_after_it() -> None:
     reply = collected(
         TextDelta("First "),

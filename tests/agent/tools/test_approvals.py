@@ -18,7 +18,7 @@ from tests.fakes.tools import named
 CALL = Appraisal(arguments={"text": "x"})
 
 
-@pytest.mark.requirement("R-26", "R-28", "W-50", "W-51", "G-17")
+@pytest.mark.requirement("R-26", "R-28", "W-50", "W-51", "G-17", "Z-14")
 @pytest.mark.parametrize(
     ("risk", "own", "rules", "for_good", "gate"),
     [

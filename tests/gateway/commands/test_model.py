@@ -55,6 +55,10 @@ async def test_a_switch_is_kept_with_its_source_and_published(world: World) -> N
     assert [event.provider for event in published] == ["a", "b"], "when the agent wakes, and at the switch"
     assert published[-1].context_max_tokens == 128_000
     assert await model_for(world, "who answers") == "model-b"
+    await world.asks("/provider a", "This chat now uses a")
+    again = await stored(world)
+    assert again is not None
+    assert again.provider == "a", "the last choice is kept, not the first"
 
     await world.asks("/provider b", "This chat now uses", chat=GROUP)
     in_group = await stored(world, GROUP)

@@ -293,6 +293,7 @@ async def test_people_are_told_before_if_they_want(sqlite_database: Database, tm
     assert any(len(texts) == 1 for texts in said)
 
 
+@pytest.mark.requirement("Z-75", "Z-145")
 async def test_the_status_tells_what_was_gained_and_the_calls_are_counted(
     sqlite_database: Database, tmp_path: Path
 ) -> None:

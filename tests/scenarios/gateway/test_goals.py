@@ -11,6 +11,7 @@ from sqlalchemy import Connection, update
 
 from agent.storage.tables import inbox
 from gateway.channels.errors import ChannelFatal
+from gateway.storage.grants import Grant
 from tests.fakes.channel import Act
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
@@ -75,6 +76,19 @@ async def test_it_works_by_itself_with_one_message_until_it_is_reached(world: Wo
         assert "reached" in await world.asks("/goal list", "Goals of this chat")
         overview = await world.services.overview.overview()
         assert [(goal.text, goal.state, goal.turns) for goal in overview.goals] == [("tidy up the wiki", "achieved", 2)]
+
+
+@pytest.mark.requirement("Z-129", "Z-131")
+async def test_the_owner_sees_the_goals_of_all_chats_and_a_group_its_own(world: World) -> None:
+    world.script(judged(True, "all pages are there"), works("Every page is tidy."))
+    world.grants = (Grant(subject=f"telegram:{ANN}", kind="person", role="owner", granted_by="operator", at=1),)
+    async with world.process():
+        await world.asks("/goal create tidy up the wiki --auto --turns 4", "I start now", chat=GROUP)
+        await world.shows("is reached: tidy up the wiki", GROUP)
+        assert "tidy up the wiki" in await world.asks("/agents", "Autonomous Goals")
+        await world.asks("/goal create write a poem --auto --turns 4", "I start now")
+        await world.shows("is reached: write a poem")
+        assert "write a poem" not in await world.asks("/agents", "Autonomous Goals", chat=GROUP)
 
 
 @pytest.mark.requirement("Z-119")

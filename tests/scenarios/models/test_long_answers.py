@@ -24,7 +24,7 @@ CUT_CALL = Script(
 )
 
 
-@pytest.mark.requirement("R-22")
+@pytest.mark.requirement("R-17", "R-22")
 async def test_a_cut_answer_is_asked_for_at_the_models_limit(database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[CUT, says("Once upon a time.")], output_ceiling=64_000)
     world = World(database, tmp_path, provider)
@@ -32,6 +32,7 @@ async def test_a_cut_answer_is_asked_for_at_the_models_limit(database: Database,
     assert [request.max_tokens for request in provider.requests] == [None, 64_000]
     (escalated,) = [event for event in world.events if isinstance(event, OutputSlotEscalated)]
     assert escalated.max_tokens == 64_000
+    assert world.names().count("llm_decision_complete") == 2, "told after either call"
     assert world.outbox.preview_text == "Once upon a time."
     assert world.outbox.resets == 1, "the cut text stays on show until the whole one is there"
 

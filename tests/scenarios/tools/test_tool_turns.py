@@ -48,6 +48,19 @@ async def test_a_call_is_run_and_its_result_goes_back(database: Database, tmp_pa
     assert started in world.outbox.shown
 
 
+@pytest.mark.requirement("B-72")
+async def test_the_duration_of_a_call_is_told_in_milliseconds(sqlite_database: Database, tmp_path: Path) -> None:
+    class Slow(FakeTool):
+        async def run(self, arguments: object, context: object) -> str:
+            world.clock.advance(1.5)
+            return "done"
+
+    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[calls("echo", {"text": "a"})]), tools=(Slow(),))
+    await world.say("go")
+    (ended,) = [event for event in world.events if isinstance(event, ToolEnded)]
+    assert ended.elapsed_ms == 1_500
+
+
 @pytest.mark.requirement("B-90")
 async def test_a_call_is_recorded_before_it_runs(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"})])

@@ -205,7 +205,7 @@ async def test_a_turn_within_the_back_off_skips_the_preparation(sqlite_database:
     assert "likes tea" in provider.requests[2].system.volatile
 
 
-@pytest.mark.requirement("G-27")
+@pytest.mark.requirement("G-27", "W-15")
 async def test_a_shutdown_leaves_the_run_to_the_next_owner(database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}), STALLED, says("Done.")])
     tool = FakeTool()

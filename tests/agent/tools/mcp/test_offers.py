@@ -31,6 +31,7 @@ def offer(name: str = "now", description: str = "Tells the time.", **more: Any) 
 @pytest.mark.requirement("W-32")
 def test_names_say_where_a_tool_comes_from() -> None:
     assert name_of("time", "now") == "mcp__time__now"
+    assert name_of("time", "read-file") == "mcp__time__read-file", "what a name may hold stays"
     assert name_of("time", "read file/ü") == "mcp__time__read_file__"
     assert name_of("time", "a b", {"mcp__time__a_b"}) != "mcp__time__a_b"
     long = name_of("time", "x" * 100)

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
+import anyio
 import pytest
 from aiohttp import web
 
@@ -23,6 +24,9 @@ async def answer(request: web.Request) -> web.StreamResponse:
             return web.Response()
         case "loop":
             raise web.HTTPTemporaryRedirect(str(request.url))
+        case "never":
+            await anyio.sleep_forever()
+            raise AssertionError("unreachable")
         case "half":
             response = web.StreamResponse(headers={"Content-Length": "500"})
             await response.prepare(request)
@@ -53,14 +57,15 @@ async def platform() -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
         await runner.cleanup()
 
 
-async def attempt(path: str, *, creates: bool = False) -> ChannelError | None:
+async def attempt(path: str, *, creates: bool = False, within_s: float = 30.0) -> ChannelError | None:
     async with platform() as (session, url):
         with one_attempt("Folders", "post", creates=creates):
-            async with session.post(f"{url}/{path}") as response:
+            async with session.post(f"{url}/{path}", timeout=aiohttp.ClientTimeout(total=within_s)) as response:
                 return refusal(response, "Folders", "post", creates=creates)
     raise AssertionError("unreachable")
 
 
+@pytest.mark.requirement("Z-06")
 @pytest.mark.parametrize(
     ("creates", "kind"),
     [
@@ -72,6 +77,8 @@ async def test_a_request_whose_answer_never_comes(creates: bool, kind: type[Chan
     with pytest.raises(kind, match="no answer from Folders to post") as raised:
         await attempt("cut", creates=creates)
     assert SECRET not in str(raised.value)
+    with pytest.raises(kind, match="no answer from Folders to post"):
+        await attempt("never", creates=creates, within_s=0.05)
 
 
 async def test_no_error_holds_the_address_of_the_request() -> None:
