@@ -5,21 +5,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from agent.core.events import ContextBuilt, ExecuteStarted
 from agent.core.messages import text_message
 from agent.providers.provider import Usage
 from agent.skills.catalogue import LOAD
 from agent.storage.database import Database
+from agent.storage.tables import turn
 from agent.tools.deferred_tools import CORE, SEARCH
 from agent.tools.session_tools import EXIT, FOCUS_TOOLS
 from agent.turn.decision import ASK_USER
 from tests.agent.world import World
 from tests.fakes.mortal import Crash, MortalDatabase
 from tests.fakes.outbox import FakeOutbox
-from tests.fakes.provider import ScriptedProvider, says
+from tests.fakes.provider import ScriptedProvider, calls_all, says
+from tests.fakes.tools import FakeTool, named
+from tests.fakes.waiting import until
 
 
 class Telling(FakeOutbox):
@@ -110,6 +114,33 @@ async def test_what_was_only_stored_when_the_process_died_is_in_the_next_request
     await world.restart()
     await world.run(await world.again(work))
     assert [message.content for message in provider.requests[-1].messages] == ["one", "ok", "two"]
+
+
+@pytest.mark.requirement("W-15")
+async def test_what_one_call_gave_before_the_process_died_stands_beside_the_one_that_was_cut_off(
+    database: Database, tmp_path: Path
+) -> None:
+    quick, hanging = FakeTool(), FakeTool(spec=named("slow"), gate=anyio.Event())
+    both = calls_all([("echo", {"text": "pong"}, "call_1"), ("slow", {"text": "never"}, "call_2")])
+    provider = ScriptedProvider(scripts=[both, says("Done.")])
+    world = World(database, tmp_path, provider, tools=(quick, hanging))
+    work = await world.admit("go")
+    noted = select(turn.c.checkpoint).where(turn.c.inbox_id == work.inbox_id)
+
+    async def has_noted() -> bool:
+        return "pong" in str(await database.read(lambda conn: conn.execute(noted).scalar_one_or_none()))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work)
+        await until(has_noted)
+        group.cancel_scope.cancel()
+    await world.restart()
+    await world.run(await world.again(work))
+    first, second = provider.requests[-1].messages[-1].tool_results
+    assert first.content == "pong"
+    assert not first.is_error
+    assert second.is_error, "nobody knows what it came to"
+    assert (len(quick.calls), len(hanging.calls)) == (1, 1)
 
 
 @pytest.mark.requirement("Z-72")
