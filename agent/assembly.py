@@ -189,7 +189,7 @@ def assemble(
         name=persona or settings.agent.name,
         notes=NotesFile(path=path_of(shared.home, conversation)),
     )
-    jobs = Jobs(shared.background)
+    jobs = Jobs(shared.background, conversation)
     memory = MemoryState(
         conversation=conversation,
         memory=shared.features.memory,
@@ -216,7 +216,7 @@ def assemble(
         database=services.database,
         phrases=services.phrases,
         settings=lambda: agent.runtime.settings.agent.goal,
-        background=Jobs(shared.background),
+        background=Jobs(shared.background, conversation),
         deps=shared.features.goals,
     )
 

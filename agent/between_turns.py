@@ -7,6 +7,8 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from agent.core.ids import ConversationId
+
 Job = Callable[[], Coroutine[Any, Any, None]]
 
 log = logging.getLogger("tieline.agent")
@@ -33,10 +35,11 @@ class BetweenTurns:
 
 
 class Jobs:
-    """One agent's share of it."""
+    """One agent's share of it; without a conversation, that of the process."""
 
-    def __init__(self, background: BetweenTurns) -> None:
+    def __init__(self, background: BetweenTurns, conversation: ConversationId | None = None) -> None:
         self._background = background
+        self._conversation = conversation
         self._open: set[anyio.CancelScope] = set()
         self._closed = False
 
@@ -57,6 +60,7 @@ class Jobs:
             try:
                 await job()
             except Exception:  # the turn's seam, for what a turn has left to be done after it
-                log.exception("work between turns broke; its result is lost")
+                extra = {"conversation": self._conversation} if self._conversation is not None else None
+                log.exception("work between turns broke; its result is lost", extra=extra)
             finally:
                 self._open.discard(scope)

@@ -178,7 +178,7 @@ class Autonomy:
         try:
             found: Found = await self._supervisor.ask(goal)
         except Exception as error:  # the seam of background work: a defect must not leave the goal unchecked for ever
-            log.exception("the check of goal %d broke", goal.id)
+            log.exception("the check of goal %d broke", goal.id, extra={"conversation": goal.conversation})
             found = Failed(type(error).__name__)
         if not isinstance(found, Verdict):
             log.warning("goal %d was not checked: %s", goal.id, found)
