@@ -264,17 +264,16 @@ class InboxSource:
 
     async def _look(self) -> Work | DeadLetter | _InVain | None:
         await self._turns.acquire()
+        found: Work | DeadLetter | _InVain | None = None
         try:
             found = await self._found()
-        except BaseException:
-            self._turns.release()
-            raise
+        finally:
+            if not isinstance(found, Work):
+                self._turns.release()
         if isinstance(found, Work):
             self.last, self.is_running = found, True
             self._has_place, self._parked = True, 0
-            return found
-        self._turns.release()
-        if isinstance(found, DeadLetter):
+        elif isinstance(found, DeadLetter):
             self._announce(found)
         return found
 

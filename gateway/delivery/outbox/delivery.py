@@ -213,17 +213,16 @@ class Delivery:
             self.wake(key)
             return
         self._workers.add(key)  # nobody else may take a row between the commit and the start of its worker
-        first: Taken | None = None
+        taken: Taken | None = None
+        first: Taken | None = None  # where what became of the commit is not known, the worker looks
 
         def take(conn: Connection) -> None:
-            nonlocal first
-            first = self._in_flight.take(conn, key, to_timestamp(self.clock.now()))
+            nonlocal taken
+            taken = self._in_flight.take(conn, key, to_timestamp(self.clock.now()))
 
         try:
             yield take
-        except BaseException:
-            first = None  # what became of the commit is not known: look
-            raise
+            first = taken
         finally:
             self._woken.add(key)
             if self._tasks is tasks:
