@@ -226,7 +226,7 @@ async def test_a_message_that_is_expected_is_begun_in_its_own_transaction_and_no
         await until(partial(is_answered, sqlite_database, "a"))
         await until(lambda: not services.dispatcher.is_running(CHAT))
         answered = ["a"]
-        for words in "bcdefghij":  # a busy machine may need more for one write than a transaction waits for others
+        for words in "bcdefghij":  # on a busy machine the two may come apart, and then it is rightly looked for twice
             joined.clear()
             given.clear()
             held, hold = threading.Event(), threading.Event()
@@ -246,10 +246,9 @@ async def test_a_message_that_is_expected_is_begun_in_its_own_transaction_and_no
             await until(partial(is_answered, sqlite_database, *answered))
             await until(lambda: not services.dispatcher.is_running(CHAT))
             await anyio.wait_all_tasks_blocked()
-            assert len(joined) == 1, "not looked for again"
             if joined == [True]:
                 break
-        assert joined == [True]
+        assert joined == [True], "begun in the transaction of its message, and not looked for again"
 
 
 async def test_work_that_was_expected_in_vain_is_found_when_it_comes_after_all(sqlite_database: Database) -> None:
