@@ -83,9 +83,9 @@ requirements: setup ## run the tests and print which requirements they carry
 	$(TESTS) -m requirement
 	$(BIN)/python -m tools.requirements
 
-mutate: setup ## break the code in known ways, expect tests to notice (SAMPLE=n, SEED=n, NAMES=…, JOBS=n, RESUME=1, TABLE=1)
+mutate: setup ## break the code in known ways, expect tests to notice (SAMPLE=n, SEED=n, NAMES=…, JOBS=n, RESUME=1, SOUND=1, NOTE=1, TABLE=1)
 	$(BIN)/python -m tools.mutate --sample $(or $(SAMPLE),0) $(if $(SEED),--seed $(SEED),) --jobs $(or $(JOBS),$(shell nproc)) \
-		$(if $(RESUME),--resume,) $(if $(TABLE),--table,) $(NAMES)
+		$(if $(RESUME),--resume,) $(if $(SOUND),--sound,) $(if $(NOTE),--note,) $(if $(TABLE),--table,) $(NAMES)
 
 requirement: setup ## note a new requirement and begin a breakage for it (TITLE="what must hold", GROUP=Z)
 	@$(BIN)/python -m tools.new_requirement --group $(or $(GROUP),Z) "$$TITLE"

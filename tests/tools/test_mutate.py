@@ -13,10 +13,12 @@ from tools.mutate import (
     chosen_from,
     copied,
     left_of,
+    noticed,
     prepared,
+    read_noticed,
     read_results,
-    survives,
     table,
+    write_noticed,
     write_results,
 )
 
@@ -72,9 +74,10 @@ def prepare(tree: Path, said: str = SAID) -> tuple[list[Prepared], list[str]]:
 def test_what_counts_as_noticed(tree: Path, tests: str, why: str) -> None:
     (tree / "test_double.py").write_text(tests)
     ((one,), _) = prepare(tree)
-    found = survives(one, tree)
+    found, by = noticed(one, tree)
     assert found.startswith(why)
     assert bool(found) == bool(why)
+    assert by == ("" if why else "test_double.py::test_it")
     assert (tree / "agent" / "double.py").read_text() == RIGHT, "mended afterwards"
 
 
@@ -85,17 +88,44 @@ def test_all_that_carry_a_requirement_are_asked_where_no_tests_are_named(tree: P
     careless.write_text(CARELESS)
     noticing.write_text(NOTICES.replace("Z-01", "Z-02"))
     ((one,), _) = prepare(tree, SAID.replace('tests = ["test_double.py"]\n', ""))
-    result = Trial([tree], sound=False).result(one)
+    result = Trial([tree], sound=False, noticed_by={}).result(one)
     assert (result.missed, result.others) == ("its tests still pass", True)
     noticing.write_text(NOTICES)
-    assert Trial([tree], sound=False).result(one).missed == ""
+    ((one,), _) = prepare(tree, SAID.replace('tests = ["test_double.py"]\n', ""))
+    result = Trial([tree], sound=False, noticed_by={}).result(one)
+    assert (result.missed, result.by) == ("", "tests/agent/test_noticing.py::test_it")
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param("test_double.py::test_it", id="notices again"),
+        pytest.param("test_other.py::test_it", id="notices no more"),
+        pytest.param("test_double.py::test_gone", id="is gone"),
+    ],
+)
+def test_the_test_that_noticed_last_is_asked_first_and_the_others_if_it_does_not_notice(tree: Path, first: str) -> None:
+    (tree / "test_other.py").write_text(CARELESS)
+    ((one,), _) = prepare(tree)
+    result = Trial([tree], sound=False, noticed_by={"sum": first}).result(one)
+    assert (result.missed, result.by) == ("", "test_double.py::test_it")
+
+
+def test_which_test_noticed_is_kept_for_the_breakages_that_are_still_there(tmp_path: Path) -> None:
+    file = tmp_path / "noticed.json"
+    caught = Result(digest="", missed="", took_s=1, by="tests/test_a.py::test_it")
+    write_noticed(file, {"sum": caught, "product": caught, "gone": caught}, {"sum", "product"})
+    assert read_noticed(file) == {"sum": caught.by, "product": caught.by}
+    missed = replace(caught, missed="its tests still pass", by="")
+    write_noticed(file, {"sum": replace(caught, by="tests/test_b.py::test_it"), "product": missed}, {"sum", "product"})
+    assert read_noticed(file) == {"sum": "tests/test_b.py::test_it", "product": caught.by}
 
 
 def test_tests_that_fail_without_a_breakage_prove_nothing(tree: Path) -> None:
     (tree / "test_double.py").write_text(NOTICES.replace("6", "7"))
     ((one,), _) = prepare(tree)
-    assert Trial([tree], sound=False).result(one).missed == "its tests fail without it"
-    assert Trial([tree], sound=True).result(one).missed == ""
+    assert Trial([tree], sound=False, noticed_by={}).result(one).missed == "its tests fail without it"
+    assert Trial([tree], sound=True, noticed_by={}).result(one).missed == ""
 
 
 @pytest.mark.parametrize(
