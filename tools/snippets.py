@@ -50,7 +50,7 @@ def replaced(source: str, function: str, snippet: str, replacement: str, nth: in
     if isinstance(found.nodes[0], ast.expr):
         text = f"({replacement.strip()})"
     else:
-        text = _with_blocks(replacement.strip() or "pass", found.blocks, source, tree)
+        text = _with_blocks(replacement.strip() or "pass", found.blocks, source)
         column = found.nodes[0].col_offset
         if isinstance(found.nodes[0], ast.If) and old.startswith("elif"):
             text = f"else:\n{' ' * (column + 4)}{_indented(text, column + 4)}"
@@ -61,9 +61,22 @@ def replaced(source: str, function: str, snippet: str, replacement: str, nth: in
         changed = ast.parse(result)
     except SyntaxError as error:
         raise ValueError(f"the replacement is no valid Python there: {error}") from None
-    if ast.dump(changed) == ast.dump(tree):
+    if _same(changed, tree, found):
         raise ValueError("the replacement changes nothing")
     return result
+
+
+def _same(changed: ast.Module, tree: ast.Module, found: Match) -> bool:
+    """Whether both say the same; only what stands at the module's margin around the match can differ."""
+    if len(changed.body) != len(tree.body):
+        return False
+    first, last = found.first_line, found.nodes[-1].lineno
+    pairs = zip(changed.body, tree.body, strict=True)
+    return all(
+        ast.dump(one) == ast.dump(other)
+        for one, other in pairs
+        if (other.end_lineno or other.lineno) >= first and Match((other,)).first_line <= last
+    )
 
 
 def matches(tree: ast.Module, function: str, snippet: str, replacement: str) -> list[Match]:
@@ -92,7 +105,7 @@ def matches(tree: ast.Module, function: str, snippet: str, replacement: str) -> 
 
 def definitions(node: ast.AST, outer: str = "") -> Iterator[tuple[str, Definition]]:
     """Every function and class with its qualified name in the module."""
-    for child in ast.iter_child_nodes(node):
+    for child in (child for field in BLOCKS for child in getattr(node, field, ())):
         if isinstance(child, Definition):
             name = f"{outer}.{child.name}" if outer else child.name
             yield name, child
@@ -187,18 +200,19 @@ def _parts(source: str, found: Match) -> tuple[str, str, str]:
     return whole[:start].decode(), whole[start:end].decode(), whole[end:].decode()
 
 
-def _with_blocks(text: str, blocks: tuple[Block, ...], source: str, tree: ast.Module) -> str:
+def _with_blocks(text: str, blocks: tuple[Block, ...], source: str) -> str:
     """The replacement with the found blocks where it says `...`."""
     places = [block[0] for block in _own_blocks(_parsed(text)) if _is_any(block)]
     if len(places) > len(blocks):
         raise ValueError("the replacement has more blocks of `...` than the snippet")
-    lines, fixed = source.split("\n"), _within_strings(tree)
+    lines = source.split("\n")
     for place, block in reversed(list(zip(places, blocks, strict=False))):
         written = text.split("\n")
         line = written[place.lineno - 1]
         head = line.encode()[: place.col_offset].decode().rstrip()
         column = len(line) - len(line.lstrip()) + (4 if head else 0)
         first, last = Match(tuple(block)).first_line, block[-1].end_lineno
+        fixed = _within_strings(block)
         shift = column - block[0].col_offset
         held = [
             lines[number - 1] if number in fixed else _shifted(lines[number - 1], shift)
@@ -229,15 +243,16 @@ def _inner(node: ast.AST) -> Iterator[Block]:
                 yield from _inner(clause)
 
 
-def _within_strings(tree: ast.AST) -> set[int]:
+def _within_strings(block: Block) -> set[int]:
     """The lines that begin within a string: their first spaces belong to it."""
-    strings = (node for node in ast.walk(tree) if isinstance(node, ast.Constant | ast.JoinedStr))
+    nodes = (node for statement in block for node in ast.walk(statement))
+    strings = (node for node in nodes if isinstance(node, ast.Constant | ast.JoinedStr))
     return {number for node in strings for number in range(node.lineno + 1, (node.end_lineno or 0) + 1)}
 
 
 def _indented(text: str, columns: int) -> str:
     """All lines but the first moved to the right."""
-    fixed = _within_strings(ast.parse(text))
+    fixed = _within_strings(ast.parse(text).body)
     return "\n".join(
         line if number == 1 or number in fixed else _shifted(line, columns)
         for number, line in enumerate(text.split("\n"), 1)
