@@ -32,7 +32,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Queue
 
-from tools.breakages import Breakage, Sources, applied, read, sources, unknown
+from tools.breakages import Breakage, CodeChange, Sources, applied, read, sources, unknown
 
 ROOT = Path(__file__).parent.parent
 BREAKAGES = ROOT / "tests" / "breakages"
@@ -43,6 +43,7 @@ LONGEST_S = 300.0  # for the tests of one breakage
 ELSEWHERE = ("tests/e2e/", "tests/faults/", "tests/foreign/", "tests/hostile/")  # what `make test` leaves out
 STILL_PASS, NO_CARRIER = "its tests still pass", "no test that carries its requirements is there"
 UNSOUND = "its tests fail without it"
+QUOTED = re.compile(r'"([\w-]+)"')
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", re.MULTILINE)  # in pytest's summary
 
 
@@ -94,6 +95,8 @@ def prepared(paths: Sequence[Path], root: Path, known: Mapping[str, object]) -> 
     wrong += [f"{name}: {times} breakages have this name" for name, times in names.items() if times > 1]
     texts = sources(root, [breakage for _, breakage in breakages])
     all_tests = _tests(root)
+    quoted = {path: set(QUOTED.findall(text)) for path, text in all_tests.items()}
+    breakages.sort(key=lambda one: _first_place(one[1]))  # each module is parsed once
     for requirement, breakage in breakages:
         if names[breakage.name] > 1:
             continue
@@ -104,12 +107,16 @@ def prepared(paths: Sequence[Path], root: Path, known: Mapping[str, object]) -> 
         except (ValueError, LookupError) as error:
             wrong.append(f"{breakage.name}: {error}")
         else:
-            tests = breakage.tests or tuple(
-                path for path, text in all_tests.items() if any(f'"{one}"' in text for one in breakage.breaks)
-            )
+            carriers = (path for path, words in quoted.items() if not words.isdisjoint(breakage.breaks))
+            tests = breakage.tests or tuple(carriers)
             digest = _digest(breakage, changed, texts, [_text_of(test, all_tests, root) for test in tests])
             found.append(Prepared(requirement, breakage, changed, tests, digest))
-    return found, wrong
+    return sorted(found, key=lambda one: (one.requirement, one.breakage.name)), wrong
+
+
+def _first_place(breakage: Breakage) -> str:
+    first = breakage.changes[0]
+    return first.module if isinstance(first, CodeChange) else first.file
 
 
 def _tests(root: Path) -> dict[str, str]:

@@ -7,6 +7,7 @@ A snippet is one expression or a run of statements. Line breaks, quotes and comm
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import cast
 
@@ -44,7 +45,7 @@ def replaced(source: str, function: str, snippet: str, replacement: str, nth: in
     `nth`: which one, counted from 1, where there are several. An empty replacement becomes `pass`.
     Raises PlaceNotFound; ValueError for a snippet or replacement that is no Python or changes nothing.
     """
-    tree = ast.parse(source)
+    tree = _tree(source)
     found = _chosen(matches(tree, function, snippet, replacement), function, nth)
     before, old, after = _parts(source, found)
     if isinstance(found.nodes[0], ast.expr):
@@ -64,6 +65,12 @@ def replaced(source: str, function: str, snippet: str, replacement: str, nth: in
     if _same(changed, tree, found):
         raise ValueError("the replacement changes nothing")
     return result
+
+
+@lru_cache(maxsize=2)
+def _tree(source: str) -> ast.Module:
+    """Nobody changes it; who goes through many snippets of one source in a row has it parsed once."""
+    return ast.parse(source)
 
 
 def _same(changed: ast.Module, tree: ast.Module, found: Match) -> bool:
