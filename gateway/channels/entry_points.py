@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
 from typing import cast
 
 from gateway.channels.adapter import Adapter, AdapterContext, ChannelSettings, Ids, TokenForm
@@ -11,9 +13,11 @@ from gateway.channels.adapter import Adapter, AdapterContext, ChannelSettings, I
 log = logging.getLogger("tieline.channels")
 
 
+@cache
 def installed() -> Mapping[str, EntryPoint]:
-    """The platforms that are installed, by name. Looks through every installed package (10 ms): ask once."""
-    return {entry.name: entry for entry in sorted(entry_points(group="gateway.channels"), key=lambda one: one.name)}
+    """The platforms that were installed when it was first asked, by name: it looks through every package (10 ms)."""
+    found = sorted(entry_points(group="gateway.channels"), key=lambda one: one.name)
+    return MappingProxyType({entry.name: entry for entry in found})
 
 
 def settings_class(channel_type: str, platforms: Mapping[str, EntryPoint] | None = None) -> type[ChannelSettings]:

@@ -7,6 +7,7 @@ lacks is said in English. Never holds what a model or a provider said.
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 from agent.core.phrases import ENGLISH
@@ -83,13 +84,19 @@ class Catalogue:
 
     def _sentences(self, language: str) -> Mapping[str, str]:
         if language not in self._read:
-            said = tomllib.loads(self._files[language].read_text("utf-8"))
+            said = _said(self._files[language])
             told = {**ENGLISH, **said} if language == "en" else said
             self._read[language] = {
                 key: (self._spell_owners if key.startswith(OWNERS) else self._spell)(sentence)
                 for key, sentence in told.items()
             }
         return self._read[language]
+
+
+@cache
+def _said(file: Path) -> Mapping[str, str]:
+    """What the file says. It is part of the program, so all catalogues of a process share it."""
+    return tomllib.loads(file.read_text("utf-8"))
 
 
 def spoken(folder: Path = FOLDER) -> tuple[str, ...]:

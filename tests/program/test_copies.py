@@ -258,7 +258,10 @@ def buttons(message: dict[str, Any]) -> list[list[dict[str, Any]]]:
     return rows
 
 
-@pytest.mark.parametrize("awake", [True, False], ids=["in the same process", "after a restart"])
+@pytest.mark.parametrize(
+    "awake",
+    [pytest.param(True, id="in the same process", marks=pytest.mark.slow), pytest.param(False, id="after a restart")],
+)
 async def test_a_question_that_was_open_in_the_copy_is_closed_and_asked_anew(
     doubles: Doubles, program: Start, awake: bool
 ) -> None:

@@ -72,6 +72,7 @@ async def test_a_strangers_name_neither_ends_a_terminal_nor_styles_it(
     await closed(owner)
 
 
+@pytest.mark.slow
 async def test_a_terminal_that_opens_later_shows_what_became_of_a_request(
     stage: Stage, sits_down: Callable[[], Typist]
 ) -> None:
@@ -93,6 +94,7 @@ async def test_a_terminal_that_opens_later_shows_what_became_of_a_request(
     assert "Let in]" not in shown + await owner.sees("› ")
 
 
+@pytest.mark.slow
 async def test_ones_own_words_are_shown_as_they_were_typed(stage: Stage, sits_down: Callable[[], Typist]) -> None:
     owner = sits_down()
     await owner.sees("› ")

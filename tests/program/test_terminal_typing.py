@@ -63,6 +63,7 @@ async def test_what_was_sent_while_an_answer_grew_is_answered_after_a_stop(
     assert exported.stdout.count(MARKER) == 1
 
 
+@pytest.mark.slow
 async def test_a_command_is_done_at_once_while_an_answer_grows(stage: Stage, sits_down: Callable[[], Typist]) -> None:
     typist = sits_down()
     await asked_slowly(stage, typist)
@@ -75,6 +76,7 @@ async def test_a_command_is_done_at_once_while_an_answer_grows(stage: Stage, sit
     assert "Nothing is running" not in seen
 
 
+@pytest.mark.slow
 async def test_an_answer_is_drawn_once_whatever_is_typed_meanwhile(
     stage: Stage, sits_down: Callable[[], Typist]
 ) -> None:
@@ -117,6 +119,7 @@ async def test_what_is_typed_stands_on_a_line_of_its_own_while_an_answer_grows(
     assert "verse199" not in await typist.sees(r"Stopped\.\s+› ")
 
 
+@pytest.mark.slow
 async def test_ctrl_c_clears_a_line_and_leaves_when_it_is_pressed_twice_at_an_empty_one(
     stage: Stage, sits_down: Callable[[], Typist]
 ) -> None:
@@ -143,6 +146,7 @@ async def test_ctrl_c_clears_a_line_and_leaves_when_it_is_pressed_twice_at_an_em
     assert await typist.ended() == 0
 
 
+@pytest.mark.slow
 async def test_ctrl_d_leaves_while_an_answer_grows_and_the_next_terminal_shows_it(
     stage: Stage, sits_down: Callable[[], Typist]
 ) -> None:

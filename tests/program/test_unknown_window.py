@@ -58,6 +58,7 @@ async def test_the_tenth_long_message_is_answered_and_after_a_restart_the_next(t
         assert await dropped(doubles) == before, "not one failed attempt"
 
 
+@pytest.mark.slow
 async def test_a_server_that_tells_its_window_drops_nothing(tmp_path: Path) -> None:
     async with chat(tmp_path, tells="llamacpp") as (doubles, program, ann):
 

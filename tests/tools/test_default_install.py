@@ -69,6 +69,7 @@ def test_every_extra_is_loaded_by_the_program() -> None:
     assert not unused
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not UV.exists(), reason="uv could not be installed here, and pip takes minutes")
 def test_wheel_image_and_make_run_have_the_same_features(source: Path, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir(mode=0o700)

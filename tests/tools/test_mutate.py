@@ -186,6 +186,7 @@ def test_the_table_tells_who_caught_what_by_package(tree: Path) -> None:
     assert rows[2:] == ["| agent | 4 | 1 | 1 | 1 | 1 |", "| all | 4 | 1 | 1 | 1 | 1 |"]
 
 
+@pytest.mark.slow
 def test_the_copy_holds_what_tests_need_compiled_by_its_contents(tmp_path: Path) -> None:
     copied(tmp_path)
     assert (tmp_path / "pyproject.toml").exists()

@@ -7,10 +7,6 @@ import pytest
 from tools import vocabulary
 
 
-def test_the_tree_keeps_to_the_words_of_the_field() -> None:
-    assert vocabulary.main() == 0
-
-
 @pytest.mark.parametrize(
     ("source", "found"),
     [

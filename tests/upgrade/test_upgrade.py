@@ -36,6 +36,11 @@ DEAD_LETTER = "⚒ the database: runs that nobody takes up again are ended (1)"
 AT_REST = "select 1 from inbox where status = 'new' union all select 1 from outbox where status in ('new', 'sending')"
 
 
+def is_quick(commit: str, kind: str = "sqlite") -> bool:
+    """The version before this one is taken over in `make test`; the others take as long again each."""
+    return (commit, kind) == ("f855fe18", "sqlite")
+
+
 def rewound(engine: Engine) -> None:
     """Take the newest migration back where none has come since the fixture was made, so that there is one to run."""
     if revision(engine) == SCHEMA.head:
@@ -87,7 +92,15 @@ async def platforms(commit: str) -> AsyncIterator[Doubles]:
 
 @pytest.mark.timeout(180)
 @pytest.mark.requirement("Z-69")
-@pytest.mark.parametrize("fixture", fixtures(), ids=lambda one: f"{one.commit}-{one.kind}")
+@pytest.mark.parametrize(
+    "fixture",
+    [
+        pytest.param(
+            one, id=f"{one.commit}-{one.kind}", marks=() if is_quick(one.commit, one.kind) else pytest.mark.slow
+        )
+        for one in fixtures()
+    ],
+)
 async def test_the_state_before_goes_on(
     fixture: Fixture, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> None:
@@ -227,7 +240,13 @@ async def what_was_said_is_known(doubles: Doubles, program: Program) -> None:
 
 @pytest.mark.timeout(120)
 @pytest.mark.requirement("Z-69")
-@pytest.mark.parametrize("commit", sorted({one.commit for one in fixtures()}))
+@pytest.mark.parametrize(
+    "commit",
+    [
+        pytest.param(commit, marks=() if is_quick(commit) else pytest.mark.slow)
+        for commit in sorted({one.commit for one in fixtures()})
+    ],
+)
 async def test_a_backup_of_the_version_before_can_be_restored(
     commit: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

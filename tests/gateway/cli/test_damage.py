@@ -124,7 +124,7 @@ def test_a_folder_called_backups_is_no_data_directory(tieline: Tieline, tmp_path
     assert tieline("restore", str(copy)).exit_code == 0
 
 
-@pytest.mark.parametrize("table", ["goal", "inbox"])
+@pytest.mark.parametrize("table", [pytest.param("goal", marks=pytest.mark.slow), "inbox"])
 async def test_a_start_on_a_damaged_database_ends_with_one_line(home: Path, table: str) -> None:
     tieline = Program(home, "")
     assert (await tieline.cli("doctor", "--fix", "--offline")).returncode == 0

@@ -177,7 +177,7 @@ def test_options_are_chosen_by_number_too(tieline: Tieline, home: Path) -> None:
 
 
 @pytest.mark.requirement("H-37")
-@pytest.mark.parametrize("chosen", ["subgoal", "subgoal_mig"])
+@pytest.mark.parametrize("chosen", [pytest.param("subgoal", marks=pytest.mark.slow), "subgoal_mig"])
 async def test_who_asks_for_more_may_choose_to_go_by_subgoals_and_the_program_does(home: Path, chosen: str) -> None:
     """`--advanced` offers both; without it nobody is asked."""
     program = Program(home, "")

@@ -5,6 +5,8 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from agent.core.outbox import OutgoingMessage
 from agent.core.phrases import program_as_typed
 from agent.inbox import Incoming
@@ -17,6 +19,7 @@ UNTIL = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
 SHOWN = "2026-11-23 15:29"  # in Tokyo, nine hours ahead
 
 
+@pytest.mark.slow
 async def test_a_moment_is_told_to_the_minute_on_the_local_clock(home: Path) -> None:
     tieline = Program(home, "", {"TZ": "Asia/Tokyo"})
     assert (await tieline.cli("doctor", "--fix", "--offline")).returncode == 0

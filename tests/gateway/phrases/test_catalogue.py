@@ -44,8 +44,9 @@ def sent_verbatim() -> set[str]:
     """The keys named in functions of the product that send something as plain text, and all that owners are told."""
     found = {key for key in ALL if key.startswith("owner_")}
     gateway = FOLDER.parent
-    for path in (*gateway.rglob("*.py"), *(gateway.parent / "agent").rglob("*.py")):
-        for function in ast.walk(ast.parse(path.read_text())):
+    paths = (*gateway.rglob("*.py"), *(gateway.parent / "agent").rglob("*.py"))
+    for text in (text for path in paths if "verbatim" in (text := path.read_text())):
+        for function in ast.walk(ast.parse(text)):
             if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             nodes = list(ast.walk(function))

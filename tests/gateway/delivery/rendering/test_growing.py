@@ -46,7 +46,7 @@ def test_a_joined_frame_is_the_document(name: str) -> None:
 def test_a_frame_of_what_outgrew_a_message_is_its_end(name: str) -> None:
     text = ANSWERS[name][:20_000]
     growing = Growing(4096, telegram.measure)
-    for end in range(700, len(text), 1700):
+    for end in range(700, len(text), 3700):
         frame = growing.frame(text[:end])
         assert telegram.measure(frame) <= 4096
         shown = readable(frame).replace("…", "")
@@ -104,7 +104,7 @@ class Counting:
     ],
 )
 def test_work_on_a_frame_does_not_grow_with_the_answer(name: str, limit: int, measure: Measure) -> None:
-    text, step = ANSWERS[name], 500
+    text, step = ANSWERS[name], 1500
     assert len(text) > 27_000
     counting = Counting(measure)
     growing = Growing(limit, counting.measure, read=counting.parse)
