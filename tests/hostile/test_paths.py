@@ -181,7 +181,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/delivery/ephemeral/drafts.py Draft._open": (".open", NONE),
     "gateway/operations/operations.py Operations.backup": (".mkdir", DATA),
     "gateway/phrases/catalogue.py spoken": (".glob", SHIPPED),
-    "gateway/phrases/catalogue.py Catalogue._sentences": (".read_text", SHIPPED),
+    "gateway/phrases/catalogue.py _said": (".read_text", SHIPPED),
     "gateway/phrases/catalogue.py read_catalogue": (".glob", SHIPPED),
     "gateway/router/attachments.py _make_folder": (".mkdir", RECEIVED),
     "gateway/router/attachments.py _fetch_once": (WHOLE_OR_NOTHING, RECEIVED),
