@@ -95,7 +95,7 @@ class Catalogue:
 
 @cache
 def _said(file: Path) -> Mapping[str, str]:
-    """What the file says. It is part of the program, so all catalogues of a process share it."""
+    """The sentences of the file. It is part of the program, so all catalogues of a process share it."""
     return tomllib.loads(file.read_text("utf-8"))
 
 

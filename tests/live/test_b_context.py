@@ -57,7 +57,7 @@ def lines(count: int) -> str:
     return "and a little more of it " * count
 
 
-@pytest.mark.requirement("B-19", "B-20", "B-53", "B-54", "B-59", "B-78", "B-79", "B-89", "B-94", "G-21")
+@pytest.mark.requirement("B-15", "B-19", "B-20", "B-53", "B-54", "B-59", "B-78", "B-79", "B-89", "B-94", "G-21")
 @pytest.mark.parametrize(("more", "compacts"), [(0, False), (80, True)], ids=["below the floor", "above it"])
 async def test_notes_are_due_8000_tokens_before_the_end_and_a_summary_4000(
     world_of: Callable[..., World], more: int, compacts: bool
@@ -84,6 +84,8 @@ async def test_notes_are_due_8000_tokens_before_the_end_and_a_summary_4000(
             assert "bird number 2:" not in shown(world)
         kept = "\n".join(await stored(world))
         assert all(f"bird number {one}:" in kept for one in range(9)), "nothing is taken out of the store"
+        said = [line["content"] for line in await exported(world) if line["role"] == "user"]
+        assert [words[:13] for words in said[:9]] == [f"bird number {one}" for one in range(9)], "nor of the export"
 
 
 @pytest.mark.requirement("B-25", "B-89")
@@ -141,7 +143,7 @@ async def test_the_prompt_holds_who_it_is_what_it_may_and_the_notes_which_may_en
     assert world.clock.now().strftime("%Y-%m-%d") in shown(world)
     file = path_of(world.home, HERE)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("- likes plovers\n")
+    file.write_text("- likes terns more than gulls\n" * 500 + "- likes plovers\n")
     await world.answered("again", "again")
     assert "likes plovers" in shown(world)
     assert "hello" in shown(world), "the history too"

@@ -2,6 +2,7 @@
 
 import logging
 import sqlite3
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -63,6 +64,21 @@ async def test_a_session_is_made_fetched_left_and_closed_for_good(world: World) 
     await world.answered("back again", "back again")
     assert "the plover" in str(world.llm.bodies[-1]["messages"])
     assert {state for _, state, _ in await sessions(world)} == {"active", "terminated"}
+
+
+@pytest.mark.requirement("B-07", "B-15")
+async def test_after_a_restart_the_session_goes_on_with_all_of_its_messages(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    async with world.process():
+        for number in range(15):
+            await world.answered(f"bird number {number}.", f"bird number {number}.")
+        before = await sessions(world)
+    async with world.process():
+        await world.answered("and now", "and now")
+        ((session, state, count),) = await sessions(world)
+        assert (session, state, count) == (before[0][0], "active", 32)
+        request = str(world.llm.bodies[-1]["messages"])
+        assert all(f"bird number {number}." in request for number in range(15))
 
 
 @pytest.mark.requirement("B-08", "B-44", "B-60", "B-63", "B-64", "B-85", "B-88", "B-91")

@@ -385,7 +385,7 @@ async def test_a_turn_that_lost_its_lease_is_cut_off(database: Database) -> None
         await until(partial(is_answered, database, "a"))
 
 
-@pytest.mark.requirement("B-64")
+@pytest.mark.requirement("B-08", "B-64")
 async def test_a_long_turn_keeps_its_lease(database: Database) -> None:
     go_on = anyio.Event()
 
@@ -439,6 +439,45 @@ async def test_a_lease_of_another_worker_is_waited_for_thirty_seconds(
     assert "worked on elsewhere for more than 30 s" in str(failed[0])
     await theirs.release(held)
     assert (await mine.take(CHAT)).epoch == 2
+
+
+class NotingClock(FakeClock):
+    """Notes how long each sleep was to be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await super().sleep(seconds)
+
+
+@pytest.mark.requirement("B-11")
+async def test_a_lease_of_another_worker_is_asked_for_ever_more_seldom_until_it_is_free(
+    sqlite_database: Database,
+) -> None:
+    clock = NotingClock()
+    mine, theirs = (
+        Leases(sqlite_database, clock=clock, new_id=random_uuid, worker=worker, timing=Timing())
+        for worker in ("mine", "theirs")
+    )
+    held, taken = await theirs.take(CHAT), anyio.Event()
+
+    async def take() -> None:
+        await mine.take(CHAT)
+        taken.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(take)
+        for tries in range(1, 7):
+            await until(lambda tries=tries: len(clock.slept) == tries and clock.sleepers == 1)
+            if tries == 6:
+                await theirs.release(held)
+            clock.advance(clock.slept[-1])
+        with anyio.fail_after(10):
+            await taken.wait()
+    assert clock.slept == [0.25, 0.5, 1.0, 2.0, 4.0, 4.0]
 
 
 @pytest.mark.requirement("B-08", "B-44", "B-63")
