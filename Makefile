@@ -73,11 +73,13 @@ fmt: setup ## format the code
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-lock: setup ## lock the requirements anew, with hashes and without addresses
+lock: setup ## lock the requirements anew, with hashes and without addresses; make the table of models
 	$(BIN)/uv lock --quiet --upgrade
 	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev -o requirements/run.lock > /dev/null
-	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --group dev -o requirements/dev.lock > /dev/null
+	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --group dev --extra litellm -o requirements/dev.lock > /dev/null
 	@rm -f uv.lock
+	@$(MAKE) --no-print-directory setup
+	$(BIN)/python -m tools.model_table
 
 requirements: setup ## run the tests and print which requirements they carry
 	$(TESTS) -m requirement

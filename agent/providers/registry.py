@@ -29,7 +29,7 @@ from agent.core.errors import (
 from agent.providers.failures import clean
 from agent.providers.models import DEFAULT_WINDOW, LEAST_WINDOW, Card, KnownModels, WindowOrigin, lookup, told_exactly
 from agent.providers.provider import Chunk, Provider, Request
-from agent.providers.settings import ProviderSettings
+from agent.providers.settings import ProviderSettings, missing_extra
 
 # Lazy providers: present at once; each loads its library in a thread when it is first needed.
 
@@ -262,10 +262,10 @@ class LazyProvider:
         try:
             made: Opened = getattr(importlib.import_module(module), name)(settings, card, self._deps)
         except ImportError as error:
-            raise ProviderRefused(
-                f"{self.name}: the library of type {settings.type!r} cannot be loaded ({error}); install tieline again",
-                any_request=True,
-            ) from error
+            why = missing_extra(settings.type) or (
+                f"the library of type {settings.type!r} cannot be loaded ({error}); install tieline again"
+            )
+            raise ProviderRefused(f"{self.name}: {why}", any_request=True) from error
         except (ValueError, TypeError, OSError, RuntimeError) as error:  # what its library thinks of the settings
             why = clean(f"{type(error).__name__}: {error}", settings.secrets)
             refusal = f"{self.name} cannot be opened ({why}); see its settings"

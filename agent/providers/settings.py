@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import SecretStr
 
+from agent.core.extras import how_to_install, is_installed
 from agent.core.settings_section import SECTION_CONFIG
 from agent.providers.endpoints import is_url
 from agent.providers.provider import Prices
@@ -27,6 +28,13 @@ _MARKUP = re.compile(r"[<>`*|\\\"]|\]\(")
 LONGEST_MODEL = 200  # characters of a model's name
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def missing_extra(type_: ProviderType) -> str:
+    """Why no provider of that type can be opened, with the command that helps; empty where its library is there."""
+    if type_ != "litellm" or is_installed("litellm"):
+        return ""
+    return f'type "litellm" needs the extra "litellm", which is not installed; {how_to_install("litellm")}'
 
 
 def is_model_name(text: str) -> bool:

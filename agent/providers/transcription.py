@@ -22,7 +22,7 @@ MODULE = "agent.providers.openai.transcription"
 class TranscriptionSettings:
     """`[transcription]`. `provider` names one of type "openai" in `[[llm.providers]]`; "": voice is not written down.
 
-    `language` is an ISO 639-1 hint; `usd_per_minute` the price, where litellm's list has none or another.
+    `language` is an ISO 639-1 hint; `usd_per_minute` the price, where the price list has none or another.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG

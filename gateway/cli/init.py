@@ -28,9 +28,15 @@ PROVIDERS = {
     "openai": "GPT, by OpenAI; needs an API key",
     "compatible": "another service with the OpenAI protocol (Ollama, vLLM, OpenRouter, …)",
     "demo": "none yet: the built-in demo answers",
+    "litellm": "a service with a protocol of its own (Bedrock, Vertex AI, …), through litellm",
 }
 _HOST = re.compile(r"(localhost|\d+\.\d+\.\d+\.\d+)(:\d+)?(/|$)")  # of an address without http://
-VARIABLES = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "compatible": "LLM_API_KEY"}
+VARIABLES = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "compatible": "LLM_API_KEY",
+    "litellm": "LLM_API_KEY",
+}
 POLICIES = {
     "pairing": "strangers get a code that you approve",
     "allowlist": "only whom you list",
@@ -96,6 +102,10 @@ def _ask_provider(answers: Answers, *, check: bool) -> None:
         if kind == "demo":
             answers.sections["llm"] = {"providers": [{"name": "demo", "type": "demo"}]}
             return
+        if kind == "litellm" and (missing := import_module("agent.providers.settings").missing_extra(kind)):
+            tell([f"{missing}; it takes 165 MB. Then start this again, or choose another one"])
+            kind = before
+            continue
         if kind != before:
             provider, key = {}, ""
         usual = provider.get("model") or _usual_model(kind)
@@ -109,7 +119,7 @@ def _ask_provider(answers: Answers, *, check: bool) -> None:
         if os.environ.get(variable) and click.confirm(f"Use {variable} from the environment?", default=True):
             provider["api_key"] = f"env:{variable}"
         else:
-            optional = kind == "compatible"
+            optional = kind in ("compatible", "litellm")  # Bedrock and Vertex AI have variables of their own
             key = secret(
                 "API key (empty for none)" if optional and not key else "API key", needed=not optional, before=key
             )

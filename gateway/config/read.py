@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent.providers.settings import from_environment
+from agent.providers.settings import from_environment, missing_extra
 from agent.style.backends import unknown
 from gateway.access.policy import subject_kind
 from gateway.channels.adapter import ChannelSettings
@@ -259,6 +259,11 @@ def _conflicts(sections: Sections) -> Iterator[str]:
     ):
         yield "budget.max_daily_cost_usd: [[spending.limits]] has one for each chat and day; keep one of the two"
     yield from _deaf(sections)
+    yield from (
+        f"llm.providers ({one.name}): {missing}"
+        for one in sections.llm.providers
+        if (missing := missing_extra(one.type))
+    )
     yield from _without_vectors(sections)
     if wrong := unknown(sections.memory.style.backend):
         yield f"memory.style.backend: {wrong}"

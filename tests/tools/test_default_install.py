@@ -11,11 +11,16 @@ import tomllib
 from pathlib import Path
 from zipfile import ZipFile
 
+import anyio
+import anyio.to_thread
 import pytest
 
+from tests.program.running import Program
 from tools.file_sizes import ROOT
 
 UV = Path(sys.executable).with_name("uv")
+LOCK = ROOT / "requirements" / "run.lock"
+MOST_MB = 160  # of a default install, as `du -sm` counts; docs/configuration.md tells it
 PACKAGES = ("agent", "gateway", "adapters", "config")
 
 
@@ -69,23 +74,119 @@ def test_every_extra_is_loaded_by_the_program() -> None:
     assert not unused
 
 
+def wheel_of(source: Path, folder: Path) -> Path:
+    """The wheel, built into the folder."""
+    run(UV, "build", "--quiet", "--wheel", "--out-dir", folder, source)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def default_install(folder: Path, wheel: Path) -> Path:
+    """The Python of an environment with the image's lock and the wheel alone."""
+    python = environment(folder, "--require-hashes", "-r", LOCK)
+    run(UV, "pip", "install", "--quiet", "--python", python, "--no-deps", wheel)
+    return python
+
+
+needs_uv = pytest.mark.skipif(not UV.exists(), reason="uv could not be installed here, and pip takes minutes")
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(not UV.exists(), reason="uv could not be installed here, and pip takes minutes")
+@needs_uv
 def test_wheel_image_and_make_run_have_the_same_features(source: Path, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir(mode=0o700)
     here = said_by_doctor(Path(sys.executable), tmp_path / "home")
     assert any(line.startswith("✓ recall:") for line in here)
 
-    run(UV, "build", "--quiet", "--wheel", "--out-dir", tmp_path / "dist", source)
-    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    wheel = wheel_of(source, tmp_path / "dist")
     assert "gateway/testing/channel_contract.py" in ZipFile(wheel).namelist(), "authors of adapters test with it"
-    lock = ROOT / "requirements" / "run.lock"
-    image = environment(tmp_path / "image", "--require-hashes", "-r", lock)
-    run(UV, "pip", "install", "--quiet", "--python", image, "--no-deps", wheel)
+    image = default_install(tmp_path / "image", wheel)
     assert said_by_doctor(image, tmp_path / "home") == here
 
-    plain = environment(tmp_path / "plain", wheel, "--constraint", lock)
+    plain = environment(tmp_path / "plain", wheel, "--constraint", LOCK)
     assert said_by_doctor(plain, tmp_path / "home") == here
+
+
+WITHOUT_NETWORK = """
+import socket
+from importlib.util import find_spec
+def refused(*_, **__):
+    raise AssertionError("it looks at the network")
+socket.getaddrinfo = socket.create_connection = socket.socket.connect = refused
+from agent.providers.models import lookup
+from agent.providers.tiktokens import counter
+for type_, model in (("openai", "gpt-5.4-mini"), ("anthropic", "claude-sonnet-5-5")):
+    card = lookup(type_, model)
+    print(model, card.window, card.prices.input, card.prices.output, card.prices.cache_read, card.sees)
+print(*(counter(name)("hello world") for name in ("cl100k_base", "o200k_base")))
+print([name for name in ("litellm", "openai", "httpx", "boto3", "tokenizers") if find_spec(name)])
+"""
+KNOWN = [
+    "gpt-5.4-mini 272000 0.75 4.5 0.075 True",
+    "claude-sonnet-5-5 1000000 2.0 10.0 0.1 True",
+    "2 2",
+    "[]",
+]
+
+
+def told(*command: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """An ended command, away from the sources, which it would else import."""
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=Path(str(command[0])).parent, input=stdin, capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+
+
+async def answer_to(question: str, program: Program) -> str:
+    """The answer of the running program, asked at a console."""
+    async with program:
+        asked = await anyio.to_thread.run_sync(
+            lambda: told(program.command[0], "console", "--home", program.home, stdin=question + "\n")
+        )
+        await program.stop()
+    assert asked.returncode == 0, asked.stdout + asked.stderr
+    return asked.stdout
+
+
+@pytest.mark.slow
+@needs_uv
+def test_the_default_install_does_without_litellm(source: Path, tmp_path: Path) -> None:
+    """It answers, knows models, counts tokens, and says how to install the extra where a provider needs it."""
+    python = default_install(tmp_path / "plain", wheel_of(source, tmp_path / "dist"))
+    assert run(python, "-c", WITHOUT_NETWORK, cwd=tmp_path).splitlines() == KNOWN
+    assert size_mb(tmp_path / "plain" / "lib") <= MOST_MB
+
+    tieline = python.with_name("tieline")
+    program = Program(tmp_path / "home", "")
+    program.command = [str(tieline), "run"]
+    assert anyio.run(answer_to, "what can you do?", program).strip()
+    messages = program.rows("select count(*) from message")
+    assert messages > [(0,)]
+
+    program.write(NEEDS_LITELLM)
+    for command in ("run", "doctor", "config check"):
+        refused = told(tieline, *command.split(), "--home", program.home)
+        assert refused.returncode == 78, refused.stdout + refused.stderr
+        assert re.search(
+            r'llm\.providers \(bedrock\): type "litellm" needs the extra "litellm".* install it: \S.* '
+            r"'\./tieline-[\d.]+-py3-none-any\.whl\[litellm\]' where the wheel lies",
+            refused.stderr,
+        ), refused.stderr
+    assert program.rows("select count(*) from message") == messages, "nothing is lost"
+
+
+NEEDS_LITELLM = """
+[[llm.providers]]
+name = "bedrock"
+type = "litellm"
+model = "bedrock/anthropic.claude-3-5-haiku-20241022-v1:0"
+"""
+
+
+def size_mb(folder: Path) -> int:
+    """The room that it takes on the disk, in units of 1,048,576 bytes; a file with several names counts once."""
+    files = {path.stat().st_ino: path.stat().st_blocks for path in folder.rglob("*") if not path.is_symlink()}
+    return sum(files.values()) * 512 // 2**20
 
 
 def test_the_locks_agree_on_what_they_share() -> None:

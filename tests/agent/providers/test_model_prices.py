@@ -1,4 +1,4 @@
-"""Prices of models, from litellm's table."""
+"""Prices of models, from the table in the package."""
 
 import json
 import subprocess
@@ -87,11 +87,32 @@ def test_what_is_cached_is_not_free_where_only_two_prices_are_given() -> None:
     assert cost_of(late, Prices(input=3, output=15, cache_read=0)) == pytest.approx(0.0021), "unless that is said"
 
 
-def test_the_bundled_table_is_found_without_importing_litellm() -> None:
+@pytest.mark.parametrize(
+    ("type_", "model", "window", "prices"),
+    [
+        ("anthropic", "claude-sonnet-5-5", 1_000_000, Prices(input=2, output=10, cache_write=4, cache_read=0.1)),
+        ("anthropic", "claude-sonnet-4-5", 200_000, Prices(input=3, output=15, cache_write=6, cache_read=0.3)),
+        ("openai", "gpt-5.4-mini", 272_000, Prices(input=0.75, output=4.5, cache_read=0.075)),
+        ("openai", "text-embedding-3-small", 8_191, Prices(input=0.02, output=0)),
+        ("litellm", "gemini/gemini-2.5-pro", 1_048_576, Prices(input=1.25, output=10, cache_read=0.125)),
+    ],
+)
+def test_models_that_the_documentation_names_are_known(type_: str, model: str, window: int, prices: Prices) -> None:
+    """Window and prices as the vendors' own pages told them in November 2026."""
+    card = lookup(type_, model)
+    assert card.window == window
+    assert card.prices == prices
+
+
+def test_a_minute_of_speech_has_a_price() -> None:
+    assert lookup("openai", "whisper-1").usd_per_second == pytest.approx(0.006 / 60)
+
+
+def test_the_table_is_read_without_a_library() -> None:
     script = (
         "import sys; from agent.providers.models import lookup;"
         "card = lookup('anthropic', 'claude-sonnet-4-5');"
-        "print(card.prices is not None, card.window, 'litellm' in sys.modules)"
+        "print(card.prices is not None, card.window, {'litellm', 'httpx2', 'tiktoken'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.split() == ["True", "200000", "False"]
+    assert done.stdout.split() == ["True", "200000", "set()"]

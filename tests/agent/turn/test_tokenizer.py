@@ -1,15 +1,25 @@
 """Real token counts without a network (Z-27)."""
 
+import inspect
+import os
+import re
 import subprocess
 import sys
+from hashlib import sha1, sha256
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import pytest
 from anyio import fail_after, move_on_after
 
 from agent.core.events import ContextBuilt, Published
 from agent.core.ids import ConversationId
+from agent.providers.tiktokens import FOLDER, VOCABULARIES
 from agent.turn.tokenizer import Tokenizer
 from agent.turn.tokens import count_by_bytes
+
+openai_public: Any = import_module("tiktoken_ext.openai_public")  # has no types
 
 TEXT = "The quick brown fox jumps over the lazy dog. Übung macht den Meister 🙂"
 
@@ -56,3 +66,28 @@ def test_it_is_loaded_only_when_it_is_asked_for() -> None:
     script = "import sys, agent.assembly; print([name for name in ('tiktoken', 'litellm') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("encoding", VOCABULARIES)
+def test_a_vocabulary_of_the_package_is_the_one_that_tiktoken_would_download(encoding: str) -> None:
+    """With its address and its contents, so that nothing is downloaded."""
+    name, digest = VOCABULARIES[encoding]
+    asked = inspect.getsource(getattr(openai_public, encoding))
+    (address,) = re.findall(r"https://\S+\.tiktoken", asked)
+    assert name == sha1(address.encode(), usedforsecurity=False).hexdigest()
+    assert digest in asked
+    assert sha256((FOLDER / name).read_bytes()).hexdigest() == digest
+
+
+def test_a_folder_of_the_host_is_no_reason_to_download(tmp_path: Path) -> None:
+    """Each look at a network ends the script."""
+    script = (
+        "import socket; socket.getaddrinfo = socket.create_connection = None;"
+        "from agent.providers.tiktokens import counter; print(counter('cl100k_base')('hello world'))"
+    )
+    environ = {**os.environ, "TIKTOKEN_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environ, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["2"]
+    assert not list(tmp_path.iterdir())

@@ -10,7 +10,7 @@ import pytest
 
 from tests.gateway.cli.conftest import Tieline
 
-jsonschema: Any = import_module("jsonschema")  # has no types; it is here with litellm
+jsonschema: Any = import_module("jsonschema")  # has no types
 
 SHIPPED = Path(__file__).parents[3] / "config" / "gateway.toml"
 

@@ -166,10 +166,18 @@ def test_a_mistyped_admin_is_taken_back_with_enter(tieline: Tieline, home: Path)
     assert load(environ={"TIELINE_HOME": str(home)}).access.admins == ()
 
 
+def test_a_service_behind_litellm_may_have_no_key(tieline: Tieline, home: Path) -> None:
+    """Bedrock and Vertex AI read variables of their own."""
+    ran = tieline("init", "--no-check", stdin=typed("litellm", "bedrock/some-model", "", "", "", "", "", "", ""))
+    assert ran.exit_code == 0, ran.output
+    (provider,) = load(environ={"TIELINE_HOME": str(home)}).llm.providers
+    assert (provider.type, provider.model, provider.api_key.get_secret_value()) == ("litellm", "bedrock/some-model", "")
+
+
 def test_options_are_chosen_by_number_too(tieline: Tieline, home: Path) -> None:
     ran = tieline("init", "--advanced", stdin=typed("9", "4", "", "", "", "2", "", "5"))
     assert ran.exit_code == 0, ran.output
-    assert "type a number from 1 to 4" in ran.output
+    assert "type a number from 1 to 5" in ran.output
     settings = load(environ={"TIELINE_HOME": str(home)})
     assert settings.llm.providers[0].type == "demo"
     assert settings.access.dm == "allowlist"
