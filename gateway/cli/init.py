@@ -103,7 +103,7 @@ def _ask_provider(answers: Answers, *, check: bool) -> None:
             answers.sections["llm"] = {"providers": [{"name": "demo", "type": "demo"}]}
             return
         if kind == "litellm" and (missing := import_module("agent.providers.settings").missing_extra(kind)):
-            tell([f"{missing}; it takes 165 MB. Then start this again, or choose another one"])
+            tell([f"{missing}; it takes 192 MB. Then start this again, or choose another one"])
             kind = before
             continue
         if kind != before:
