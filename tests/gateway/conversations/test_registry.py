@@ -64,7 +64,7 @@ async def visit(registry: Registry, conversation: ConversationId) -> None:
         pass
 
 
-@pytest.mark.requirement("G-06")
+@pytest.mark.requirement("G-06", "Z-01")
 async def test_there_is_one_agent_a_conversation_however_many_come_at_once(nursery: Nursery, clock: FakeClock) -> None:
     registry = Registry(nursery.wake, clock=clock)
     async with anyio.create_task_group() as tasks:
