@@ -9,6 +9,7 @@ from functools import partial
 from agent.between_turns import Jobs
 from agent.core.clock import Clock
 from agent.core.events import EventBus
+from gateway.backup.backup import wanted_of
 from gateway.channels.adapter import Adapter
 from gateway.channels.entry_points import ids_of, installed, token_forms
 from gateway.commands.all import all_commands
@@ -132,6 +133,7 @@ async def build(
         home=basics.home,
         phrase=phrase,
         admins=lambda: live.settings.access.admins,
+        wanted=lambda passphrase, files: wanted_of(live.settings, passphrase, files),
         callbacks=OperationCallbacks(
             granted=rights.book.note,
             deliver=delivery.wake,

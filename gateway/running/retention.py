@@ -123,6 +123,6 @@ def _bound_logs(folder: Path) -> None:
 
 def _keep_newest(folder: Path, count: int) -> None:
     """Remove old copies of `tieline backup`, by their date; copies made before a migration stay."""
-    backups = sorted(folder.glob("tieline-????????-??????.db"), key=lambda path: path.stat().st_mtime, reverse=True)
+    backups = sorted(folder.glob("tieline-????????-??????.*"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in backups[count:]:
         path.unlink(missing_ok=True)
