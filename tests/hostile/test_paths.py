@@ -164,6 +164,8 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/tools/mcp/login.py write": (PUT_WHOLE, DATA),
     "gateway/cli/terminal/keyboard.py Keyboard.wake": ("os.write", NONE),
     "gateway/cli/mcp.py logout": (".unlink", DATA),
+    "gateway/cli/checks/backups.py newest": (".glob", OPERATOR),
+    "gateway/cli/checks/backups.py _drilled": ("tempfile.TemporaryDirectory", SHIPPED),
     "gateway/cli/checks/providers.py tried_server": ("tempfile.TemporaryDirectory", SHIPPED),
     "gateway/running/tools.py McpHealth._changed": (".open", NONE),
     "agent/tools/mcp/server.py bounded": (".chmod .open .truncate .write_bytes", DATA),
