@@ -13,14 +13,13 @@ from agent.core.clock import SystemClock
 from agent.storage.errors import StorageError
 from agent.storage.restore import restore
 from agent.storage.timestamps import to_timestamp
-from gateway.backup.archive import is_archive
+from gateway.backup.archive import PASSPHRASE, is_archive
 from gateway.backup.restore import Place, restore_archive, verify
 from gateway.channels.adapter import Diagnosis
 from gateway.phrases.catalogue import read_catalogue
 from gateway.scheduler.restored import put_aside
 from gateway.storage.repair import SCHEMA, open_database
 
-PASSPHRASE = "TIELINE_BACKUP_PASSPHRASE"  # noqa: S105 - the name of a variable
 OLD_DAYS = 8  # of one made each week, a day late
 URL = "sqlite:///tieline.db"
 HOUR_S = 3600
