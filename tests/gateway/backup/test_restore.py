@@ -14,14 +14,16 @@ import anyio
 import pytest
 
 from agent.core.ids import ConversationId
-from agent.storage import inbox_rows
+from agent.storage import inbox_rows, migrate
+from agent.storage.connect import State, revision
 from agent.storage.database import Database
 from agent.storage.errors import BackupRefused, DatabaseUnusable
+from agent.storage.inspection import look, read
 from gateway.backup.archive import ENCRYPTED, MAGIC, MANIFEST, is_archive
 from gateway.backup.backup import Archived, Wanted, archive
 from gateway.backup.restore import Place, RestoredArchive, restore_archive, verify
 from gateway.storage import inbox_entries
-from gateway.storage.repair import open_database
+from gateway.storage.repair import SCHEMA, open_database
 from gateway.telemetry.redaction import Redactor
 from tests.fakes.agents import admit
 from tests.fakes.databases import PostgresServer
@@ -162,6 +164,45 @@ async def test_postgresql_comes_back_into_an_empty_database(
         assert (done.placed, done.stayed) == (made.files - len(held.tables) - 1, ("gateway.toml",))
         assert done.database.messages == 1
         await holds_the_messages(empty, tmp_path / "new")
+
+
+async def test_postgresql_of_an_older_version_is_filled_as_it_was_and_migrated_by_the_start(
+    home: Path, postgres_url: str, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    database = await open_database(postgres_url, tmp_path)
+    await put_in(database)
+    await make(database, home, tmp_path / "all.tar")
+    await database.aclose()
+    before = migrate.known_revisions(SCHEMA.migrations)[1]
+    listed(revision=before)(tmp_path / "all.tar")
+    with postgres_server.database(empty=True) as empty:
+        put_back(tmp_path / "all.tar", tmp_path / "new", url=empty)
+        assert read(empty, tmp_path, revision) == before
+        await holds_the_messages(empty, tmp_path / "new")
+
+
+async def test_a_table_that_does_not_fit_leaves_postgresql_empty(
+    home: Path, postgres_url: str, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    database = await open_database(postgres_url, tmp_path)
+    await put_in(database)
+    await make(database, home, tmp_path / "all.tar")
+    await database.aclose()
+    rewritten(tmp_path / "all.tar", with_a_wrong_table)
+    with postgres_server.database(empty=True) as empty:
+        with pytest.raises(BackupRefused, match=r"cannot be filled: .* nothing was changed"):
+            put_back(tmp_path / "all.tar", tmp_path / "new", url=empty)
+        assert look(empty, tmp_path, SCHEMA) is State.EMPTY
+    assert not (tmp_path / "new").exists()
+
+
+def with_a_wrong_table(header: tarfile.TarInfo, data: bytes) -> tuple[tarfile.TarInfo, bytes]:
+    """The list names a column that its table does not have; what it says of the file fits."""
+    if header.name != MANIFEST:
+        return header, data
+    manifest = json.loads(data)
+    manifest["tables"][-1]["columns"][0] = "evil"
+    return header, json.dumps(manifest).encode()
 
 
 async def test_one_moment_of_postgresql_is_copied_while_others_write(
