@@ -14,6 +14,7 @@ from sqlalchemy import create_engine
 from agent.storage import migrate
 from gateway.storage.repair import SCHEMA
 from tests.doubles.limits import raised_limits
+from tests.fakes.databases import PostgresServer
 from tests.program import configs
 from tests.program.conftest import Start
 from tests.program.doubles import Doubles, until
@@ -86,6 +87,34 @@ async def test_an_archive_made_under_load_is_a_whole_gateway_in_an_empty_home(
         await people[1].hears("and me")
         await tieline.settled()
         assert await reminders() == 1
+
+
+@pytest.mark.slow  # a server and eight processes
+@pytest.mark.requirement("G-36")
+async def test_an_archive_of_postgresql_goes_on_in_an_empty_home_and_database(
+    doubles: Doubles, program: Start, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    telegram, archive = OnTelegram(doubles), str(tmp_path / "all.tar")
+    with postgres_server.database(empty=True) as first, postgres_server.database(empty=True) as second:
+        tieline = program(config(doubles), TIELINE__DATABASE__URL=first)
+        async with tieline:
+            await telegram.say("my number is seven")
+            await telegram.hears("my number is seven")
+            copied = await tieline.cli("backup", archive)
+            assert copied.returncode == 0, copied.stderr
+            assert "left out: 2 literal secrets in gateway.toml" in copied.stdout
+            await tieline.stop()
+        assert "PostgreSQL of revision" in (await tieline.cli("backup", "--verify", archive)).stdout
+        refused = await tieline.cli("restore", archive)
+        assert "holds tables already, which stay as they are" in refused.stderr
+        other = program(config(doubles), TIELINE__DATABASE__URL=second)
+        restored = await other.cli("restore", archive)
+        assert restored.returncode == 0, restored.stderr
+        async with other:
+            await telegram.say("what was it")
+            await telegram.hears("what was it")
+            assert "my number is seven" in str((await doubles.llm.get("calls"))["calls"][-1]["body"]["messages"])
+            await other.stop()
 
 
 @pytest.mark.slow  # five to ten processes, one after the other
