@@ -9,6 +9,7 @@ from functools import partial
 from agent.between_turns import Jobs
 from agent.core.clock import Clock
 from agent.core.events import EventBus
+from gateway.backup.backup import wanted_of
 from gateway.channels.adapter import Adapter
 from gateway.channels.entry_points import ids_of, installed, token_forms
 from gateway.commands.all import all_commands
@@ -23,6 +24,7 @@ from gateway.router.ports import RouterDeps
 from gateway.router.router import Router
 from gateway.running import command_families as families
 from gateway.running.accounts import Gateway, Loops
+from gateway.running.backups import NightlyBackup
 from gateway.running.basics import Basics, WorkSignal
 from gateway.running.dispatch import Running, wake_for_person
 from gateway.running.durable_work import install_durable_work
@@ -132,6 +134,7 @@ async def build(
         home=basics.home,
         phrase=phrase,
         admins=lambda: live.settings.access.admins,
+        wanted=lambda passphrase, files: wanted_of(live.settings, passphrase, files),
         callbacks=OperationCallbacks(
             granted=rights.book.note,
             deliver=delivery.wake,
@@ -189,6 +192,15 @@ async def build(
             retention=lambda: live.settings.retention,
             ledger_days=lambda: live.settings.scheduler.ledger_days,
             miss_days=lambda: live.settings.memory.recall.miss_days,
+        ),
+        backups=NightlyBackup(
+            database,
+            clock=clock,
+            home=basics.home,
+            settings=lambda: live.settings.backup,
+            zone=lambda: live.settings.scheduler.zone,
+            wanted=lambda passphrase, files: wanted_of(live.settings, passphrase, files),
+            tell=alerts.tell,
         ),
         sweep=memory.sweep,
         alerts=alerts,

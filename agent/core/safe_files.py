@@ -174,6 +174,22 @@ class Tree:
                 raise ToolError(f"{self._shown(names)} has {size} bytes; {most} are the most")
             return _all_of(file, most)
 
+    @contextmanager
+    def opened(self, names: Names) -> Iterator[int]:
+        """A file, open for reading; also a large one. Raises ToolError when there is none."""
+        with self._folder(names[:-1]) as folder, _opened(folder, names, self._shown) as file:
+            yield file
+
+    def adopt(self, names: Names, file: Path) -> bool:
+        """Move `file`, which lies on the same disk, there; not where there is something already. Folders are made."""
+        with self._folder(names[:-1], make=True) as folder:
+            try:
+                os.stat(names[-1], dir_fd=folder, follow_symlinks=False)
+            except FileNotFoundError:
+                os.rename(file, names[-1], dst_dir_fd=folder)
+                return True
+        return False
+
     def write(self, names: Names, data: bytes) -> None:
         """Put a file there whole: who reads it meanwhile has the old one or the new one. Folders are made."""
         if not names:

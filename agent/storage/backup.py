@@ -21,8 +21,8 @@ async def back_up(database: Database, to: Path) -> int:
     inner = database.inner if isinstance(database, RetryingDatabase) else database
     if not isinstance(inner, SqliteDatabase):
         raise BackupRefused(
-            "a PostgreSQL database is backed up with its own tool: pg_dump --format=custom --file=tieline.dump "
-            "DATABASE (and pg_restore --clean --dbname=DATABASE tieline.dump to bring it back)"
+            "PostgreSQL has no single file to copy: name an archive, FILE.tar, or use its own tool: pg_dump "
+            "--format=custom --file=tieline.dump DATABASE (and pg_restore --clean --dbname=DATABASE tieline.dump)"
         )
     return await anyio.to_thread.run_sync(copy_file, inner.path, to)
 

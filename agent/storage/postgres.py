@@ -21,7 +21,7 @@ POOL = 10
 LONGEST_S = 60.0  # a transaction of ours that takes longer hangs
 LONGEST_MIGRATION_S = 3600.0
 OWN_EVERY_S = 5.0  # how often the owner makes sure that it is one
-_OWNER_KEY = 0x7469656C  # "tiel": the advisory lock of the process that owns the database
+OWNER_KEY = 0x7469656C  # "tiel": the advisory lock of the process that owns the database
 
 # Without these a connection whose server vanished is noticed after hours.
 _CONNECT = {
@@ -40,6 +40,7 @@ class PostgresDatabase:
 
     def __init__(self, url: URL) -> None:
         connect = {**_CONNECT, "application_name": f"tieline {socket.gethostname()}"}
+        self.url = url
         self._engine: AsyncEngine = create_async_engine(
             url, pool_size=POOL, max_overflow=0, pool_timeout=30, connect_args=connect, hide_parameters=True
         )
@@ -52,7 +53,7 @@ class PostgresDatabase:
         with anyio.fail_after(LONGEST_S, shield=True):
             connection = await self._engine.connect()
             self._owner = await connection.execution_options(isolation_level="AUTOCOMMIT")
-            if (await self._owner.execute(text(f"select pg_try_advisory_lock({_OWNER_KEY})"))).scalar_one():
+            if (await self._owner.execute(text(f"select pg_try_advisory_lock({OWNER_KEY})"))).scalar_one():
                 return
             holder = await self._owner.execute(
                 text(
@@ -60,7 +61,7 @@ class PostgresDatabase:
                     " where l.locktype = 'advisory' and l.granted and l.objid = :key"
                     " and l.database = (select oid from pg_database where datname = current_database())"
                 ),
-                {"key": _OWNER_KEY},
+                {"key": OWNER_KEY},
             )
             row = holder.first()
         who = f"{row.application_name} (server process {row.pid})" if row else "another process"

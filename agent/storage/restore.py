@@ -74,9 +74,10 @@ def restore(
     path = target_of(url, home)
     if not isinstance(path, Path):
         raise BackupRefused(
-            "a PostgreSQL database is restored with its own tool: pg_restore --clean --dbname=DATABASE tieline.dump"
+            "a copy of a SQLite file is not put into PostgreSQL, where types and numbering differ; a dump is restored "
+            "with pg_restore --clean --dbname=DATABASE tieline.dump"
         )
-    _check(copy, home, schema)
+    check_copy(copy, home, schema)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = OwnerLock.take(path.with_name(f"{path.name}.lock"))
     fresh = path.with_name(f".{path.name}.restored")
@@ -86,7 +87,7 @@ def restore(
         copy_file(copy, fresh)
         given = _given(path, home)
         _leave_out(fresh, given)
-        messages, answers, more = (0, 0, 0) if keep_open else _put_aside(fresh, others, at)
+        messages, answers, more = (0, 0, 0) if keep_open else _put_aside_in(fresh, others, at)
         kept = _keep(path, path.parent / "backups" / kept_as) if path.exists() else None
         fresh.replace(path)
         _sync(path.parent)
@@ -101,8 +102,8 @@ def restore(
     )
 
 
-def _check(copy: Path, home: Path, schema: Schema) -> None:
-    """Is it a whole database of ours, of this version or an older one?"""
+def check_copy(copy: Path, home: Path, schema: Schema) -> None:
+    """Make sure that it is a whole database of ours, of this version or an older one. Raises BackupRefused."""
     if not copy.is_file():
         raise BackupRefused(f"there is no file {copy}; `ls {home / 'backups'}` shows what there is")
     try:
@@ -168,19 +169,25 @@ def _leave_out(fresh: Path, given: Mapping[str, int]) -> None:
         engine.dispose()
 
 
-def _put_aside(fresh: Path, others: Callable[[Connection], int], at: int) -> tuple[int, int, int]:
+def _put_aside_in(fresh: Path, others: Callable[[Connection], int], at: int) -> tuple[int, int, int]:
     engine = sqlite_engine(fresh)
     try:
         with engine.begin() as conn:
-            more = others(conn)  # first: it asks what is still open
-            messages, answers = (_marked(conn, statement) for statement in _PUT_ASIDE)
-            conn.execute(_END_RUNS, {"at": at})
-            if inspect(conn).has_table(approval.name):  # of a version that asked for approvals
-                approval_rows.put_aside(conn, at=at)
+            aside = put_aside(conn, others, at)
     finally:
         engine.dispose()
     if fresh.with_name(f"{fresh.name}-wal").exists():  # the last to close it has taken its journal in
         raise sqlite3.OperationalError("the journal of the copy stays behind")
+    return aside
+
+
+def put_aside(conn: Connection, others: Callable[[Connection], int], at: int) -> tuple[int, int, int]:
+    """Make dead letters of what is open in a restored database: messages, answers, and what `others` counts."""
+    more = others(conn)  # first: it asks what is still open
+    messages, answers = (_marked(conn, statement) for statement in _PUT_ASIDE)
+    conn.execute(_END_RUNS, {"at": at})
+    if inspect(conn).has_table(approval.name):  # of a version that asked for approvals
+        approval_rows.put_aside(conn, at=at)
     return messages, answers, more
 
 

@@ -1,28 +1,101 @@
 """`tieline backup` and `restore`."""
 
+import os
 import shlex
 import sys
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
-from gateway.cli.offline import operate
-from gateway.cli.options import config_option, fail, settings_from, typed
+from gateway.cli.offline import local_minute, operate
+from gateway.cli.options import config_option, fail, home_from, settings_from, typed
 from gateway.config.settings import Settings
 from gateway.web.control_client import is_running
+
+PASSPHRASE = "TIELINE_BACKUP_PASSPHRASE"  # noqa: S105 - the name of a variable
+
+
+def passphrase_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--passphrase-file FILE`."""
+    return click.option(
+        "--passphrase-file",
+        type=click.Path(path_type=Path),
+        help=f"First line: the passphrase of an encrypted backup; else {PASSPHRASE}.",
+    )(command)
+
+
+def passphrase_from(file: Path | None) -> str | None:
+    """The passphrase; None where none is given. Ends the program where the file has none."""
+    if file is None:
+        return os.environ.get(PASSPHRASE) or None
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"cannot read the passphrase in {file}: {getattr(error, 'strerror', None) or 'it is not text'}")
+    if not lines or not lines[0]:
+        fail(f"{file} holds no passphrase in its first line")
+    return lines[0]
 
 
 @click.command("backup")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--verify", is_flag=True, help="Change nothing: read the backup FILE whole and open the database in it.")
+@click.option("--no-files", is_flag=True, help="Leave out files that people sent and that tools made.")
+@passphrase_option
 @config_option
-def backup(file: Path | None, config_path: Path | None, home: Path | None) -> None:
-    """Copy the database to FILE (else below TIELINE_HOME/backups), also while the gateway runs."""
-    answer = operate("backup", config_path, home, path=str(file.absolute()) if file else None)
+def backup(
+    file: Path | None,
+    verify: bool,
+    no_files: bool,
+    passphrase_file: Path | None,
+    config_path: Path | None,
+    home: Path | None,
+) -> None:
+    """Put everything into the archive FILE (else below TIELINE_HOME/backups), also while the gateway runs.
+
+    With a passphrase it is encrypted and holds secrets as well. A FILE that ends in .db gets a copy of the database
+    alone.
+    """
+    passphrase = passphrase_from(passphrase_file)
+    if verify:
+        _verify(file, passphrase, home)
+        return
+    path = str(file.absolute()) if file else None
+    answer = operate("backup", config_path, home, path=path, passphrase=passphrase, files=not no_files)
     click.echo(f"{answer['path']} ({answer['bytes'] / 1e6:.1f} MB)")
+    for one in answer["left_out"]:
+        click.echo(f"left out: {one}")
 
 
+def _verify(file: Path | None, passphrase: str | None, home: Path | None) -> None:
+    """Print what the backup holds; ends the program where something is wrong with it."""
+    if file is None:
+        fail("name the backup: tieline backup --verify FILE")
+    archives = import_module("gateway.backup.archive")
+    try:
+        if archives.is_archive(file):
+            held = import_module("gateway.backup.restore").verify(file.absolute(), passphrase)
+            kind = import_module("gateway.backup.restore").NAMES[held.database]
+            click.echo(
+                f"{file} is whole: {len(held.members)} files, {kind} of revision {held.revision}, made "
+                f"{local_minute(held.made_at)} by Tieline {held.program}, "
+                f"{'with secrets' if held.secrets else 'without secrets'}"
+            )
+            for one in held.left_out:
+                click.echo(f"left out: {one}")
+        else:
+            schema = import_module("gateway.storage.repair").SCHEMA
+            import_module("agent.storage.restore").check_copy(file.absolute(), home_from(home), schema)
+            click.echo(f"{file} is whole: a copy of the database alone")
+    except import_module("agent.storage.errors").StorageError as error:
+        fail(str(error))
+
+
+NAMED = 3  # files that a line names
 OF_A_HOME = ("tieline.db", "tieline.db.lock", "gateway.toml")  # what a data directory holds beside its backups
 
 
@@ -30,33 +103,56 @@ OF_A_HOME = ("tieline.db", "tieline.db.lock", "gateway.toml")  # what a data dir
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--keep-open", is_flag=True, help="Answer and send what was open when the copy was made.")
 @click.option("--yes", is_flag=True, help="Also a copy out of the backups of another data directory.")
+@passphrase_option
 @config_option
-def restore(file: Path, keep_open: bool, yes: bool, config_path: Path | None, home: Path | None) -> None:
-    """Put the copy FILE, made by `tieline backup`, in the place of the database. The gateway must be stopped.
+def restore(
+    file: Path,
+    keep_open: bool,
+    yes: bool,
+    passphrase_file: Path | None,
+    config_path: Path | None,
+    home: Path | None,
+) -> None:
+    """Put the backup FILE, made by `tieline backup`, into the data directory. The gateway must be stopped.
 
-    The former database is kept in TIELINE_HOME/backups. What was open when the copy was made (messages without an
-    answer, answers on their way) becomes dead letters: `tieline dead` lists them. Reminders and tasks that were due
-    since are not made up for.
+    The former database is kept in TIELINE_HOME/backups; files that are there stay as they are. What was open when the
+    backup was made (messages without an answer, answers on their way) becomes dead letters: `tieline dead` lists them.
+    Reminders and tasks that were due since are not made up for.
     """
     settings = settings_from(config_path, home)
     if not yes:
         _ask_about_another(file, settings)
     if is_running(settings.home):
         fail("the gateway runs with this database; stop it first")
-    restoring = import_module("agent.storage.restore")
     now = import_module("agent.core.clock").SystemClock().now()
     phrase = import_module("gateway.phrases.catalogue").read_catalogue()
+    more = {
+        "kept_as": f"before-restore-{now:%Y%m%d-%H%M%S}.db",
+        "at": import_module("agent.storage.timestamps").to_timestamp(now),
+        "others": partial(import_module("gateway.scheduler.restored").put_aside, now=now, phrase=phrase),
+        "keep_open": keep_open,
+    }
+    archives = import_module("gateway.backup.archive")
     try:
-        done = restoring.restore(
-            settings.database.url,
-            settings.home,
-            file.absolute(),
-            schema=import_module("gateway.storage.repair").SCHEMA,
-            kept_as=f"before-restore-{now:%Y%m%d-%H%M%S}.db",
-            at=import_module("agent.storage.timestamps").to_timestamp(now),
-            others=partial(import_module("gateway.scheduler.restored").put_aside, now=now, phrase=phrase),
-            keep_open=keep_open,
-        )
+        if archives.is_archive(file):
+            restoring = import_module("gateway.backup.restore")
+            place = restoring.Place(
+                home=settings.home,
+                source=settings.source,
+                url=settings.database.url,
+                environ={**os.environ, "TIELINE_HOME": str(settings.home)},
+            )
+            whole = restoring.restore_archive(file.absolute(), place, passphrase_from(passphrase_file), **more)
+            _tell_of_files(whole)
+            done = whole.database
+        else:
+            done = import_module("agent.storage.restore").restore(
+                settings.database.url,
+                settings.home,
+                file.absolute(),
+                schema=import_module("gateway.storage.repair").SCHEMA,
+                **more,
+            )
     except import_module("agent.storage.errors").StorageError as error:
         fail(str(error))
     click.echo(f"{done.path} is now what {file} holds.")
@@ -77,6 +173,16 @@ def restore(file: Path, keep_open: bool, yes: bool, config_path: Path | None, ho
             f"Schedules due since the copy, or under way then, and not made up for: {done.others}. "
             "What recurs goes on; what was for one moment is switched off, and /schedules shows it."
         )
+
+
+def _tell_of_files(whole: Any) -> None:
+    """Print what became of the files of an archive."""
+    click.echo(f"{whole.placed} files are put back.")
+    if whole.stayed:
+        named = ", ".join(whole.stayed[:NAMED]) + (" …" if len(whole.stayed) > NAMED else "")
+        click.echo(f"Files that were there stay as they were: {len(whole.stayed)} ({named}).")
+    for one in whole.manifest.left_out:
+        click.echo(f"Not in the backup: {one}")
 
 
 def _ask_about_another(file: Path, settings: Settings) -> None:

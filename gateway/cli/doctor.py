@@ -31,8 +31,9 @@ MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "r
 @click.command("doctor")
 @click.option("--fix", is_flag=True, help="First mend what can be mended.")
 @click.option("--offline", is_flag=True, help="Ask neither models nor platforms.")
+@click.option("--drill", is_flag=True, help="Also restore the newest backup into a folder that is removed again.")
 @config_option
-def command(fix: bool, offline: bool, config_path: Path | None, home: Path | None) -> None:
+def command(fix: bool, offline: bool, drill: bool, config_path: Path | None, home: Path | None) -> None:
     """Check everything and tell how to mend it. Exit code 1 when something is broken.
 
     Each model gets one small request, each platform is asked about its account; --offline asks neither. With --fix the
@@ -41,7 +42,7 @@ def command(fix: bool, offline: bool, config_path: Path | None, home: Path | Non
     settings = settings_from(config_path, home)
     if fix:
         anyio.run(_fix, settings)
-    raise SystemExit(int(anyio.run(_tell_everything, settings, offline)))
+    raise SystemExit(int(anyio.run(_tell_everything, settings, offline, drill)))
 
 
 async def _fix(settings: Settings) -> None:
@@ -53,10 +54,10 @@ async def _fix(settings: Settings) -> None:
         click.echo(f"{click.style('✗', fg='red')} not mended: {as_typed(str(error), home_as_typed(settings.home))}")
 
 
-async def _tell_everything(settings: Settings, offline: bool) -> bool:
+async def _tell_everything(settings: Settings, offline: bool, drill: bool) -> bool:
     """Print each finding as soon as it is there; gives whether one is an error."""
     worst = False
-    async for found in _everything(settings, offline):
+    async for found in _everything(settings, offline, drill):
         mark, colour = MARKS[found.level]
         finding = as_typed(found.finding, home_as_typed(settings.home))
         click.echo(f"{click.style(mark, fg=colour)} {found.subject}: {finding}")
@@ -66,7 +67,7 @@ async def _tell_everything(settings: Settings, offline: bool) -> bool:
     return worst
 
 
-async def _everything(settings: Settings, offline: bool) -> AsyncIterator[Diagnosis]:
+async def _everything(settings: Settings, offline: bool, drill: bool) -> AsyncIterator[Diagnosis]:
     running = is_running(settings.home)
     yield _line("Python", f"{sys.version.split()[0]}")
     yield _line("configuration", f"{settings.source} is fine" if settings.source else "no file, so the defaults hold")
@@ -75,6 +76,7 @@ async def _everything(settings: Settings, offline: bool) -> AsyncIterator[Diagno
         partial(_in_thread, _home, settings.home),
         partial(_in_thread, _gateway, settings.home, running),
         partial(_in_thread, _database, settings, running),
+        partial(_in_thread, _backups, settings.home, drill),
         partial(_in_thread, _workspaces, settings.home),
         partial(_in_thread, _agents, settings),
         partial(_providers, settings, offline),
@@ -151,6 +153,11 @@ def _home(home: Path) -> Iterator[Diagnosis]:
 
 def _database(settings: Settings, running: bool) -> Iterable[Diagnosis]:
     found: Iterable[Diagnosis] = import_module("gateway.cli.checks.database").findings(settings, running)
+    return found
+
+
+def _backups(home: Path, drill: bool) -> Iterable[Diagnosis]:
+    found: Iterable[Diagnosis] = import_module("gateway.cli.checks.backups").findings(home, drill)
     return found
 
 

@@ -30,8 +30,8 @@ COMMANDS = {
     "feedback": ("gateway.cli.records:feedback", "List the ratings and remarks of /feedback."),
     "misses": ("gateway.cli.records:misses", "Searches of the memory that found nothing."),
     "usage": ("gateway.cli.records:usage", "Show the tokens and money spent; every call as CSV."),
-    "backup": ("gateway.cli.backups:backup", "Copy the database, also while the gateway runs."),
-    "restore": ("gateway.cli.backups:restore", "Put a copy in the place of the database."),
+    "backup": ("gateway.cli.backups:backup", "Put everything into one archive, also while the gateway runs."),
+    "restore": ("gateway.cli.backups:restore", "Put a backup into the data directory."),
     "slack-manifest": ("gateway.cli.slack_manifest:command", "Print the manifest for your Slack app."),
     "version": ("gateway.cli.main:version", "Print the version."),
 }

@@ -46,6 +46,7 @@ RELOADABLE = (
     "delivery",
     "scheduler",
     "retention",
+    "backup",
 )
 # Keys of those sections that are fixed at the start all the same.
 FIXED = {"queue": ("merge_ms", "linger_ms"), "retention": ("attachment_mb",), "context": ("tokenizer",),

@@ -1,7 +1,9 @@
 """Sections of the configuration that belong to the process as a whole; the packages define their own."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import time
 from ipaddress import ip_address, ip_network
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -15,6 +17,8 @@ from agent.providers.settings import ProviderSettings
 Tier = Literal["cheap", "balanced", "premium"]  # of a request, by its size, its tools, its code and its images
 MOST_DAYS = 36_500
 LONGEST_MS = 366 * 24 * 3600 * 1000
+BACKUPS = "backups"  # below the data directory
+_CLOCK_TIME = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +193,36 @@ class RetentionSettings:
             for key, value in (("attachment_mb", self.attachment_mb), ("backups", self.backups))
             if value < 1
         ]
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupSettings:
+    """`[backup]`: a backup each day at `at` ("03:15", by the scheduler's zone; "": none) in `folder`; `keep` stay.
+
+    `files` False leaves out what people sent and what tools made.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
+
+    at: str = ""
+    folder: str = BACKUPS
+    keep: int = 5
+    files: bool = True
+
+    @property
+    def moment(self) -> time:
+        """`at` on the clock; it is checked, and not empty."""
+        return time.fromisoformat(self.at)
+
+    def mistakes(self) -> list[str]:
+        found = []
+        if self.at and not _CLOCK_TIME.fullmatch(self.at):
+            found.append(f'backup.at: {self.at!r} is no time of day; write it as "03:15"')
+        if self.keep < 1:
+            found.append(f"backup.keep: {self.keep} must be 1 or more")
+        if not self.folder:
+            found.append("backup.folder: is empty; name a folder")
         return found
 
 

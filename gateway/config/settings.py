@@ -28,6 +28,7 @@ from agent.tools.settings import ApprovalSettings, HookSettings
 from gateway.access.settings import AccessSettings
 from gateway.channels.adapter import ChannelSettings
 from gateway.config.sections import (
+    BackupSettings,
     DatabaseSettings,
     LlmSettings,
     LockSettings,
@@ -72,6 +73,7 @@ class Sections(BaseModel):
     scheduler: SchedulerSettings = Field(default_factory=SchedulerSettings)
     network: NetworkSettings = Field(default_factory=NetworkSettings)
     retention: RetentionSettings = Field(default_factory=RetentionSettings)
+    backup: BackupSettings = Field(default_factory=BackupSettings)
     logging: LoggingSettings = Field(default_factory=LoggingSettings)
     debug: DebugSettings = Field(default_factory=DebugSettings)
 

@@ -22,6 +22,8 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.access.policy import LENGTH, WRONG_TRIES, digest, normalised
+from gateway.backup.archive import ENCRYPTED, PLAIN
+from gateway.backup.backup import Wanted, archive
 from gateway.channels.keys import ConversationKey
 from gateway.operations.callbacks import OperationCallbacks
 from gateway.operations.dead_letters import DeadLetters
@@ -55,8 +57,17 @@ class Operations:
         phrase: Catalogue,
         callbacks: OperationCallbacks | None = None,
         admins: Callable[[], Sequence[str]] = lambda: (),
+        wanted: Callable[[str | None, bool], Wanted] | None = None,
     ) -> None:
-        """`admins` are those that the configuration names."""
+        """`admins` are those that the configuration names.
+
+        `wanted` gives what a backup holds, by its passphrase and by whether files of people are wanted.
+        """
+        self._wanted = wanted or (
+            lambda passphrase, files: Wanted(
+                home=home, source=None, redact=lambda text: text, passphrase=passphrase, files=files
+            )
+        )
         self._configured_admins = admins
         self._database = database
         self._clock = clock
@@ -227,20 +238,33 @@ class Operations:
         ]
 
     async def backup(self, arguments: Mapping[str, Json]) -> Json:
-        """A copy of the database as it is now, while it is in use."""
-        named = arguments.get("path")
+        """An archive of everything as it is now; a file `*.db` gets a copy of the database alone."""
+        passphrase = str(arguments.get("passphrase") or "") or None
+        path = self._backup_path(arguments.get("path"), is_encrypted=passphrase is not None)
+        try:
+            if path.suffix == ".db":
+                if passphrase is not None:
+                    raise Refusal(
+                        "a copy of the database alone is not encrypted", fix=f"name {path.stem}.tar.encrypted"
+                    )
+                return {"path": str(path), "bytes": await backup.back_up(self._database, path), "left_out": []}
+            wanted = self._wanted(passphrase, bool(arguments.get("files", True)))
+            made = await archive(self._database, path, wanted, at=self._clock.now())
+        except StorageError as error:
+            raise Refusal(str(error)) from error
+        return {"path": str(path), "bytes": made.size, "files": made.files, "left_out": list(made.left_out)}
+
+    def _backup_path(self, named: Json, *, is_encrypted: bool) -> Path:
+        """The file that is named, else a new one among the backups. Raises Refusal."""
         if named:
             path = Path(str(named))
         else:
-            path = self._home / "backups" / f"tieline-{self._clock.now():%Y%m%d-%H%M%S}.db"
+            ending = ENCRYPTED if is_encrypted else PLAIN
+            path = self._home / "backups" / f"tieline-{self._clock.now():%Y%m%d-%H%M%S}{ending}"
             path.parent.mkdir(exist_ok=True, mode=0o700)
         if not path.is_absolute():
             raise Refusal(f"{path} is no full path", fix="name the file with its whole path")
-        try:
-            size = await backup.back_up(self._database, path)
-        except StorageError as error:
-            raise Refusal(str(error)) from error
-        return {"path": str(path), "bytes": size}
+        return path
 
 
 def _is_number(code: str) -> bool:

@@ -95,7 +95,7 @@ class Upkeep:
             _remove_files, self._home / WORKSPACES, at - timedelta(days=retention.workspace_days).total_seconds()
         )
         await anyio.to_thread.run_sync(_bound_logs, self._home / "logs")
-        await anyio.to_thread.run_sync(_keep_newest, self._home / "backups", retention.backups)
+        await anyio.to_thread.run_sync(keep_newest, self._home / "backups", retention.backups)
 
     async def _clean(self, at: int) -> None:
         """Remove what people had forgotten from the database's file as well."""
@@ -121,8 +121,8 @@ def _bound_logs(folder: Path) -> None:
         bounded(path)
 
 
-def _keep_newest(folder: Path, count: int) -> None:
+def keep_newest(folder: Path, count: int) -> None:
     """Remove old copies of `tieline backup`, by their date; copies made before a migration stay."""
-    backups = sorted(folder.glob("tieline-????????-??????.db"), key=lambda path: path.stat().st_mtime, reverse=True)
+    backups = sorted(folder.glob("tieline-????????-??????.*"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in backups[count:]:
         path.unlink(missing_ok=True)

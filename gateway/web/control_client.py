@@ -11,6 +11,7 @@ from typing import Any
 
 CONNECT_WITHIN_S = 5.0
 ANSWER_WITHIN_S = 300.0
+WITHOUT_LIMIT = frozenset({"backup"})  # it takes as long as the data directory is large
 RESTART = "restart the gateway"
 
 
@@ -46,8 +47,9 @@ def is_running(home: Path) -> bool:
 
 def call(home: Path, operation: str, **arguments: Any) -> Any:
     """Have the running gateway do something and return its answer. Raises NoGateway, Refused and OtherVersion."""
+    within_s = None if operation in WITHOUT_LIMIT else ANSWER_WITHIN_S
     try:
-        with _request(home, "POST", f"/do/{operation}", arguments) as response:
+        with _request(home, "POST", f"/do/{operation}", arguments, within_s=within_s) as response:
             return _result(response.read())
     except OtherVersion as error:
         raise _told(home, operation, error) from error

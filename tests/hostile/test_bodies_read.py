@@ -66,6 +66,16 @@ NOT_OURS = "frames of the platform's gateway, read by its library, which sets th
 NO_BODY = "no network: a file, a database, a text or a queue of our own"
 
 REGISTER: dict[str, tuple[str, str]] = {
+    "agent/storage/postgres_copy.py _load_table": (".read", NO_BODY),
+    "agent/storage/postgres_tables.py rows_in": (".read", NO_BODY),
+    "gateway/backup/archive.py Contents.add": (".read", NO_BODY),
+    "gateway/backup/archive.py is_archive": (".read", NO_BODY),
+    "gateway/backup/archive.py _plain": (".read", NO_BODY),
+    "gateway/backup/archive.py _unpack": (".read", NO_BODY),
+    "gateway/backup/archive.py _manifest_of": (".read", NO_BODY),
+    "gateway/backup/archive.py _measured": (".read", NO_BODY),
+    "gateway/backup/encryption.py EncryptedReader.__init__": (".read .read .readline", NO_BODY),
+    "gateway/backup/encryption.py EncryptedReader._next": (".read", NO_BODY),
     "adapters/web/chat_sessions.py ChatSessions.find": (".read", NO_BODY),
     "gateway/cli/mcp.py _visited": (".receive", COUNTED),
     "agent/memory/erasure.py _searched": (".read", NO_BODY),

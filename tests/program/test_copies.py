@@ -14,6 +14,7 @@ from sqlalchemy import create_engine
 from agent.storage import migrate
 from gateway.storage.repair import SCHEMA
 from tests.doubles.limits import raised_limits
+from tests.fakes.databases import PostgresServer
 from tests.program import configs
 from tests.program.conftest import Start
 from tests.program.doubles import Doubles, until
@@ -36,6 +37,84 @@ def rows(program: Program, query: str) -> Sequence[tuple[Any, ...]]:
         found = database.execute(query).fetchall()
         database.commit()
         return found
+
+
+@pytest.mark.slow  # ten processes, one after the other
+@pytest.mark.requirement("G-36")
+async def test_an_archive_made_under_load_is_a_whole_gateway_in_an_empty_home(
+    doubles: Doubles, program: Start, tmp_path: Path
+) -> None:
+    """Encrypted: with its token it answers the next message, and a reminder that is still to come fires once."""
+    await doubles.telegram.post("settings", raised_limits())
+    tieline = program(config(doubles), TIELINE_BACKUP_PASSPHRASE="correct horse")
+    people, archive = [OnTelegram(doubles, person) for person in PEOPLE], str(tmp_path / "all.tar.encrypted")
+    async with tieline:
+        await people[0].say("/remind in 2 hours stretch")
+        await people[0].hears("stretch")
+
+        async def talk(person: OnTelegram) -> None:
+            for number in range(6):
+                await person.say(f"line {number}")
+                await person.hears(f"line {number}")
+
+        async with anyio.create_task_group() as tasks:
+            for person in people:
+                tasks.start_soon(talk, person)
+            await people[0].hears("line 2")
+            copied = await tieline.cli("backup", archive)
+        assert copied.returncode == 0, copied.stderr
+        verified = await tieline.cli("backup", "--verify", archive)
+        assert "is whole: " in verified.stdout, verified.stderr
+        assert "with secrets" in verified.stdout
+        await tieline.stop()
+    await anyio.to_thread.run_sync(tieline.home.rename, tmp_path / "lost")
+    restored = await tieline.cli("restore", archive)
+    assert restored.returncode == 0, restored.stderr
+    assert "files are put back" in restored.stdout
+    assert tieline.home.stat().st_mode & 0o777 == 0o700
+    rows(tieline, "update schedule set due_at = (unixepoch() + 1) * 1000000, next_at = (unixepoch() + 1) * 1000000")
+    async with tieline:
+        await people[0].say("do you remember")
+        await people[0].hears("do you remember")
+        history = str((await doubles.llm.get("calls"))["calls"][-1]["body"]["messages"])
+        assert "line 2" in history
+
+        async def reminders() -> int:
+            return sum("stretch" in text for text in await people[0].texts()) - 1
+
+        await until(reminders, what="the reminder")
+        await people[1].say("and me")
+        await people[1].hears("and me")
+        await tieline.settled()
+        assert await reminders() == 1
+
+
+@pytest.mark.slow  # a server and eight processes
+@pytest.mark.requirement("G-36")
+async def test_an_archive_of_postgresql_goes_on_in_an_empty_home_and_database(
+    doubles: Doubles, program: Start, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    telegram, archive = OnTelegram(doubles), str(tmp_path / "all.tar")
+    with postgres_server.database(empty=True) as first, postgres_server.database(empty=True) as second:
+        tieline = program(config(doubles), TIELINE__DATABASE__URL=first)
+        async with tieline:
+            await telegram.say("my number is seven")
+            await telegram.hears("my number is seven")
+            copied = await tieline.cli("backup", archive)
+            assert copied.returncode == 0, copied.stderr
+            assert "left out: 2 literal secrets in gateway.toml" in copied.stdout
+            await tieline.stop()
+        assert "PostgreSQL of revision" in (await tieline.cli("backup", "--verify", archive)).stdout
+        refused = await tieline.cli("restore", archive)
+        assert "holds tables already, which stay as they are" in refused.stderr
+        other = program(config(doubles), TIELINE__DATABASE__URL=second)
+        restored = await other.cli("restore", archive)
+        assert restored.returncode == 0, restored.stderr
+        async with other:
+            await telegram.say("what was it")
+            await telegram.hears("what was it")
+            assert "my number is seven" in str((await doubles.llm.get("calls"))["calls"][-1]["body"]["messages"])
+            await other.stop()
 
 
 @pytest.mark.slow  # five to ten processes, one after the other

@@ -1,5 +1,6 @@
 """Repairs of `tieline doctor --fix`: rights of files, leftovers of a killed process, the tables of the database."""
 
+import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -47,11 +48,14 @@ def _leftovers(home: Path, *, running: bool) -> Iterator[str]:
     """Leftovers of a process that was killed in the middle of something."""
     if running:
         return
-    left = [*home.glob(".*.restored*"), *(home / "backups").glob(".*.partial*")]
+    left = [*home.glob(".*.restored*"), *home.glob(".restoring-*"), *(home / "backups").glob(".*.partial*")]
     if socket_path(home).is_socket():
         left.append(socket_path(home))
     for path in left:
-        path.unlink()
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
         yield f"{path} is removed: a process that was killed had left it"
 
 

@@ -253,14 +253,14 @@ class TestBackup:
         to = tmp_path / "elsewhere" / "copy.db"
         to.parent.mkdir()
         made = await do(world, "backup", path=str(to))
-        assert made == {"path": str(to), "bytes": to.stat().st_size}
+        assert made == {"path": str(to), "bytes": to.stat().st_size, "left_out": []}
         with sqlite3.connect(to) as copy:
             assert copy.execute("select count(*) from message").fetchone() == (2,)
         assert "exists already" in (await refused(world, "backup", path=str(to)))[0]
 
     async def test_without_a_name_it_lies_among_the_backups(self, world: World) -> None:
         made = await do(world, "backup")
-        assert re.fullmatch(r"tieline-\d{8}-\d{6}\.db", Path(made["path"]).name)
+        assert re.fullmatch(r"tieline-\d{8}-\d{6}\.tar", Path(made["path"]).name)
         assert Path(made["path"]).parent == world.home / "backups"
 
     async def test_a_relative_path_is_refused(self, world: World) -> None:

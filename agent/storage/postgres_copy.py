@@ -1,0 +1,146 @@
+"""Dump and load of a PostgreSQL database: one file a table, as COPY writes it, all of one moment. Blocking."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from sqlalchemy import URL, Connection, Engine, MetaData, Table, create_engine, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from agent.storage.connect import Schema, State, create, migrating_from, revision, state_of
+from agent.storage.errors import BackupRefused, DatabaseHeld
+from agent.storage.postgres import OWNER_KEY
+from agent.storage.postgres_tables import PIECE, DumpedTable, name_of
+from agent.storage.restore import MARGIN, put_aside
+
+CONNECT_WITHIN_S = 10
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+def dump(url: URL, folder: Path, metadata: MetaData) -> tuple[str | None, tuple[DumpedTable, ...]]:
+    """Write all tables into the folder, those first that others refer to; gives the revision and the tables.
+
+    Reads one snapshot: what others commit meanwhile is not in it, and nobody waits. Raises BackupRefused.
+    """
+    engine = _engine(url)
+    try:
+        with engine.connect() as conn:
+            conn = conn.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            stored = revision(conn)
+            return stored, tuple(_dump_table(conn, table, folder) for table in metadata.sorted_tables)
+    except (DBAPIError, psycopg.Error, OSError) as error:
+        raise BackupRefused(f"the database cannot be copied: {_reason(error)}") from error
+    finally:
+        engine.dispose()
+
+
+def _dump_table(conn: Connection, table: Table, folder: Path) -> DumpedTable:
+    columns = tuple(column.name for column in table.columns)
+    rows, statement = 0, f"COPY {_quoted(table.name)} ({', '.join(map(_quoted, columns))}) TO STDOUT"
+    with (folder / name_of(table.name)).open("wb") as file, _cursor(conn) as cursor, cursor.copy(statement) as copied:
+        for block in copied:
+            rows += bytes(block).count(b"\n")  # one within a value is written as two characters
+            file.write(block)
+    return DumpedTable(name=table.name, columns=columns, rows=rows, last=_last(conn, table.name, columns))
+
+
+def _last(conn: Connection, table: str, columns: tuple[str, ...]) -> int | None:
+    sequence = _sequence(conn, table, columns)
+    if sequence is None:
+        return None
+    found = conn.execute(text(f"SELECT last_value, is_called FROM {sequence}")).one()  # noqa: S608 - the server's name
+    return int(found.last_value) if found.is_called else 0
+
+
+def _sequence(conn: Connection, table: str, columns: tuple[str, ...]) -> str | None:
+    """The sequence that numbers its rows, quoted by the server."""
+    if "id" not in columns:
+        return None
+    asked = text("SELECT pg_get_serial_sequence(:table, 'id')")
+    found: str | None = conn.execute(asked, {"table": _quoted(table)}).scalar_one()
+    return found
+
+
+def load(
+    url: URL,
+    folder: Path,
+    tables: tuple[DumpedTable, ...],
+    stored: str,
+    *,
+    schema: Schema,
+    at: int,
+    others: Callable[[Connection], int],
+    before_commit: Callable[[], None],
+    keep_open: bool = False,
+) -> tuple[int, int, int]:
+    """Fill an empty database; gives what was put aside, as `agent.storage.restore` does. Raises BackupRefused.
+
+    One transaction: it is filled whole or not at all. `before_commit` is called when only the commit is left.
+    """
+    wrong = [name for one in tables for name in (one.name, *one.columns) if not _NAME.fullmatch(name)]
+    if wrong:
+        raise BackupRefused(f"the backup names a table or column {wrong[0]!r}, which no version of Tieline has")
+    engine, place = _engine(url), url.render_as_string(hide_password=True)
+    try:
+        with engine.begin() as conn:
+            _own(conn, place)
+            if state_of(conn, schema) is not State.EMPTY:
+                raise BackupRefused(f"{place} holds tables already, which stay as they are; name an empty database")
+            if stored == schema.head:
+                create(conn, schema)
+            else:
+                migrating_from(stored, schema).upgrade(conn, schema.migrations, stored)
+            for one in tables:
+                _load_table(conn, one, folder)
+            _number_on(conn, tables, schema.metadata.tables)
+            aside = (0, 0, 0) if keep_open else put_aside(conn, others, at)
+            before_commit()
+        return aside
+    except (DBAPIError, psycopg.Error) as error:
+        raise BackupRefused(f"{place} cannot be filled: {_reason(error)}; nothing was changed") from error
+    finally:
+        engine.dispose()
+
+
+def _own(conn: Connection, place: str) -> None:
+    if not conn.execute(text(f"SELECT pg_try_advisory_xact_lock({OWNER_KEY})")).scalar_one():
+        raise DatabaseHeld(f"{place} is in use by another process; stop that one first", pid=None)
+
+
+def _load_table(conn: Connection, table: DumpedTable, folder: Path) -> None:
+    statement = f"COPY {_quoted(table.name)} ({', '.join(map(_quoted, table.columns))}) FROM STDIN"
+    with (folder / name_of(table.name)).open("rb") as file, _cursor(conn) as cursor, cursor.copy(statement) as copied:
+        for piece in iter(lambda: file.read(PIECE), b""):
+            copied.write(piece)
+
+
+def _number_on(conn: Connection, tables: tuple[DumpedTable, ...], known: Mapping[str, Table]) -> None:
+    """Let new numbers begin after those given; `MARGIN` later where buttons of old messages name them."""
+    for one in tables:
+        sequence = _sequence(conn, one.name, one.columns)
+        table = known.get(one.name)
+        named = table is not None and bool(table.dialect_options["sqlite"]["autoincrement"])
+        if sequence is not None and (last := (one.last or 0) + (MARGIN if named else 0)) > 0:
+            conn.execute(text("SELECT setval(:sequence, :last)"), {"sequence": sequence, "last": last})
+
+
+def _engine(url: URL) -> Engine:
+    options = {"connect_timeout": CONNECT_WITHIN_S, "client_encoding": "UTF8"}
+    return create_engine(url, poolclass=NullPool, connect_args=options, hide_parameters=True)
+
+
+def _cursor(conn: Connection) -> Any:
+    """A cursor of the driver, which alone knows COPY."""
+    return conn.connection.driver_connection.cursor()  # type: ignore[union-attr]
+
+
+def _reason(error: Exception) -> str:
+    """The server's own words."""
+    return str(error.orig if isinstance(error, DBAPIError) else error).strip() or type(error).__name__
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

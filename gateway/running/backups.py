@@ -1,0 +1,100 @@
+"""The nightly backup of the running gateway, where `[backup] at` asks for one."""
+
+import logging
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import anyio
+
+from agent.core.clock import Clock
+from agent.storage.database import Database
+from agent.storage.errors import StorageError
+from gateway.backup.archive import ENCRYPTED, PASSPHRASE, PLAIN
+from gateway.backup.backup import Wanted, archive
+from gateway.config.sections import BACKUPS, BackupSettings
+from gateway.running.retention import keep_newest
+
+EVERY_S = 60.0
+AGAIN_AFTER = timedelta(hours=1)  # a try that failed
+NAME = "tieline-%Y%m%d-%H%M%S"
+
+_log = logging.getLogger("tieline.backup")
+
+
+def last_due(now: datetime, at: time, zone: str) -> datetime:
+    """The newest moment at or before `now` at which the clock of that zone showed `at`."""
+    local = now.astimezone(ZoneInfo(zone))
+    today = datetime.combine(local.date(), at, local.tzinfo).astimezone(UTC)
+    return today if today <= now else datetime.combine(local.date() - timedelta(days=1), at, local.tzinfo)
+
+
+class NightlyBackup:
+    """The scheduler's work of each minute. One that was missed, as the gateway did not run, is made at the start."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Clock,
+        home: Path,
+        settings: Callable[[], BackupSettings],
+        zone: Callable[[], str],
+        wanted: Callable[[str | None, bool], Wanted],
+        tell: Callable[[str, dict[str, object]], None],
+    ) -> None:
+        """`tell` says a sentence of the catalogue to the owners."""
+        self._database = database
+        self._clock = clock
+        self._home = home
+        self._settings = settings
+        self._zone = zone
+        self._wanted = wanted
+        self._tell = tell
+        self._failed: tuple[datetime, datetime] | None = None  # which was due, and when it was tried last
+
+    async def run_once(self) -> None:
+        """Make one where it is due; of one that fails the owners are told once, and it is tried again each hour."""
+        settings, now = self._settings(), self._clock.now()
+        if not settings.at:
+            return
+        due, folder = last_due(now, settings.moment, self._zone()), self._home / settings.folder
+        told = self._failed is not None and self._failed[0] == due
+        if told and self._failed is not None and now - self._failed[1] < AGAIN_AFTER:
+            return
+        try:
+            if await anyio.to_thread.run_sync(_made_since, folder, due):
+                return
+            await self._make(settings, folder, now)
+        except (StorageError, OSError) as error:
+            _log.error("the backup failed, tried again in an hour: %s", error)
+            self._failed = (due, now)
+            if not told:
+                self._tell("owner_backup", {"why": str(error)})
+
+    async def _make(self, settings: BackupSettings, folder: Path, now: datetime) -> None:
+        passphrase = os.environ.get(PASSPHRASE) or None
+        if folder == self._home / BACKUPS:
+            await anyio.to_thread.run_sync(_make_private, folder)
+        file = folder / f"{now.astimezone(UTC):{NAME}}{ENCRYPTED if passphrase else PLAIN}"
+        made = await archive(self._database, file, self._wanted(passphrase, settings.files), at=now)
+        _log.info("backed up to %s: %d files, %d bytes", made.path, made.files, made.size)
+        await anyio.to_thread.run_sync(keep_newest, folder, settings.keep)
+
+
+def _make_private(folder: Path) -> None:
+    folder.mkdir(exist_ok=True, mode=0o700)
+
+
+def _made_since(folder: Path, due: datetime) -> bool:
+    """Whether a backup in the folder is as new as that, by its name; one made by hand counts."""
+    for path in folder.glob("tieline-????????-??????.tar*"):
+        try:
+            at = datetime.strptime(path.name.partition(".")[0], NAME).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        if at >= due:
+            return True
+    return False
