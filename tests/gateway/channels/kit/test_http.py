@@ -102,6 +102,7 @@ async def test_what_was_never_sent_is_surely_not_done() -> None:
             assert SECRET not in str(raised.value)
 
 
+@pytest.mark.requirement("Z-06")
 @pytest.mark.parametrize(
     ("path", "creates", "kind", "after_s"),
     [
