@@ -39,7 +39,6 @@ def rows(program: Program, query: str) -> Sequence[tuple[Any, ...]]:
         return found
 
 
-@pytest.mark.slow  # ten processes, one after the other
 @pytest.mark.requirement("G-36")
 async def test_an_archive_made_under_load_is_a_whole_gateway_in_an_empty_home(
     doubles: Doubles, program: Start, tmp_path: Path
@@ -53,7 +52,7 @@ async def test_an_archive_made_under_load_is_a_whole_gateway_in_an_empty_home(
         await people[0].hears("stretch")
 
         async def talk(person: OnTelegram) -> None:
-            for number in range(6):
+            for number in range(4):
                 await person.say(f"line {number}")
                 await person.hears(f"line {number}")
 
