@@ -29,7 +29,7 @@ async def test_a_message_within_the_back_off_is_tried_with_the_context_at_hand(
     world_of: "Callable[..., World]", caplog: pytest.LogCaptureFixture
 ) -> None:
     """The wait is stopped, as a person may: nothing is prepared for a service that is away."""
-    caplog.set_level(logging.INFO, "tieline.turn")
+    caplog.set_level(logging.INFO, "tieline")
     async with world_of(config=WAIT, providers=("a",)).process() as world:
         await world.answered("good morning", "good morning")
         world.llm.fails(**DOWN)
