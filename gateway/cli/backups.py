@@ -81,7 +81,7 @@ def _verify(file: Path | None, passphrase: str | None, home: Path | None) -> Non
             held = import_module("gateway.backup.restore").verify(file.absolute(), passphrase)
             kind = import_module("gateway.backup.restore").NAMES[held.database]
             click.echo(
-                f"{file} is whole: {len(held.members)} files, {kind} of revision {held.revision}, made "
+                f"{file} is whole: {_files(len(held.members))}, {kind} of revision {held.revision}, made "
                 f"{local_minute(held.made_at)} by Tieline {held.program}, "
                 f"{'with secrets' if held.secrets else 'without secrets'}"
             )
@@ -175,9 +175,14 @@ def restore(
         )
 
 
+def _files(count: int) -> str:
+    """The number with its word."""
+    return f"{count:,} file{'' if count == 1 else 's'}"
+
+
 def _tell_of_files(whole: Any) -> None:
     """Print what became of the files of an archive."""
-    click.echo(f"{whole.placed} files are put back.")
+    click.echo(f"Put back: {_files(whole.placed)}.")
     if whole.stayed:
         named = ", ".join(whole.stayed[:NAMED]) + (" …" if len(whole.stayed) > NAMED else "")
         click.echo(f"Files that were there stay as they were: {len(whole.stayed)} ({named}).")

@@ -69,7 +69,7 @@ async def test_an_archive_made_under_load_is_a_whole_gateway_in_an_empty_home(
     await anyio.to_thread.run_sync(tieline.home.rename, tmp_path / "lost")
     restored = await tieline.cli("restore", archive)
     assert restored.returncode == 0, restored.stderr
-    assert "files are put back" in restored.stdout
+    assert "Put back: " in restored.stdout
     assert tieline.home.stat().st_mode & 0o777 == 0o700
     rows(tieline, "update schedule set due_at = (unixepoch() + 1) * 1000000, next_at = (unixepoch() + 1) * 1000000")
     async with tieline:

@@ -36,7 +36,7 @@ def test_a_backup_is_made_verified_and_restored(tieline: Tieline, made: Path, tm
     assert f"{file} is whole: 2 files, SQLite of revision" in verified.stdout
     ran = tieline("restore", file, "--home", str(tmp_path / "new"), **WORDS)
     assert ran.exit_code == 0, ran.output
-    assert "1 files are put back." in ran.stdout
+    assert "Put back: 1 file." in ran.stdout
     assert (tmp_path / "new/skills/tidy/SKILL.md").read_text() == "Tidy up."
 
 
