@@ -44,7 +44,8 @@ ELSEWHERE = ("tests/e2e/", "tests/faults/", "tests/foreign/", "tests/hostile/") 
 STILL_PASS, NO_CARRIER = "its tests still pass", "no test that carries its requirements is there"
 UNSOUND = "its tests fail without it"
 QUOTED = re.compile(r'"([\w-]+)"')
-FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", re.MULTILINE)  # in pytest's summary
+SUMMARY = "short test summary info"  # before it pytest shows the logs, whose errors begin as those of tests do
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,7 @@ def noticed(one: Prepared, copy: Path, first: str = "") -> tuple[str, str]:
         case 0:
             return STILL_PASS, ""
         case 1:
-            failed = FAILED.search(said)
+            failed = FAILED.search(said.rpartition(SUMMARY)[2])
             return "", failed[1] if failed else ""
         case 5:
             return NO_CARRIER, ""

@@ -96,6 +96,14 @@ def test_all_that_carry_a_requirement_are_asked_where_no_tests_are_named(tree: P
     assert (result.missed, result.by) == ("", "tests/agent/test_noticing.py::test_it")
 
 
+def test_a_line_of_the_log_is_no_test_that_noticed(tree: Path) -> None:
+    """pytest shows the log of a failed test above the names; its errors begin as those of tests do."""
+    logged = "import logging\n" + NOTICES.replace("assert", "logging.error('broken - at %s', 1); assert")
+    (tree / "test_double.py").write_text(logged)
+    ((one,), _) = prepare(tree)
+    assert noticed(one, tree) == ("", "test_double.py::test_it")
+
+
 @pytest.mark.parametrize(
     "first",
     [
