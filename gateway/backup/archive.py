@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, cast
 
 from pydantic import TypeAdapter, ValidationError
 
+from agent.storage.copies.dumped_tables import DumpedTable
 from agent.storage.errors import BackupRefused
-from agent.storage.postgres_tables import DumpedTable
 
 FORMAT = 1
 MAGIC = b"tieline-encrypted-backup 1\n"

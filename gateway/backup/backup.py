@@ -20,10 +20,10 @@ from agent.core.errors import ToolError
 from agent.core.safe_files import DEEPEST, Entry, Tree
 from agent.storage.backup import copy_file
 from agent.storage.connect import revision
+from agent.storage.copies.dumped_tables import DumpedTable, name_of
 from agent.storage.database import Database, RetryingDatabase
 from agent.storage.errors import BackupRefused
 from agent.storage.inspection import read
-from agent.storage.postgres_tables import DumpedTable, name_of
 from agent.storage.sqlite import SqliteDatabase
 from gateway.backup.archive import (
     CONFIGURATION,
@@ -155,7 +155,7 @@ def _add_database(
         copy_file(database, stage / COPY)
         _add_and_remove(contents, stage, COPY, at)
         return "sqlite", revision_of(database), ()
-    stored, tables = import_module("agent.storage.postgres_copy").dump(database, stage, metadata)
+    stored, tables = import_module("agent.storage.copies.postgres").dump(database, stage, metadata)
     for table in tables:
         _add_and_remove(contents, stage, name_of(table.name), at)
     return "postgresql", stored, tables

@@ -18,10 +18,10 @@ from sqlalchemy import URL, Connection
 from agent.core.errors import ToolError
 from agent.core.safe_files import Tree
 from agent.storage.connect import State, migrating_from, target_of
+from agent.storage.copies.dumped_tables import name_of, rows_in
+from agent.storage.copies.restore import MARGIN, Restored, restore
 from agent.storage.errors import BackupRefused, SchemaTooNew, SchemaTooOld
 from agent.storage.inspection import look
-from agent.storage.postgres_tables import name_of, rows_in
-from agent.storage.restore import MARGIN, Restored, restore
 from gateway.backup.archive import CONFIGURATION, DATABASE, HOME, RECEIVED, Manifest, unpack
 from gateway.backup.backup import COPY
 from gateway.config.errors import ConfigError
@@ -106,7 +106,7 @@ def restore_archive(
     """Put everything in an archive where it belongs. Raises BackupRefused or DatabaseUnusable; then nothing changed.
 
     Files that are there already stay as they are; a SQLite database that is there is kept in `backups/<kept_as>`, and
-    a PostgreSQL database must be empty. The other arguments are those of `agent.storage.restore`.
+    a PostgreSQL database must be empty. The other arguments are those of `agent.storage.copies.restore`.
     """
     with _stage(place.home) as stage:
         manifest = unpack(file, passphrase, stage, check=lambda listed: check_revision(listed, file))
@@ -162,7 +162,7 @@ def _fill(
             f"{target.render_as_string(hide_password=True)} holds tables already, which stay as they are; "
             "name an empty database"
         )
-    messages, answers, more = import_module("agent.storage.postgres_copy").load(
+    messages, answers, more = import_module("agent.storage.copies.postgres").load(
         target,
         stage / DATABASE,
         manifest.tables,

@@ -89,7 +89,7 @@ def _verify(file: Path | None, passphrase: str | None, home: Path | None) -> Non
                 click.echo(f"left out: {one}")
         else:
             schema = import_module("gateway.storage.repair").SCHEMA
-            import_module("agent.storage.restore").check_copy(file.absolute(), home_from(home), schema)
+            import_module("agent.storage.copies.restore").check_copy(file.absolute(), home_from(home), schema)
             click.echo(f"{file} is whole: a copy of the database alone")
     except import_module("agent.storage.errors").StorageError as error:
         fail(str(error))
@@ -146,7 +146,7 @@ def restore(
             _tell_of_files(whole)
             done = whole.database
         else:
-            done = import_module("agent.storage.restore").restore(
+            done = import_module("agent.storage.copies.restore").restore(
                 settings.database.url,
                 settings.home,
                 file.absolute(),

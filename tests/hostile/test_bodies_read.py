@@ -66,8 +66,8 @@ NOT_OURS = "frames of the platform's gateway, read by its library, which sets th
 NO_BODY = "no network: a file, a database, a text or a queue of our own"
 
 REGISTER: dict[str, tuple[str, str]] = {
-    "agent/storage/postgres_copy.py _load_table": (".read", NO_BODY),
-    "agent/storage/postgres_tables.py rows_in": (".read", NO_BODY),
+    "agent/storage/copies/postgres.py _load_table": (".read", NO_BODY),
+    "agent/storage/copies/dumped_tables.py rows_in": (".read", NO_BODY),
     "gateway/backup/archive.py Contents.add": (".read", NO_BODY),
     "gateway/backup/archive.py is_archive": (".read", NO_BODY),
     "gateway/backup/archive.py _plain": (".read", NO_BODY),

@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 
 from agent.core.clock import SystemClock
+from agent.storage.copies.restore import restore
 from agent.storage.errors import StorageError
-from agent.storage.restore import restore
 from agent.storage.timestamps import to_timestamp
 from gateway.backup.archive import PASSPHRASE, is_archive
 from gateway.backup.restore import Place, restore_archive, verify

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import Connection, create_engine, insert, update
 
 from agent.storage.backup import back_up
+from agent.storage.copies.restore import Restored, restore
 from agent.storage.database import Database
 from agent.storage.migrate import downgrade
-from agent.storage.restore import Restored, restore
 from agent.storage.sqlite import sqlite_engine
 from agent.storage.tables import goal, outbox, plan
 from agent.storage.timestamps import to_timestamp

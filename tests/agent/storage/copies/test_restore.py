@@ -11,9 +11,9 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.backup import back_up
+from agent.storage.copies.restore import WHY, Restored, restore
 from agent.storage.errors import BackupRefused, DatabaseHeld
 from agent.storage.payloads import decode_incoming
-from agent.storage.restore import WHY, Restored, restore
 from gateway.storage import inbox_entries, outbox_entries
 from gateway.storage.repair import SCHEMA, open_database
 from tests.fakes.agents import admit

@@ -11,10 +11,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from agent.storage.connect import Schema, State, create, migrating_from, revision, state_of
+from agent.storage.copies.dumped_tables import PIECE, DumpedTable, name_of
+from agent.storage.copies.restore import MARGIN, put_aside
 from agent.storage.errors import BackupRefused, DatabaseHeld
 from agent.storage.postgres import OWNER_KEY
-from agent.storage.postgres_tables import PIECE, DumpedTable, name_of
-from agent.storage.restore import MARGIN, put_aside
 
 CONNECT_WITHIN_S = 10
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -76,7 +76,7 @@ def load(
     before_commit: Callable[[], None],
     keep_open: bool = False,
 ) -> tuple[int, int, int]:
-    """Fill an empty database; gives what was put aside, as `agent.storage.restore` does. Raises BackupRefused.
+    """Fill an empty database; gives what was put aside, as `agent.storage.copies.restore` does. Raises BackupRefused.
 
     One transaction: it is filled whole or not at all. `before_commit` is called when only the commit is left.
     """
