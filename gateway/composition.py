@@ -9,7 +9,8 @@ from functools import partial
 from agent.between_turns import Jobs
 from agent.core.clock import Clock
 from agent.core.events import EventBus
-from gateway.backup.backup import wanted_of
+from gateway.backup.nightly import NightlyBackup
+from gateway.backup.request import wanted_of
 from gateway.channels.adapter import Adapter
 from gateway.channels.entry_points import ids_of, installed, token_forms
 from gateway.commands.all import all_commands
@@ -24,7 +25,6 @@ from gateway.router.ports import RouterDeps
 from gateway.router.router import Router
 from gateway.running import command_families as families
 from gateway.running.accounts import Gateway, Loops
-from gateway.running.backups import NightlyBackup
 from gateway.running.basics import Basics, WorkSignal
 from gateway.running.dispatch import Running, wake_for_person
 from gateway.running.durable_work import install_durable_work

@@ -23,16 +23,17 @@ from agent.tools.approvals import REAP_EVERY_S, Approvals
 from agent.tools.mcp.servers import Servers
 from agent.tools.toolbox import Toolbox
 from agent.turn.tokenizer import Tokenizer
+from gateway.backup import nightly
+from gateway.backup.nightly import NightlyBackup
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
 from gateway.operations.operations import Operations
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.router import Router
-from gateway.running import backups, retention
+from gateway.running import retention
 from gateway.running.accounts import Accounts, Gateway, Loops
 from gateway.running.alerts import Alerts
-from gateway.running.backups import NightlyBackup
 from gateway.running.durable_work import DurableWork
 from gateway.running.overview import OverviewService
 from gateway.running.retention import Upkeep
@@ -102,7 +103,7 @@ class Services:
         ):
             tasks.start_soon(self.loops.keep, name, loop)
         self.keep_doing(tasks, "upkeep", self.upkeep.run_once, every_s=retention.EVERY_S, first_s=retention.FIRST_S)
-        self.keep_doing(tasks, "backup", self.backups.run_once, every_s=backups.EVERY_S)
+        self.keep_doing(tasks, "backup", self.backups.run_once, every_s=nightly.EVERY_S)
         self.keep_doing(tasks, "approvals", self._reap, every_s=REAP_EVERY_S, first_s=0.0)
 
     def keep_doing(

@@ -227,6 +227,14 @@ def in_english(key: str, **values: object) -> str:
     return english(key, "en", **values)
 
 
+# Numbers as people read them.
+
+
+def counted(count: int, what: str) -> str:
+    """The number with its English word: "1 file", "1,200 files"."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 # Money as people read it, the same everywhere. An unknown amount is not guessed.
 
 

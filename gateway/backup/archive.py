@@ -23,8 +23,6 @@ from agent.storage.errors import BackupRefused
 
 FORMAT = 1
 MAGIC = b"tieline-encrypted-backup 1\n"
-PASSPHRASE = "TIELINE_BACKUP_PASSPHRASE"  # noqa: S105 - the name of a variable
-PLAIN, ENCRYPTED = ".tar", ".tar.encrypted"  # endings of the names that we give
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 256 * 1024 * 1024  # bytes: some million files
 PIECE = 1024 * 1024

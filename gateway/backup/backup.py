@@ -3,9 +3,8 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from importlib.metadata import version
@@ -17,6 +16,7 @@ import anyio
 from sqlalchemy import URL
 
 from agent.core.errors import ToolError
+from agent.core.phrases import counted
 from agent.core.safe_files import DEEPEST, Entry, Tree
 from agent.storage.backup import copy_file
 from agent.storage.connect import revision
@@ -37,48 +37,15 @@ from gateway.backup.archive import (
     Manifest,
 )
 from gateway.backup.configuration import without_secrets
-from gateway.channels.entry_points import installed, token_forms
-from gateway.config.settings import Settings
+from gateway.backup.request import Archived, Wanted
 from gateway.storage.tables import metadata
-from gateway.telemetry.redaction import Redactor
 
 COPY = "tieline.db"  # the database in the archive, whatever it is called at home
 NAMED = 3  # things left out that a sentence names
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Contents of a backup. `source` is the configuration's file; `redact` takes secrets out of a text.
-
-    With a passphrase the archive is encrypted and holds secrets too. `files` are those that people sent and that tools
-    made.
-    """
-
-    home: Path
-    source: Path | None
-    redact: Callable[[str], str]
-    passphrase: str | None = None
-    files: bool = True
-
-
-def wanted_of(settings: Settings, passphrase: str | None, files: bool) -> Wanted:
-    """Everything that the configuration in force names."""
-    redactor = Redactor(settings.secrets, token_forms(installed()))
-    return Wanted(home=settings.home, source=settings.source, redact=redactor, passphrase=passphrase, files=files)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Archived:
-    """`left_out` tells in sentences what the archive does not hold."""
-
-    path: Path
-    size: int
-    files: int
-    left_out: tuple[str, ...]
-
-
 async def archive(database: Database, to: Path, wanted: Wanted, *, at: datetime) -> Archived:
-    """Write the new file `to`, whole or not at all, for this account alone. Raises BackupRefused.
+    """Do what `gateway.backup.request.archive` says.
 
     The database comes first: a file that its rows name is there already, and one that comes later does no harm.
     """
@@ -186,7 +153,7 @@ def _add_configuration(contents: Contents, wanted: Wanted) -> Iterator[str]:
             return
         text = copied.encode()
         if keys:
-            yield f"{len(keys)} literal secrets in {CONFIGURATION}: {', '.join(keys)}"
+            yield f"{counted(len(keys), 'literal secret')} in {CONFIGURATION}: {', '.join(keys)}"
     contents.add(f"{HOME}/{CONFIGURATION}", BytesIO(text), modified=modified)
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
+from agent.core.phrases import counted
+from gateway.backup.request import PASSPHRASE
 from gateway.cli.offline import local_minute, operate
 from gateway.cli.options import config_option, fail, home_from, settings_from, typed
 from gateway.config.settings import Settings
 from gateway.web.control_client import is_running
-
-PASSPHRASE = "TIELINE_BACKUP_PASSPHRASE"  # noqa: S105 - the name of a variable
 
 
 def passphrase_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,7 +81,7 @@ def _verify(file: Path | None, passphrase: str | None, home: Path | None) -> Non
             held = import_module("gateway.backup.restore").verify(file.absolute(), passphrase)
             kind = import_module("gateway.backup.restore").NAMES[held.database]
             click.echo(
-                f"{file} is whole: {_files(len(held.members))}, {kind} of revision {held.revision}, made "
+                f"{file} is whole: {counted(len(held.members), 'file')}, {kind} of revision {held.revision}, made "
                 f"{local_minute(held.made_at)} by Tieline {held.program}, "
                 f"{'with secrets' if held.secrets else 'without secrets'}"
             )
@@ -175,14 +175,9 @@ def restore(
         )
 
 
-def _files(count: int) -> str:
-    """The number with its word."""
-    return f"{count:,} file{'' if count == 1 else 's'}"
-
-
 def _tell_of_files(whole: Any) -> None:
     """Print what became of the files of an archive."""
-    click.echo(f"Put back: {_files(whole.placed)}.")
+    click.echo(f"Put back: {counted(whole.placed, 'file')}.")
     if whole.stayed:
         named = ", ".join(whole.stayed[:NAMED]) + (" …" if len(whole.stayed) > NAMED else "")
         click.echo(f"Files that were there stay as they were: {len(whole.stayed)} ({named}).")

@@ -18,7 +18,7 @@ from agent.storage.connect import State
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.inspection import look
-from gateway.backup.backup import wanted_of
+from gateway.backup.request import wanted_of
 from gateway.cli.options import fail, home_from, settings_from
 from gateway.config.settings import Settings
 from gateway.operations.operations import Operations

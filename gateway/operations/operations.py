@@ -22,8 +22,7 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.access.policy import LENGTH, WRONG_TRIES, digest, normalised
-from gateway.backup.archive import ENCRYPTED, PLAIN
-from gateway.backup.backup import Wanted, archive
+from gateway.backup.request import Wanted, archive, name_of
 from gateway.channels.keys import ConversationKey
 from gateway.operations.callbacks import OperationCallbacks
 from gateway.operations.dead_letters import DeadLetters
@@ -57,17 +56,13 @@ class Operations:
         phrase: Catalogue,
         callbacks: OperationCallbacks | None = None,
         admins: Callable[[], Sequence[str]] = lambda: (),
-        wanted: Callable[[str | None, bool], Wanted] | None = None,
+        wanted: Callable[[str | None, bool], Wanted],
     ) -> None:
         """`admins` are those that the configuration names.
 
         `wanted` gives what a backup holds, by its passphrase and by whether files of people are wanted.
         """
-        self._wanted = wanted or (
-            lambda passphrase, files: Wanted(
-                home=home, source=None, redact=lambda text: text, passphrase=passphrase, files=files
-            )
-        )
+        self._wanted = wanted
         self._configured_admins = admins
         self._database = database
         self._clock = clock
@@ -259,8 +254,7 @@ class Operations:
         if named:
             path = Path(str(named))
         else:
-            ending = ENCRYPTED if is_encrypted else PLAIN
-            path = self._home / "backups" / f"tieline-{self._clock.now():%Y%m%d-%H%M%S}{ending}"
+            path = self._home / "backups" / name_of(self._clock.now(), is_encrypted=is_encrypted)
             path.parent.mkdir(exist_ok=True, mode=0o700)
         if not path.is_absolute():
             raise Refusal(f"{path} is no full path", fix="name the file with its whole path")

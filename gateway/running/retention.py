@@ -18,6 +18,7 @@ from agent.storage.timestamps import to_timestamp
 from agent.tools.files.paths import FOLDER as WORKSPACES
 from agent.tools.mcp.server import bounded
 from agent.tools.output_files import FOLDER as OUTPUTS
+from gateway.backup.request import keep_newest
 from gateway.config.sections import RetentionSettings
 from gateway.storage.retention import BATCH, prune
 
@@ -119,10 +120,3 @@ def _remove_files(folder: Path, before: float) -> None:
 def _bound_logs(folder: Path) -> None:
     for path in folder.glob("mcp-*.log"):
         bounded(path)
-
-
-def keep_newest(folder: Path, count: int) -> None:
-    """Remove old copies of `tieline backup`, by their date; copies made before a migration stay."""
-    backups = sorted(folder.glob("tieline-????????-??????.*"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in backups[count:]:
-        path.unlink(missing_ok=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from agent.core.phrases import NAME, with_program
+from agent.core.phrases import NAME, counted, with_program
 from gateway.channels.adapter import Health
 from gateway.channels.keys import ConversationKey
 from gateway.telemetry.trouble import Trouble
@@ -147,10 +147,10 @@ def attention(overview: Overview, reasons: Sequence[Reason]) -> Sequence[Reason]
         if trouble.over_at is None and not trouble.blocking and trouble.subject not in told
     ]
     if overview.unanswered:
-        text = f"{_counted(overview.unanswered, 'message')} could not be answered"
+        text = f"{counted(overview.unanswered, 'message')} could not be answered"
         found.append(Reason("inbox", text, with_program(NAME, DEAD_FIX, overview.where)))
     if overview.undelivered:
-        text = f"{_counted(overview.undelivered, 'answer')} could not be delivered"
+        text = f"{counted(overview.undelivered, 'answer')} could not be delivered"
         found.append(Reason("outbox", text, with_program(NAME, DEAD_FIX, overview.where)))
     return found
 
@@ -178,7 +178,7 @@ def money(usd: float, unpriced: int) -> str:
     known = f"${usd:,.2f}" if usd >= 0.01 or not usd else "< $0.01"
     if not unpriced:
         return known
-    calls = _counted(unpriced, "unpriced call")
+    calls = counted(unpriced, "unpriced call")
     return f"{known} + {calls}" if usd else f"unknown ({calls})"
 
 
@@ -188,7 +188,3 @@ def compact(count: int) -> str:
         if count >= size:
             return f"{count / (1000 if unit == 'k' else size):.1f}{unit}"
     return f"{count:,}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -43,7 +43,7 @@ def test_the_house_is_what_is_heavy() -> None:
 def test_the_house_loads_nothing_that_is_seldom_needed() -> None:
     """Each would take one to eight megabytes of every idle process."""
     loaded = loaded_by("gateway.composition", "adapters.web.adapter", "adapters.console")
-    assert loaded.isdisjoint({"cryptography", "jinja2", "pygments", "regex", "rich"})
+    assert loaded.isdisjoint({"cryptography", "jinja2", "pygments", "regex", "rich", "tarfile", "tomlkit"})
 
 
 def test_the_settings_of_every_platform_come_without_its_library() -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 import anyio
 
 from agent.core.clock import SystemClock
+from agent.core.phrases import counted
 from agent.storage.copies.restore import restore
 from agent.storage.errors import StorageError
 from agent.storage.timestamps import to_timestamp
-from gateway.backup.archive import PASSPHRASE, is_archive
+from gateway.backup.archive import is_archive
+from gateway.backup.request import PASSPHRASE, backups_in
 from gateway.backup.restore import Place, restore_archive, verify
 from gateway.channels.adapter import Diagnosis
 from gateway.phrases.catalogue import read_catalogue
@@ -25,15 +27,9 @@ URL = "sqlite:///tieline.db"
 HOUR_S = 3600
 
 
-def newest(home: Path) -> Path | None:
-    """The newest backup that `tieline backup` made without a name; it may have been removed since."""
-    found = [path for path in (home / "backups").glob("tieline-????????-??????.*") if path.is_file()]
-    return max(found, key=lambda path: path.stat().st_mtime, default=None)
-
-
 def findings(home: Path, drill: bool) -> Iterator[Diagnosis]:
     """How old the newest is and, with `drill`, whether it can be restored."""
-    file = newest(home)
+    file = next(iter(backups_in(home / "backups")), None)
     if file is None:
         level = "error" if drill else "ok"
         yield Diagnosis(
@@ -45,7 +41,7 @@ def findings(home: Path, drill: bool) -> Iterator[Diagnosis]:
         return
     now = SystemClock().now()
     hours = max(0, int((now.timestamp() - file.stat().st_mtime) // HOUR_S))
-    age = f"{hours} hours" if hours < 48 else f"{hours // 24} days"
+    age = counted(hours, "hour") if hours < 48 else counted(hours // 24, "day")
     is_old = hours >= OLD_DAYS * 24
     yield Diagnosis(
         subject="backup",
@@ -77,10 +73,11 @@ def _restored(file: Path, home: Path, now: datetime) -> str:
     else:
         held = verify(file, passphrase)
         if held.database == "postgresql":  # a drill has no server to fill
-            return f"{len(held.members)} files, {sum(table.rows for table in held.tables)} rows counted, none filled in"
+            rows = sum(table.rows for table in held.tables)
+            return f"{counted(len(held.members), 'file')}, {counted(rows, 'row')} read, none filled in"
         place = Place(home=home, source=home / "gateway.toml", url=URL, environ={})
         done = restore_archive(file, place, passphrase, kept_as="drill.db", at=at, others=others)
-        placed = f"{done.placed} files"
+        placed = counted(done.placed, "file")
     anyio.run(_opened, home)
     return f"{placed}, and the database opens"
 

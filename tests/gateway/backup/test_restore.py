@@ -19,8 +19,8 @@ from agent.storage.connect import State, revision
 from agent.storage.database import Database
 from agent.storage.errors import BackupRefused, DatabaseUnusable
 from agent.storage.inspection import look, read
-from gateway.backup.archive import ENCRYPTED, MAGIC, MANIFEST, is_archive
-from gateway.backup.backup import Archived, Wanted, archive
+from gateway.backup.archive import MAGIC, MANIFEST, is_archive
+from gateway.backup.request import ENCRYPTED, Archived, Wanted, archive
 from gateway.backup.restore import Place, RestoredArchive, restore_archive, verify
 from gateway.storage import inbox_entries
 from gateway.storage.repair import SCHEMA, open_database
@@ -135,7 +135,7 @@ async def test_everything_comes_back_into_an_empty_home(
         assert 'token = "file:secrets/channels-0-.token"' in config
         assert TOKEN not in config
         assert found == {name: text for name, text in FILES.items() if name != "gateway.toml"}
-        assert [one.partition(":")[0] for one in held.left_out] == ["1 literal secrets in gateway.toml", "secrets/"]
+        assert [one.partition(":")[0] for one in held.left_out] == ["1 literal secret in gateway.toml", "secrets/"]
     assert (done.placed, done.stayed, done.database.messages) == (made.files - 1, (), 1)
     assert (tmp_path / "new/workspaces/telegram_1/deep/er/run.sh").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "new/files/telegram_1/0-photo.png").stat().st_mtime == 1_700_000_000, "retention goes by it"

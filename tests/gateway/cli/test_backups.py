@@ -76,7 +76,7 @@ def test_the_drill_restores_the_newest_and_tells_what_hinders_it(tieline: Tielin
     assert told(made, drill=True) == [("backup", "error", f"none in {made / 'backups'}")]
     assert tieline("backup").exit_code == 0
     (file,) = (made / "backups").iterdir()
-    finding = f"{file.name} can be restored: 1 files, and the database opens"
+    finding = f"{file.name} can be restored: 1 file, and the database opens"
     assert told(made, drill=True)[1] == ("backup: drill", "ok", finding)
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     subject, level, finding = told(made, drill=True)[1]

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from agent.storage.database import Database
-from gateway.backup.backup import Wanted
+from gateway.backup.nightly import AGAIN_AFTER, NightlyBackup, last_due
+from gateway.backup.request import Wanted
 from gateway.backup.restore import verify
 from gateway.config.sections import BackupSettings
-from gateway.running.backups import AGAIN_AFTER, NightlyBackup, last_due
 from tests.fakes.clock import FakeClock
 
 

@@ -12,14 +12,11 @@ import anyio
 from agent.core.clock import Clock
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from gateway.backup.archive import ENCRYPTED, PASSPHRASE, PLAIN
-from gateway.backup.backup import Wanted, archive
+from gateway.backup.request import PASSPHRASE, Wanted, archive, backups_in, keep_newest, moment_of, name_of
 from gateway.config.sections import BACKUPS, BackupSettings
-from gateway.running.retention import keep_newest
 
 EVERY_S = 60.0
 AGAIN_AFTER = timedelta(hours=1)  # a try that failed
-NAME = "tieline-%Y%m%d-%H%M%S"
 
 _log = logging.getLogger("tieline.backup")
 
@@ -78,7 +75,7 @@ class NightlyBackup:
         passphrase = os.environ.get(PASSPHRASE) or None
         if folder == self._home / BACKUPS:
             await anyio.to_thread.run_sync(_make_private, folder)
-        file = folder / f"{now.astimezone(UTC):{NAME}}{ENCRYPTED if passphrase else PLAIN}"
+        file = folder / name_of(now, is_encrypted=passphrase is not None)
         made = await archive(self._database, file, self._wanted(passphrase, settings.files), at=now)
         _log.info("backed up to %s: %d files, %d bytes", made.path, made.files, made.size)
         await anyio.to_thread.run_sync(keep_newest, folder, settings.keep)
@@ -90,11 +87,5 @@ def _make_private(folder: Path) -> None:
 
 def _made_since(folder: Path, due: datetime) -> bool:
     """Whether a backup in the folder is as new as that, by its name; one made by hand counts."""
-    for path in folder.glob("tieline-????????-??????.tar*"):
-        try:
-            at = datetime.strptime(path.name.partition(".")[0], NAME).replace(tzinfo=UTC)
-        except ValueError:
-            continue
-        if at >= due:
-            return True
-    return False
+    moments = (moment_of(file) for file in backups_in(folder) if file.suffix != ".db")  # that is the database alone
+    return any(at is not None and at >= due for at in moments)
