@@ -39,6 +39,12 @@ def rows(program: Program, query: str) -> Sequence[tuple[Any, ...]]:
         return found
 
 
+async def talk(person: OnTelegram, lines: int) -> None:
+    for number in range(lines):
+        await person.say(f"line {number}")
+        await person.hears(f"line {number}")
+
+
 @pytest.mark.requirement("G-36")
 async def test_an_archive_made_under_load_is_a_whole_gateway_in_an_empty_home(
     doubles: Doubles, program: Start, tmp_path: Path
@@ -51,14 +57,9 @@ async def test_an_archive_made_under_load_is_a_whole_gateway_in_an_empty_home(
         await people[0].say("/remind in 2 hours stretch")
         await people[0].hears("stretch")
 
-        async def talk(person: OnTelegram) -> None:
-            for number in range(4):
-                await person.say(f"line {number}")
-                await person.hears(f"line {number}")
-
         async with anyio.create_task_group() as tasks:
             for person in people:
-                tasks.start_soon(talk, person)
+                tasks.start_soon(talk, person, 4)
             await people[0].hears("line 2")
             copied = await tieline.cli("backup", archive)
         assert copied.returncode == 0, copied.stderr
@@ -124,15 +125,9 @@ async def test_a_copy_made_under_load_can_be_put_in_the_place_of_a_damaged_datab
     tieline = program(config(doubles))
     people = [OnTelegram(doubles, person) for person in PEOPLE]
     async with tieline:
-
-        async def talk(person: OnTelegram) -> None:
-            for number in range(6):
-                await person.say(f"line {number}")
-                await person.hears(f"line {number}")
-
         async with anyio.create_task_group() as tasks:
             for person in people:
-                tasks.start_soon(talk, person)
+                tasks.start_soon(talk, person, 6)
             await people[0].hears("line 2")
             copied = await tieline.cli("backup")
         assert copied.returncode == 0, copied.stderr

@@ -97,6 +97,15 @@ async def put_in(database: Database) -> None:
     await admit(database, CHAT, "tab\tand\nline \\N", dedup="b")
 
 
+async def archived(url: str, home: Path, folder: Path) -> Path:
+    """An archive of a database with both messages."""
+    database = await open_database(url, folder)
+    await put_in(database)
+    await make(database, home, folder / "all.tar")
+    await database.aclose()
+    return folder / "all.tar"
+
+
 async def holds_the_messages(url: str, home: Path) -> None:
     """Raises AssertionError where the restored database does not go on from the copy."""
     database = await open_database(url, home)
@@ -169,14 +178,11 @@ async def test_postgresql_comes_back_into_an_empty_database(
 async def test_postgresql_of_an_older_version_is_filled_as_it_was_and_migrated_by_the_start(
     home: Path, postgres_url: str, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
-    database = await open_database(postgres_url, tmp_path)
-    await put_in(database)
-    await make(database, home, tmp_path / "all.tar")
-    await database.aclose()
+    file = await archived(postgres_url, home, tmp_path)
     before = migrate.known_revisions(SCHEMA.migrations)[1]
-    listed(revision=before)(tmp_path / "all.tar")
+    listed(revision=before)(file)
     with postgres_server.database(empty=True) as empty:
-        put_back(tmp_path / "all.tar", tmp_path / "new", url=empty)
+        put_back(file, tmp_path / "new", url=empty)
         assert read(empty, tmp_path, revision) == before
         await holds_the_messages(empty, tmp_path / "new")
 
@@ -184,14 +190,11 @@ async def test_postgresql_of_an_older_version_is_filled_as_it_was_and_migrated_b
 async def test_a_table_that_does_not_fit_leaves_postgresql_empty(
     home: Path, postgres_url: str, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
-    database = await open_database(postgres_url, tmp_path)
-    await put_in(database)
-    await make(database, home, tmp_path / "all.tar")
-    await database.aclose()
-    rewritten(tmp_path / "all.tar", with_a_wrong_table)
+    file = await archived(postgres_url, home, tmp_path)
+    rewritten(file, with_a_wrong_table)
     with postgres_server.database(empty=True) as empty:
         with pytest.raises(BackupRefused, match=r"cannot be filled: .* nothing was changed"):
-            put_back(tmp_path / "all.tar", tmp_path / "new", url=empty)
+            put_back(file, tmp_path / "new", url=empty)
         assert look(empty, tmp_path, SCHEMA) is State.EMPTY
     assert not (tmp_path / "new").exists()
 
