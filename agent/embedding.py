@@ -11,7 +11,7 @@ from typing import Protocol
 import anyio.to_thread
 
 from agent.core.errors import AgentError, ProviderBusy
-from agent.core.extras import how_to_install
+from agent.core.phrases import how_to_install
 from agent.ledger.ledger import Ledger, Reserved
 from agent.ledger.spending import Entry
 from agent.memory.local_vectors import LocalEmbedder, is_installed

@@ -9,6 +9,8 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -301,3 +303,31 @@ def with_program(program: str, text: str, options: str = "") -> str:
 def with_home(text: str, home: Path) -> str:
     """`text`, its commands naming that data directory: for whoever reads it in another place than it was written."""
     return with_program(NAME, text, home_as_typed(home))
+
+
+def how_to_install(extra: str) -> str:
+    """The command that installs an extra into the environment that this program runs in."""
+    source = Path(__file__).parents[2]
+    try:
+        release = version(NAME)
+    except PackageNotFoundError:
+        release = "…"
+    return command_for(
+        extra,
+        clone=source if (source / "pyproject.toml").exists() else None,
+        python=sys.executable,
+        has_pip=find_spec("pip") is not None,
+        release=release,
+    )
+
+
+def command_for(extra: str, *, clone: Path | None, python: str, has_pip: bool, release: str) -> str:
+    """The command for a clone, else for a wheel and for the source that this was installed from. Pure.
+
+    It never names the package as a public index would: that name is not ours there.
+    """
+    if clone is not None:
+        return f"`make setup` in {clone} installs it"
+    pip = f"{shlex.quote(python)} -m pip install" if has_pip else f"uv pip install --python {shlex.quote(python)}"
+    wheel = f"./{NAME}-{release}-py3-none-any.whl"
+    return f"install it: {pip} '{wheel}[{extra}]' where the wheel lies, or {pip} '.[{extra}]' in the source"

@@ -13,8 +13,7 @@ from typing import Any, Literal
 import anyio
 import click
 
-from agent.core.extras import how_to_install
-from agent.core.phrases import as_typed, home_as_typed
+from agent.core.phrases import as_typed, home_as_typed, how_to_install
 from agent.providers.models import lookup
 from agent.providers.settings import ProviderSettings
 from gateway.channels.adapter import Diagnosis

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.phrases import as_typed, home_as_typed, program_as_typed, spelled, with_home, with_program
+from agent.core.phrases import (
+    as_typed,
+    command_for,
+    home_as_typed,
+    how_to_install,
+    program_as_typed,
+    spelled,
+    with_home,
+    with_program,
+)
 
 
 @pytest.fixture
@@ -79,3 +88,32 @@ def test_a_command_that_names_a_data_directory_keeps_it() -> None:
     assert once == "see `tieline status --home /srv/a` and `tieline restore FILE --home /srv/a`"
     assert with_home(once, Path("/srv/b")) == once
     assert with_home("tieline has ended: no", Path("/srv/a")) == "tieline has ended: no"
+
+
+WHEEL = "./tieline-0.1.0-py3-none-any.whl[litellm]"
+
+
+@pytest.mark.parametrize(
+    ("clone", "python", "has_pip", "command"),
+    [
+        pytest.param(Path("/src"), "/src/.venv/bin/python", True, "`make setup` in /src installs it", id="a clone"),
+        pytest.param(
+            None, "/opt/t/bin/python", True,
+            f"install it: /opt/t/bin/python -m pip install '{WHEEL}' where the wheel lies,"
+            " or /opt/t/bin/python -m pip install '.[litellm]' in the source",
+            id="a wheel",
+        ),
+        pytest.param(
+            None, "/my apps/python", False,
+            f"install it: uv pip install --python '/my apps/python' '{WHEEL}' where the wheel lies,"
+            " or uv pip install --python '/my apps/python' '.[litellm]' in the source",
+            id="an environment without pip",
+        ),
+    ],
+)  # fmt: skip
+def test_the_command_fits_the_place(clone: Path | None, python: str, has_pip: bool, command: str) -> None:
+    assert command_for("litellm", clone=clone, python=python, has_pip=has_pip, release="0.1.0") == command
+
+
+def test_this_is_a_clone() -> None:
+    assert how_to_install("litellm").startswith("`make setup` in ")
