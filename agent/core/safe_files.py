@@ -210,10 +210,9 @@ class Tree:
                     out.write(data)
                     os.fchmod(out.fileno(), mode)
                 os.replace(partial, names[-1], src_dir_fd=folder, dst_dir_fd=folder)
-            except BaseException:
-                with suppress(FileNotFoundError):
+            finally:
+                with suppress(FileNotFoundError):  # it has its name now
                     os.unlink(partial, dir_fd=folder)
-                raise
 
     def remove(self, names: Names) -> tuple[Left, ...]:
         """Remove what is there with all below it, in whatever mode it is; gives what stays.

@@ -6,6 +6,7 @@ Everything that can be wrong here is raised as DatabaseUnusable, in words for th
 import logging
 import os
 import sqlite3
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -127,18 +128,18 @@ def _open_sqlite(path: Path, schema: Schema) -> SqliteDatabase:
     except OSError as error:
         raise DatabaseUnusable(f"cannot make the directory {path.parent}: {error.strerror}") from error
     lock = OwnerLock.take(path.with_name(f"{path.name}.lock"))
-    try:
-        if (lost := emptied(path)) is not None:
-            raise lost
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        _bring_up_to_date(path, schema)
-        return SqliteDatabase(path, lock)
-    except (DBAPIError, sqlite3.Error, OSError) as error:
-        lock.release()
-        raise (damage_in(path, error) or DatabaseUnusable(_sqlite_fix(path, error))) from error
-    except BaseException:
-        lock.release()
-        raise
+    with ExitStack() as undone:
+        undone.callback(lock.release)
+        try:
+            if (lost := emptied(path)) is not None:
+                raise lost
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            _bring_up_to_date(path, schema)
+            database = SqliteDatabase(path, lock)
+        except (DBAPIError, sqlite3.Error, OSError) as error:
+            raise (damage_in(path, error) or DatabaseUnusable(_sqlite_fix(path, error))) from error
+        undone.pop_all()
+    return database
 
 
 def _bring_up_to_date(path: Path, schema: Schema) -> None:
@@ -182,23 +183,22 @@ async def _open_postgres(url: URL, schema: Schema) -> OwnedDatabase:
     postgres = await anyio.to_thread.run_sync(import_module, "agent.storage.postgres")
     database = postgres.PostgresDatabase(url)
     place = url.render_as_string(hide_password=True)
-    try:
-        await database.own()
-        stored = await database.read(revision)
-        state = await database.read(partial(state_of, schema=schema))
-        if state is State.OTHER:
-            migrating = await anyio.to_thread.run_sync(migrating_from, stored, schema)
-            _log.info("migrating %s from %s to %s", place, stored, schema.head)
-            await database.migrate(partial(_migrate, migrating=migrating, schema=schema))
-        elif state is not State.CURRENT:
-            await database.migrate(partial(_start_or_refuse, schema=schema, state=state, place=place))
-    except (DBAPIError, OSError, TimeoutError) as error:
-        await database.aclose()
-        reason = str(error.orig if isinstance(error, DBAPIError) else error).strip() or "no answer"
-        raise DatabaseUnusable(f"cannot use {place}: {reason}; check that it runs and lets this user in") from error
-    except BaseException:
-        await database.aclose()
-        raise
+    async with AsyncExitStack() as undone:
+        undone.push_async_callback(database.aclose)
+        try:
+            await database.own()
+            stored = await database.read(revision)
+            state = await database.read(partial(state_of, schema=schema))
+            if state is State.OTHER:
+                migrating = await anyio.to_thread.run_sync(migrating_from, stored, schema)
+                _log.info("migrating %s from %s to %s", place, stored, schema.head)
+                await database.migrate(partial(_migrate, migrating=migrating, schema=schema))
+            elif state is not State.CURRENT:
+                await database.migrate(partial(_start_or_refuse, schema=schema, state=state, place=place))
+        except (DBAPIError, OSError, TimeoutError) as error:
+            reason = str(error.orig if isinstance(error, DBAPIError) else error).strip() or "no answer"
+            raise DatabaseUnusable(f"cannot use {place}: {reason}; check that it runs and lets this user in") from error
+        undone.pop_all()
     return cast(OwnedDatabase, database)
 
 
