@@ -201,6 +201,8 @@ async def test_an_older_database_is_migrated_and_keeps_what_it_holds(
 
     with pytest.raises(SchemaTooNew, match="install that version again, or go back to the backup"):
         await open_database(address, tmp_path)
+    again = await open_with(address, tmp_path, schema=next_schema)  # who was refused holds it no longer
+    await again.aclose()
 
 
 @pytest.mark.requirement("Z-69")
