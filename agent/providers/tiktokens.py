@@ -26,14 +26,17 @@ VOCABULARIES = {
 }
 
 
-def counter(encoding: str) -> Callable[[str], int]:
-    """Counts with the encoding. Raises ValueError for an unknown one, OSError when its vocabulary is not at hand."""
+def counter(encoding: str, folder: Path = FOLDER) -> Callable[[str], int]:
+    """Counts with the encoding, whose vocabulary is in the folder.
+
+    Raises ValueError for an unknown one, OSError where the vocabulary is not there or not as it was published.
+    """
     if encoding not in VOCABULARIES:
         raise ValueError(f"unknown encoding {encoding!r}; known: {', '.join(VOCABULARIES)}")
     name, digest = VOCABULARIES[encoding]
     # tiktoken removes a file with other contents and downloads it, so that such a one must not reach it.
-    if sha256((FOLDER / name).read_bytes()).hexdigest() != digest:
-        raise OSError(f"the vocabulary {FOLDER / name} is damaged; install Tieline again")
-    os.environ["TIKTOKEN_CACHE_DIR"] = str(FOLDER)  # the only way to tell tiktoken; a folder of the host may lack it
+    if sha256((folder / name).read_bytes()).hexdigest() != digest:
+        raise OSError(f"the vocabulary {folder / name} is damaged; install Tieline again")
+    os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)  # the only way to tell tiktoken; a folder of the host may lack it
     encode = tiktoken.get_encoding(encoding).encode_ordinary
     return lambda text: len(encode(text))

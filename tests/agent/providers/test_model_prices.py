@@ -98,7 +98,7 @@ def test_what_is_cached_is_not_free_where_only_two_prices_are_given() -> None:
     ],
 )
 def test_models_that_the_documentation_names_are_known(type_: str, model: str, window: int, prices: Prices) -> None:
-    """Window and prices as the vendors' own pages told them in November 2026."""
+    """As the price list had them in November 2026; a new list that changes them shows here."""
     card = lookup(type_, model)
     assert card.window == window
     assert card.prices == prices

@@ -15,7 +15,7 @@ from anyio import fail_after, move_on_after
 
 from agent.core.events import ContextBuilt, Published
 from agent.core.ids import ConversationId
-from agent.providers.tiktokens import FOLDER, VOCABULARIES
+from agent.providers.tiktokens import FOLDER, VOCABULARIES, counter
 from agent.turn.tokenizer import Tokenizer
 from agent.turn.tokens import count_by_bytes
 
@@ -77,6 +77,16 @@ def test_a_vocabulary_of_the_package_is_the_one_that_tiktoken_would_download(enc
     assert name == sha1(address.encode(), usedforsecurity=False).hexdigest()
     assert digest in asked
     assert sha256((FOLDER / name).read_bytes()).hexdigest() == digest
+
+
+def test_a_damaged_vocabulary_is_refused_and_stays(tmp_path: Path) -> None:
+    """tiktoken would remove it and ask the network for another."""
+    name, _ = VOCABULARIES["cl100k_base"]
+    damaged = (FOLDER / name).read_bytes()[:-1]
+    (tmp_path / name).write_bytes(damaged)
+    with pytest.raises(OSError, match="is damaged; install Tieline again"):
+        counter("cl100k_base", tmp_path)
+    assert (tmp_path / name).read_bytes() == damaged
 
 
 def test_a_folder_of_the_host_is_no_reason_to_download(tmp_path: Path) -> None:
