@@ -19,7 +19,7 @@ from agent.core.clock import SystemClock
 from agent.core.events import Event, EventBus
 from agent.core.outbox import OutgoingMessage
 from agent.storage.database import Database
-from agent.storage.tables import inbox, outbox
+from agent.storage.tables import conversation, inbox, outbox
 from gateway.channels.adapter import AdapterContext, ChannelSettings
 from gateway.channels.inbound import (
     Attachment,
@@ -344,6 +344,11 @@ class World:
             return not await self.database.read(left) and not self.services.dispatcher.running
 
         await until(nothing)
+
+    async def nobody_works(self) -> bool:
+        """Whether every conversation was given back; a turn is over a little before."""
+        leases = select(func.count()).select_from(conversation).where(conversation.c.run_id.is_not(None))
+        return await self.database.read(lambda conn: conn.execute(leases).scalar_one() == 0)
 
     async def rows(self) -> Sequence[tuple[str, str | None]]:
         """Status and note of everything in the inbox, oldest first."""

@@ -84,7 +84,7 @@ async def test_an_idle_agent_sleeps_and_wakes_with_its_provider_and_its_history(
     async with world.process():
         await world.asks("/provider b", "This chat now uses")
         await world.answered("the plover", "plover")
-        await until(lambda: not world.services.dispatcher.running)
+        await until(world.nobody_works)
         world.clock.ahead_s += 29 * 60
         await world.services.conversations.tidy()
         assert world.services.conversations.awake
