@@ -76,7 +76,8 @@ fmt: setup ## format the code
 lock: setup ## lock the requirements anew, with hashes and without addresses; make the table of models
 	$(BIN)/uv lock --quiet --upgrade
 	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev -o requirements/run.lock > /dev/null
-	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --group dev --extra litellm -o requirements/dev.lock > /dev/null
+	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev --extra postgresql -o requirements/image.lock > /dev/null
+	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --group dev --extra litellm --extra postgresql -o requirements/dev.lock > /dev/null
 	@rm -f uv.lock
 	@$(MAKE) --no-print-directory setup
 	$(BIN)/python -m tools.model_table

@@ -305,6 +305,13 @@ def with_home(text: str, home: Path) -> str:
     return with_program(NAME, text, home_as_typed(home))
 
 
+def needs_extra(who: str, extra: str, *, module: str) -> str:
+    """The sentence that an extra is missing, with the command that installs it; empty where its module is there."""
+    if find_spec(module) is not None:
+        return ""
+    return f'{who} needs the extra "{extra}", which is not installed; {how_to_install(extra)}'
+
+
 def how_to_install(extra: str) -> str:
     """The command that installs an extra into the environment that this program runs in."""
     source = Path(__file__).parents[2]

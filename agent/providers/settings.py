@@ -3,13 +3,12 @@
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.util import find_spec
 from math import isfinite
 from typing import Any, ClassVar, Literal
 
 from pydantic import SecretStr
 
-from agent.core.phrases import how_to_install
+from agent.core.phrases import needs_extra
 from agent.core.settings_section import SECTION_CONFIG
 from agent.providers.endpoints import is_url
 from agent.providers.provider import Prices
@@ -33,9 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 def missing_extra(type_: ProviderType) -> str:
     """Why no provider of that type can be opened, with the command that helps; empty where its library is there."""
-    if type_ != "litellm" or find_spec("litellm") is not None:
-        return ""
-    return f'type "litellm" needs the extra "litellm", which is not installed; {how_to_install("litellm")}'
+    return needs_extra('type "litellm"', "litellm", module="litellm") if type_ == "litellm" else ""
 
 
 def is_model_name(text: str) -> bool:

@@ -20,6 +20,7 @@ from sqlalchemy import URL, Connection, MetaData, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from agent.core.failpoints import failpoint
+from agent.core.phrases import needs_extra
 from agent.storage.backup import copy_file
 from agent.storage.database import OwnedDatabase
 from agent.storage.errors import DatabaseUnusable, SchemaTooNew, SchemaTooOld
@@ -117,6 +118,8 @@ def target_of(url: str, home: Path) -> Path | URL:
                 raise DatabaseUnusable(f"a database in memory keeps nothing; {_KNOWN}")
             return (home.expanduser() / parsed.database).resolve()
         case "postgresql" | "postgres":
+            if missing := needs_extra("database.url: PostgreSQL", "postgresql", module="psycopg"):
+                raise DatabaseUnusable(missing)
             return parsed.set(drivername="postgresql+psycopg")
         case other:
             raise DatabaseUnusable(f"database.url names {other!r}, which is not supported; {_KNOWN}")

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
+from agent.core.phrases import needs_extra
 from agent.core.settings_section import SECTION_CONFIG
 from agent.providers.settings import ProviderSettings
 
@@ -30,7 +31,10 @@ class DatabaseSettings:
     url: str = "sqlite:///tieline.db"
 
     def mistakes(self) -> list[str]:
-        if self.url.startswith(("sqlite:///", "postgresql://", "postgresql+psycopg://")):
+        if self.url.startswith(("postgresql://", "postgresql+psycopg://")):
+            missing = needs_extra("database.url: PostgreSQL", "postgresql", module="psycopg")
+            return [missing] if missing else []
+        if self.url.startswith("sqlite:///"):
             return []
         scheme = urlsplit(self.url).scheme or "no"
         return [f'database.url: {scheme!r} scheme is not known; use "sqlite:///tieline.db" or "postgresql://…"']

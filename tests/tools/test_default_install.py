@@ -1,4 +1,4 @@
-"""The default install: a plain wheel, the image's lock and `make run` give the same features.
+"""The default install: a plain wheel, its lock and `make run` give the same features.
 
 What `tieline doctor` says of an empty data directory is compared, each time in an environment of its own.
 """
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -20,7 +21,7 @@ from tools.file_sizes import ROOT
 
 UV = Path(sys.executable).with_name("uv")
 LOCK = ROOT / "requirements" / "run.lock"
-MOST_MB = 160  # of a default install, as `du -sm` counts; docs/configuration.md tells it
+MOST_MB = 150  # of a default install, as `du -sm` counts; docs/configuration.md tells it
 PACKAGES = ("agent", "gateway", "adapters", "config")
 
 
@@ -69,7 +70,7 @@ def test_every_extra_is_loaded_by_the_program() -> None:
     unused = {
         extra
         for extra, packages in extras.items()
-        if not any(f'= "{re.split("[<>=]", package)[0]}"' in code for package in packages)  # loaded by name
+        if not any(re.search(rf'(?:= "|import ){re.split("[<>=[]", package)[0]}\b', code) for package in packages)
     }
     assert not unused
 
@@ -82,7 +83,7 @@ def wheel_of(source: Path, folder: Path) -> Path:
 
 
 def default_install(folder: Path, wheel: Path) -> Path:
-    """The Python of an environment with the image's lock and the wheel alone."""
+    """The Python of an environment with the locked requirements and the wheel alone."""
     python = environment(folder, "--require-hashes", "-r", LOCK)
     run(UV, "pip", "install", "--quiet", "--python", python, "--no-deps", wheel)
     return python
@@ -119,7 +120,7 @@ for type_, model in (("openai", "gpt-5.4-mini"), ("anthropic", "claude-sonnet-5-
     card = lookup(type_, model)
     print(model, card.window, card.prices.input, card.prices.output, card.prices.cache_read, card.sees)
 print(*(counter(name)("hello world") for name in ("cl100k_base", "o200k_base")))
-print([name for name in ("litellm", "openai", "httpx", "boto3", "tokenizers") if find_spec(name)])
+print([name for name in ("litellm", "openai", "httpx", "boto3", "tokenizers", "psycopg") if find_spec(name)])
 """
 KNOWN = [
     "gpt-5.4-mini 272000 0.75 4.5 0.075 True",
@@ -150,8 +151,8 @@ async def answer_to(question: str, program: Program) -> str:
 
 @pytest.mark.slow
 @needs_uv
-def test_the_default_install_does_without_litellm(source: Path, tmp_path: Path) -> None:
-    """It answers, knows models, counts tokens, and says how to install the extra where a provider needs it."""
+def test_the_default_install_does_without_extras(source: Path, tmp_path: Path) -> None:
+    """It answers, knows models, counts tokens, and says how to install the extra that a setting needs."""
     python = default_install(tmp_path / "plain", wheel_of(source, tmp_path / "dist"))
     assert run(python, "-c", WITHOUT_NETWORK, cwd=tmp_path).splitlines() == KNOWN
     assert size_mb(tmp_path / "plain" / "lib") <= MOST_MB
@@ -163,15 +164,16 @@ def test_the_default_install_does_without_litellm(source: Path, tmp_path: Path) 
     messages = program.rows("select count(*) from message")
     assert messages > [(0,)]
 
-    program.write(NEEDS_LITELLM)
-    for command in ("run", "doctor", "config check"):
-        refused = told(tieline, *command.split(), "--home", program.home)
-        assert refused.returncode == 78, refused.stdout + refused.stderr
-        assert re.search(
-            r'llm\.providers \(bedrock\): type "litellm" needs the extra "litellm".* install it: \S.* '
-            r"'\./tieline-[\d.]+-py3-none-any\.whl\[litellm\]' where the wheel lies",
-            refused.stderr,
-        ), refused.stderr
+    for config, extra, who in NEED_EXTRAS:
+        program.write(config)
+        for command in ("run", "doctor", "config check"):
+            refused = told(tieline, *command.split(), "--home", program.home)
+            assert refused.returncode == 78, refused.stdout + refused.stderr
+            assert re.search(
+                rf'{who} needs the extra "{extra}".* install it: \S.* '
+                rf"'\./tieline-[\d.]+-py3-none-any\.whl\[{extra}\]' where the wheel lies",
+                refused.stderr,
+            ), refused.stderr
     assert program.rows("select count(*) from message") == messages, "nothing is lost"
 
 
@@ -181,6 +183,10 @@ name = "bedrock"
 type = "litellm"
 model = "bedrock/anthropic.claude-3-5-haiku-20241022-v1:0"
 """
+NEED_EXTRAS = [
+    (NEEDS_LITELLM, "litellm", r'llm\.providers \(bedrock\): type "litellm"'),
+    ('[database]\nurl = "postgresql://db.invalid/tieline"\n', "postgresql", r"database\.url: PostgreSQL"),
+]
 
 
 def size_mb(folder: Path) -> int:
@@ -190,12 +196,14 @@ def size_mb(folder: Path) -> int:
 
 
 def test_the_locks_agree_on_what_they_share() -> None:
-    """The development lock is the image's lock and tools beside it: no other version, nothing left out."""
+    """Each is the one before it and more beside it: no other version, nothing left out."""
 
     def pinned(name: str) -> dict[str, str]:
         text = (ROOT / "requirements" / name).read_text()
         return dict(re.findall(r"^([a-z0-9_.-]+)(?:\[[^\]]*\])?==(\S+)", text, re.MULTILINE))
 
-    image, development = pinned("run.lock"), pinned("dev.lock")
-    assert len(image) > 50
-    assert {name: development.get(name) for name in image} == image
+    locks = [pinned(f"{name}.lock") for name in ("run", "image", "dev")]
+    assert 50 < len(locks[0]) < len(locks[1]) < len(locks[2])
+    for smaller, larger in pairwise(locks):
+        assert {name: larger.get(name) for name in smaller} == smaller
+    assert set(locks[1]) - set(locks[0]) == {"psycopg", "psycopg-binary"}, "the image serves PostgreSQL too"
