@@ -27,7 +27,7 @@ def subgoal_systems(llm: LlmServer) -> list[str]:
 
 @pytest.mark.requirement(
     "H-01", "H-07", "H-09", "H-22", "H-23", "H-24", "H-31", "H-36", "Z-45", "Z-47", "Z-48", "Z-49", "Z-57", "Z-58",
-    "H-20",
+    "H-20", "Z-01",
 )  # fmt: skip
 @pytest.mark.parametrize("strategy", ["subgoal", "subgoal_mig"])
 async def test_a_slow_question_delays_no_turn_and_its_answer_is_shown(

@@ -47,7 +47,7 @@ async def tries(world: World, words: str, tool: str, **given: object) -> bool:
     return asked
 
 
-@pytest.mark.requirement("R-26", "R-27", "Z-14")
+@pytest.mark.requirement("R-26", "R-27", "Z-03", "Z-14")
 async def test_who_is_asked_follows_from_the_tools_risk_and_from_a_commands_words(world_of: WorldOf) -> None:
     async with world_of(config=SHELL + MCP).process() as world:
         await until(lambda: world.services.servers.all[0].is_connected)
