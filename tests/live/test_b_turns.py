@@ -63,9 +63,23 @@ async def rows(world: World, statement: str) -> list[tuple[Any, ...]]:
     return await world.database.read(lambda conn: [tuple(row) for row in conn.execute(sql(statement))])
 
 
+@pytest.mark.requirement("B-28", "B-30")
+async def test_words_and_every_call_of_a_reply_count(world: World) -> None:
+    calls = [{"type": "tool_use", "name": "calculate", "input": {"expression": sum_}} for sum_ in ("6*7", "40+3")]
+    world.script(
+        {"match": {"tool_result": False}, "reply": {"blocks": [{"type": "text", "text": "Let me count."}, *calls]}},
+        {"match": {"tool_result": True}, "reply": {"text": "42 and 43."}},
+    )
+    await world.answered("count both", "Let me count.\n\n42 and 43.")
+    assert [event.result_summary for event in world.events if isinstance(event, ToolEnded)] == ["42", "43"]
+    asked, *results = world.llm.bodies[-1]["messages"][-3:]
+    assert (asked["content"], len(asked["tool_calls"])) == ("Let me count.", 2), "the model sees what it said"
+    assert [result["content"] for result in results] == ["42", "43"]
+
+
 @pytest.mark.requirement(
-    "B-01", "B-04", "B-14", "B-18", "B-28", "B-30", "B-31", "B-38", "B-42", "B-46", "B-47", "B-51", "B-68", "B-69",
-    "B-70", "B-71", "B-72", "B-73", "B-74", "B-75", "B-90", "B-92",
+    "B-01", "B-04", "B-14", "B-18", "B-28", "B-29", "B-30", "B-31", "B-38", "B-42", "B-46", "B-47", "B-51", "B-68",
+    "B-69", "B-70", "B-71", "B-72", "B-73", "B-74", "B-75", "B-90", "B-92",
 )  # fmt: skip
 async def test_a_turn_with_a_tool_is_taken_in_asked_run_stored_and_told_in_order(world: World) -> None:
     world.script(*calling("count", "calculate", expression="6*7"))
