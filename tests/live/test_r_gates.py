@@ -98,7 +98,7 @@ async def test_where_a_path_leads_is_looked_at_after_the_yes(world: World) -> No
     assert (folder / "b.txt").read_text() == "y", "it runs with the path that it comes to"
 
 
-@pytest.mark.requirement("W-46", "W-47", "W-48")
+@pytest.mark.requirement("B-31", "W-46", "W-47", "W-48")
 async def test_each_kind_of_tool_has_its_own_time(world_of: WorldOf) -> None:
     made = world_of()
     kept = made.settings().timeouts

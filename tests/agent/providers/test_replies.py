@@ -164,6 +164,7 @@ def test_arguments_are_read_however_they_are_cut(arguments: dict[str, Any], widt
     assert not reply.malformed
 
 
+@pytest.mark.requirement("B-30")
 @pytest.mark.parametrize(
     ("written", "mistake"),
     [
