@@ -121,9 +121,10 @@ def _first_place(breakage: Breakage) -> str:
 
 
 def _tests(root: Path) -> dict[str, str]:
-    """The texts of all files of `make test`, by their paths and in their order."""
+    """The texts of all files of `make test`, by their paths; last those that start the program for each test."""
     files = ((path.relative_to(root).as_posix(), path) for path in sorted((root / "tests").rglob("test_*.py")))
-    return {name: path.read_text() for name, path in files if not name.startswith(ELSEWHERE)}
+    texts = {name: path.read_text() for name, path in files if not name.startswith(ELSEWHERE)}
+    return dict(sorted(texts.items(), key=lambda one: one[0].startswith("tests/program/")))
 
 
 def _text_of(test: str, all_tests: Mapping[str, str], root: Path) -> str:
