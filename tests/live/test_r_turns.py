@@ -103,6 +103,17 @@ async def test_a_question_is_offered_and_goes_on_with_the_answer(world: World) -
     assert of(world, StepCompleted)[1].step_index == of(world, StepCompleted)[0].step_index + 1, "the same loop goes on"
 
 
+@pytest.mark.requirement("R-01")
+async def test_a_refusal_of_the_model_ends_the_turn(world_of: WorldOf) -> None:
+    async with world_of(providers=("a",)).process() as world:
+        world.llm.fails(kind="error", status=401)
+        await world.say("hello")
+        await world.settled()
+        assert len(world.llm.calls) == 1, "another try would be refused as well"
+        assert len(of(world, LoopFailed)) == 1
+        assert sum("trying again will not help" in text for text in world.texts()) == 1, "the person is told"
+
+
 @pytest.mark.requirement("R-25", "R-02", "R-01", "R-38")
 async def test_an_agent_file_adds_and_takes_away_tools(world_of: WorldOf) -> None:
     made = world_of(config='[approvals]\ndeny = ["calculate"]\n[agent]\nstep_budget = 2\n')

@@ -8,6 +8,7 @@ import pytest
 from agent.core.events import CompactTriggered, LoopFailed, MicrocompactRan, ReactiveCompactTriggered
 from tests.gateway.world import World
 from tests.live.test_r_turns import call, of, steps
+from tests.live.test_w_turns import hooks, noted
 
 WorldOf = Callable[..., World]
 CLEARED = "[Old tool result content cleared]"
@@ -86,6 +87,18 @@ async def test_a_request_that_is_too_long_is_made_shorter_once(world_of: WorldOf
         await world.settled()
         assert of(world, LoopFailed), "what helps no more ends the run"
         assert len(of(world, ReactiveCompactTriggered)) <= 3
+
+
+@pytest.mark.requirement("W-40")
+async def test_hooks_hear_once_of_a_prompt_that_is_sent_again(world_of: WorldOf) -> None:
+    async with small(world_of(), window=60_000, more=hooks("pre_prompt")).process() as world:
+        world.script(SUMMARY, {"match": {}, "reply": {"text": "There."}})
+        for turn in range(6):
+            await world.answered(words(turn), "There.")
+        world.llm.double.settings["context_window"] = world.llm.calls[-1]["usage"]["input_tokens"]
+        await world.answered(words(7), "There.")
+        assert len(of(world, ReactiveCompactTriggered)) == 1, "the prompt was sent again"
+        assert noted(world.home) == ["pre_prompt"] * 7
 
 
 @pytest.mark.requirement("W-23", "W-24")

@@ -71,6 +71,7 @@ class Life:
         self.model, self.events, self.jobs, self.flushes = Model(), list[Event](), list[Job](), 0
         self.state = CompactionState(count=weight)
         self.hear: Callable[[Event], None] | None = None  # who listens besides
+        self.begun: list[tuple[str, int]] = []  # with which stage, and how many tokens, each pass began
 
         async def write(upto: int | None) -> None:
             self.flushes += 1
@@ -84,6 +85,7 @@ class Life:
             spawn=self.jobs.append,
             now=lambda: NOW,
             flush=write if flush is not None else None,
+            before_compact=self.note,
         )
         self.options = Options(
             level=level,
@@ -95,6 +97,9 @@ class Life:
         )
         self.turns = 0
         self.calls = 0
+
+    async def note(self, stage: str) -> None:
+        self.begun.append((stage, self.tokens))
 
     async def answer(self, question: Question) -> str:
         return await self.model(question)
@@ -217,6 +222,18 @@ async def test_who_listens_hears_of_it_before_it_begins_and_holds_nothing_up() -
     await life.engine.before_call(life.load())
     assert sizes[0] == (CompactTriggered, 31)
     assert sizes[-1][0] is CompactComplete
+
+
+@pytest.mark.requirement("W-26")
+async def test_who_listens_finds_everything_there_that_the_first_stage_takes() -> None:
+    life = Life()
+    for _ in range(20):
+        life.tool(420)
+    life.begin()
+    full = life.tokens
+    await life.engine.before_call(life.load())
+    assert life.begun == [("prune", full)]
+    assert life.tokens < full
 
 
 @pytest.mark.requirement("R-09")
