@@ -27,6 +27,7 @@ Seen = Mapping[str, Sequence[str]]  # what was going on -> what was tried meanwh
 IDLE_S = 75.0  # the first upkeep is a minute after the start; a window that was not told is asked for after one, too
 SYSTEM_CALLS = "connect,sendto,sendmsg,sendmmsg,bind"
 LISTENS = "listens on "
+LONG = "🚲" * 31_000  # it fills a quarter of the window, from which on the real tokenizer counts
 HOOK = """
 import sys, time
 sys.modules["uvloop"] = None
@@ -188,7 +189,7 @@ async def one_turn(program: Program) -> None:
         token = re.search(r'name="csrf" content="([^"]+)"', page.text)
         assert token, page.text
         ann = Visitor(client, token[1])
-        await ann.say("what is new?")
+        await ann.say("what is new? " + LONG)
 
         async def answered() -> bool:
             said = [one for one in (await ann.state())["messages"] if one["who"] == "bot"]
