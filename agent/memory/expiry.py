@@ -19,6 +19,7 @@ from agent.memory.memory import Memory
 from agent.memory.records import Audience, audience_of_place
 from agent.memory.rows import chunks
 from agent.sessions.store import STEP
+from agent.storage import conversation_rows
 from agent.storage.database import wait_for_writers
 from agent.storage.statements import first_since
 from agent.storage.tables import (
@@ -44,7 +45,9 @@ from agent.storage.timestamps import to_timestamp
 BATCH = 100  # messages of one transaction: some 30 ms, in which nobody else writes
 PAGE = 1_000  # messages that are looked at for their sessions at once
 PAUSE_S = 0.1  # between two transactions
-CLEANED_EVERY_US = 24 * 3600 * 1_000_000  # the file is rebuilt for expired messages at most so often
+DAY_US = 24 * 3600 * 1_000_000
+LATE_US = DAY_US  # a turn that goes on is not disturbed for less: sub-agents of it would have to stop
+CLEANED_EVERY_US = DAY_US  # the file is rebuilt for expired messages at most so often
 
 _TIME = message.c.created_at
 _HAS_TURN = select(turn.c.inbox_id).where(turn.c.state == "running")
@@ -121,12 +124,17 @@ def sessions_between(
 def remove_some(
     conn: Connection, *, id: SessionId, place: ConversationId, before: int, below: int, after: int, at: int
 ) -> Removed:
-    """Remove the next runs of that session whose last message is older, and what was made of them."""
+    """Remove the next runs of that session whose last message is older, and what was made of them.
+
+    Where a turn goes on, nothing goes that is late by less than a day.
+    """
     wait_for_writers(conn, (place,))
-    page = select(message.c.id, message.c.inbox_id).where(
+    page = select(message.c.id, message.c.inbox_id, message.c.created_at).where(
         message.c.session_id == id, message.c.id > after, message.c.id < below, message.c.created_at < before
     )
     found = conn.execute(page.order_by(message.c.id).limit(BATCH)).all()
+    if found and found[0].created_at >= before - LATE_US and _is_at_work(conn, place, at):
+        return Removed(messages=0, audiences=frozenset(), after=after, is_last=True)
     runs = _over(conn, place, {row.inbox_id for row in found if row.inbox_id is not None}, before)
     ids = [row.id for row in found if row.inbox_id is None]
     for some in chunks(sorted(runs)):
@@ -141,6 +149,11 @@ def remove_some(
         after=found[-1].id if found else after,
         is_last=len(found) < BATCH,
     )
+
+
+def _is_at_work(conn: Connection, place: ConversationId, at: int) -> bool:
+    lease = conversation_rows.lease(conn, place)
+    return lease is not None and lease.expires_at > at
 
 
 def _over(conn: Connection, place: ConversationId, runs: set[int], before: int) -> set[int]:

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import Connection, Update, select, update
 
 from agent.storage.tables import inbox, message, session, usage
 from tests.gateway.world import World, calling
@@ -29,6 +30,10 @@ async def days_pass(world: World, days: float) -> None:
     """They pass, and the hourly upkeep comes once."""
     world.clock.ahead_s += days * DAY_S
     await world.services.upkeep.run_once()
+
+
+def _execute(statement: Update, conn: Connection) -> None:
+    conn.execute(statement)
 
 
 async def messages_left(world: World) -> int:
@@ -89,10 +94,11 @@ async def test_a_turn_is_not_cut_and_its_next_request_lacks_what_went(
         await world.say("work it out")
         await world.until_asked(2)
         assert SECRET in sent(world)
-        age = update(message).values(created_at=message.c.created_at - int(31 * DAY_S * 1e6))
-        await world.database.write(lambda conn: conn.execute(age))
-        await world.services.upkeep.run_once()
-        assert await messages_left(world) == 1, "the words that the turn answers"
+        for days, left in ((30.5, 3), (1, 1)):
+            age = update(message).values(created_at=message.c.created_at - int(days * DAY_S * 1e6))
+            await world.database.write(partial(_execute, age))
+            await world.services.upkeep.run_once()
+            assert await messages_left(world) == left, "for a day the turn is left alone; its own words stay"
         world.go_on("work")
         await world.shows("It is 42.")
         await world.settled()
