@@ -110,7 +110,7 @@ class Restoring:
 
     async def stays_so(self, restored: Program) -> None:
         """The runner looks each second: whatever would come twice has come by then."""
-        await anyio.sleep(2.5)
+        await anyio.sleep(2.5)  # nothing shows that something does not come
         assert restored.process is not None
         assert restored.process.poll() is None
 
