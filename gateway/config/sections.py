@@ -150,7 +150,7 @@ class LoggingSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """`[network]`: `proxy` for everything that leaves the machine; `catch_up_max_age` in seconds."""
+    """`[network]`: `proxy` for platforms, providers and web tools; `catch_up_max_age` in seconds."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
