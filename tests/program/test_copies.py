@@ -75,7 +75,7 @@ class Restoring:
         return verified.stdout
 
     async def goes_on(self, restored: Program, database: str) -> None:
-        """What was put back answers each next message once, and fires each reminder once when its time has come."""
+        """The restored gateway answers each next message once, and fires each reminder once when its time has come."""
         sooner(database)
         ann, bob = self.people[:2]
         async with restored:
