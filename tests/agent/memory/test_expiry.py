@@ -278,12 +278,15 @@ async def test_no_step_reads_a_table_from_end_to_end(database: Database, clock: 
         if conn.dialect.name != "sqlite":
             conn.execute(text("SET LOCAL enable_seqscan = off"))  # in a small table PostgreSQL reads all of it
         for statement, parameters in statements:
-            if not statement.lstrip().startswith(("SELECT", "DELETE", "UPDATE")):
-                continue
-            explained = ("EXPLAIN QUERY PLAN " if conn.dialect.name == "sqlite" else "EXPLAIN ") + statement
-            lines = [" ".join(map(str, row)) for row in conn.exec_driver_sql(explained, parameters)]
-            found += [f"{line} | {statement[:80]}" for line in lines if "SCAN" in line or "Seq Scan" in line]
+            if statement.lstrip().startswith(("SELECT", "DELETE", "UPDATE")):
+                explained = ("EXPLAIN QUERY PLAN " if conn.dialect.name == "sqlite" else "EXPLAIN ") + statement
+                rows = conn.exec_driver_sql(explained, parameters)
+                found += [f"{' '.join(map(str, row))} | {statement[:80]}" for row in rows]
         return found
 
+    lines = await database.read(plans)
     few = ("memory_erasure", "guideline")  # a row a day, and one a conversation
-    assert [line for line in await database.read(plans) if not any(one in line for one in few)] == []
+    scans = [line for line in lines if "SCAN" in line or "Seq Scan" in line]
+    assert [line for line in scans if not any(one in line for one in few)] == []
+    if database.dialect == "sqlite":  # a session may be long; PostgreSQL takes either index where there is so little
+        assert any("ix_message_placed" in line for line in lines)
