@@ -101,7 +101,9 @@ def hosts() -> Iterator[tuple[str, str]]:
         for path in sorted((ROOT / package).rglob("*.py")):
             if path.is_relative_to(ROOT / "gateway" / "testing"):
                 continue
-            tree = ast.parse(path.read_text())
+            if "://" not in (text := path.read_text()):
+                continue
+            tree = ast.parse(text)
             documented = {
                 ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, _DOCUMENTED)
             }
