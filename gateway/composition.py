@@ -190,6 +190,7 @@ async def build(
             clock=clock,
             home=basics.home,
             retention=lambda: live.settings.retention,
+            memory=memory.memory,
             ledger_days=lambda: live.settings.scheduler.ledger_days,
             miss_days=lambda: live.settings.memory.recall.miss_days,
         ),

@@ -9,7 +9,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, TextClause, UpdateBase
+from sqlalchemy import Column, Connection, Select, TextClause, UpdateBase, bindparam, func, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import Insert, SyntaxExtension
@@ -115,3 +115,25 @@ def or_update(statement: Insert, *, key: Sequence[str], columns: Sequence[str]) 
     """The insert overwrites `columns` of the row that has the same `key`."""
     changes = ", ".join(f"{column} = excluded.{column}" for column in columns)
     return statement.ext(_OnConflict(f"({', '.join(key)}) DO UPDATE SET {changes}"))
+
+
+def first_since(conn: Connection, id: Column[int], at: Column[int], moment: int) -> int:
+    """The id from which on rows are no older than `moment`; one more than the last where all are.
+
+    A clock that was set back makes it err by the rows written meanwhile: then some go later.
+    """
+    # One by one: SQLite looks both up in the key, but reads the whole table for the two together.
+    lowest = conn.execute(select(func.min(id))).scalar_one()
+    highest = conn.execute(select(func.max(id))).scalar_one()
+    if lowest is None:
+        return 0
+    at_or_after = select(id, at.label("at")).where(id >= bindparam("from_id")).order_by(id).limit(1)
+    low, high = int(lowest), int(highest) + 1
+    while low < high:
+        middle = (low + high) // 2
+        row = conn.execute(at_or_after, {"from_id": middle}).one()
+        if row.at < moment:
+            low = row.id + 1
+        else:
+            high = middle
+    return low

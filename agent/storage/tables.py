@@ -343,6 +343,7 @@ message = Table(
     UniqueConstraint("inbox_id", "position"),
 )
 Index("ix_message_session", message.c.session_id, message.c.id)
+partial_index("ix_message_placed", message.c.session_id, message.c.place, where="place is not null")
 
 # Text that a model sees instead of a result, or (as JSON) of a call's arguments; the message itself is never rewritten.
 cleared_result = Table(
@@ -531,6 +532,7 @@ Index("ix_memory_slot", memory.c.slot, unique=True)
 partial_index("ix_memory_unindexed", memory.c.session_id, memory.c.message_id, where="words IS NULL")
 Index("ix_memory_audience", memory.c.audience, memory.c.kind, memory.c.id)
 Index("ix_memory_conv", memory.c.conv, memory.c.id)
+Index("ix_memory_message", memory.c.message_id)
 for _memory_statement in MEMORY_FULL_TEXT:
     event.listen(memory, "after_create", _only_on("sqlite", _memory_statement))
 event.listen(memory, "before_drop", _only_on("sqlite", "DROP TABLE IF EXISTS memory_fts"))

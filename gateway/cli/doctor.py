@@ -87,6 +87,8 @@ async def _everything(settings: Settings, offline: bool, drill: bool) -> AsyncIt
     ):
         for found in await part():
             yield found
+    days = settings.retention.conversation_days
+    yield _line("conversations", f"messages older than {days} days are removed" if days else "kept for ever")
     yield _line("web pages", f"read by {'trafilatura' if find_spec('trafilatura') else 'the built-in reader'}")
     address = settings.web.public_url or f"http://{settings.web.host}:{settings.web.port}"
     adapter_context = bare_adapter_context(settings.home, settings.network.proxy, address)

@@ -154,7 +154,7 @@ class LoggingSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """`[network]`: `proxy` for everything that leaves the machine; `catch_up_max_age` in seconds."""
+    """`[network]`: `proxy` for platforms, providers and web tools; `catch_up_max_age` in seconds."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
@@ -172,7 +172,10 @@ class NetworkSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSettings:
-    """`[retention]`: how long what nobody needs any more is kept, in days, and how large files may be, in mebibytes."""
+    """`[retention]`: how long what nobody needs any more is kept, in days, and how large files may be, in mebibytes.
+
+    `conversation_days` is how long conversations keep their messages; 0: for ever.
+    """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
@@ -183,7 +186,12 @@ class RetentionSettings:
     inbox_days: int = 30
     outbox_days: int = 30
     audit_days: int = 90
+    conversation_days: int = 0
     backups: int = 5
+
+    def within(self, days: int) -> int:
+        """So many days, or fewer where messages are kept for less."""
+        return min(days, self.conversation_days) if self.conversation_days else days
 
     def mistakes(self) -> list[str]:
         days = ("attachment_days", "workspace_days", "output_days", "inbox_days", "outbox_days", "audit_days")
@@ -192,6 +200,9 @@ class RetentionSettings:
             for key in days
             if not 1 <= getattr(self, key) <= MOST_DAYS
         ]
+        if not 0 <= self.conversation_days <= MOST_DAYS:
+            days_said = f"{self.conversation_days} must be 0 (messages are kept for ever) to {MOST_DAYS}"
+            found.append(f"retention.conversation_days: {days_said}")
         found += [
             f"retention.{key}: {value} must be 1 or more"
             for key, value in (("attachment_mb", self.attachment_mb), ("backups", self.backups))

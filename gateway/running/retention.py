@@ -1,4 +1,4 @@
-"""Housekeeping: old rows, old attachments, old exports and backups go, by the `[retention]` section."""
+"""Housekeeping: old rows, old messages, old attachments, exports and backups go, by the `[retention]` section."""
 
 import logging
 from collections.abc import Callable
@@ -11,6 +11,8 @@ import anyio
 from agent.core.clock import Clock
 from agent.core.safe_files import Tree
 from agent.memory import misses
+from agent.memory.expiry import expire
+from agent.memory.memory import Memory
 from agent.storage import sqlite
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
@@ -38,6 +40,7 @@ class Upkeep:
         clock: Clock,
         home: Path,
         retention: Callable[[], RetentionSettings],
+        memory: Memory,
         ledger_days: Callable[[], int],
         miss_days: Callable[[], int],
     ) -> None:
@@ -46,6 +49,7 @@ class Upkeep:
         self._clock = clock
         self._home = home
         self._retention = retention
+        self._memory = memory
         self._ledger_days = ledger_days
         self._miss_days = miss_days
 
@@ -65,8 +69,8 @@ class Upkeep:
         await self._tidy_rows(retention, now)
 
     async def _tidy_rows(self, retention: RetentionSettings, now: datetime) -> None:
-        inbox_before = to_timestamp(now - timedelta(days=retention.inbox_days))
-        outbox_before = to_timestamp(now - timedelta(days=retention.outbox_days))
+        inbox_before = to_timestamp(now - timedelta(days=retention.within(retention.inbox_days)))
+        outbox_before = to_timestamp(now - timedelta(days=retention.within(retention.outbox_days)))
         pruning = partial(
             prune,
             inbox_before=inbox_before,
@@ -77,8 +81,11 @@ class Upkeep:
         )
         while await self._database.write(pruning) >= BATCH:
             await self._clock.sleep(0.2)
-        misses_before = int((now - timedelta(days=self._miss_days())).timestamp())
+        misses_before = int((now - timedelta(days=retention.within(self._miss_days()))).timestamp())
         await self._database.write(partial(misses.prune, before_s=misses_before))
+        if retention.conversation_days:
+            before = to_timestamp(now - timedelta(days=retention.conversation_days))
+            await expire(self._memory, before=before, clock=self._clock)
         await self._clean(to_timestamp(now))
 
     async def _tidy_files(self, retention: RetentionSettings, now: datetime) -> None:

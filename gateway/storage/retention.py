@@ -1,12 +1,13 @@
-"""Removes rows that nobody needs any more, some at a time so that no turn waits. Transcripts are never touched.
+"""Removes rows that nobody needs any more, some at a time so that no turn waits. Transcripts: `agent.memory.expiry`.
 
 There is no index on `created_at`: it would cost every message something, for an hourly look. Ids grow with time, so
 the place where a table becomes younger than a moment is found by halving, in about twenty steps.
 """
 
-from sqlalchemy import Column, Connection, and_, bindparam, delete, func, select, true
+from sqlalchemy import Connection, and_, delete, select, true
 
 from agent.plans.plan import OPEN
+from agent.storage.statements import first_since
 from agent.storage.tables import approval, inbox, outbox, plan, session, task, tool_call, turn
 from gateway.storage import pairings
 from gateway.storage.tables import schedule_run
@@ -44,25 +45,3 @@ def prune(
     decided = and_(approval.c.created_at < audit_before, approval.c.status != "pending", approval.c.screen == "settled")
     removed += conn.execute(delete(approval).where(decided)).rowcount
     return removed + pairings.prune(conn, now)
-
-
-def first_since(conn: Connection, id: Column[int], at: Column[int], moment: int) -> int:
-    """The id from which on rows are no older than `moment`; one more than the last where all are.
-
-    A clock that was set back makes it err by the rows written meanwhile: then some go later.
-    """
-    # One by one: SQLite looks both up in the key, but reads the whole table for the two together.
-    lowest = conn.execute(select(func.min(id))).scalar_one()
-    highest = conn.execute(select(func.max(id))).scalar_one()
-    if lowest is None:
-        return 0
-    at_or_after = select(id, at.label("at")).where(id >= bindparam("from_id")).order_by(id).limit(1)
-    low, high = int(lowest), int(highest) + 1
-    while low < high:
-        middle = (low + high) // 2
-        row = conn.execute(at_or_after, {"from_id": middle}).one()
-        if row.at < moment:
-            low = row.id + 1
-        else:
-            high = middle
-    return low

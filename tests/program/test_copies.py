@@ -2,17 +2,20 @@
 
 import re
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, update
 
 from agent.storage import migrate
 from gateway.storage.repair import SCHEMA
+from gateway.storage.tables import schedule
 from tests.doubles.limits import raised_limits
 from tests.fakes.databases import PostgresServer
 from tests.program import configs
@@ -45,63 +48,115 @@ async def talk(person: OnTelegram, lines: int) -> None:
         await person.hears(f"line {number}")
 
 
+@dataclass(frozen=True, slots=True)
+class Restoring:
+    """A gateway with two reminders of Ann's, an archive made of it while people talk, and what is made of that."""
+
+    doubles: Doubles
+    people: Sequence[OnTelegram]
+
+    async def remind(self) -> None:
+        """A single one and a recurring one, both hours away."""
+        for when, what in (("in 2 hours", "stretch"), ("every 2h", "drink")):
+            await self.people[0].say(f"/remind {when} {what}")
+            await self.people[0].hears(what)
+
+    async def archive(self, tieline: Program, path: str) -> str:
+        """Made in the middle of what people say and are answered; what it says of itself."""
+        await self.doubles.telegram.post("settings", raised_limits())
+        async with anyio.create_task_group() as tasks:
+            for person in self.people:
+                tasks.start_soon(talk, person, 4)
+            await self.people[0].hears("line 2")
+            copied = await tieline.cli("backup", path)
+        assert copied.returncode == 0, copied.stderr
+        verified = await tieline.cli("backup", "--verify", path)
+        assert "is whole: " in verified.stdout, verified.stderr
+        return verified.stdout
+
+    async def goes_on(self, restored: Program, database: str) -> None:
+        """The restored gateway answers each next message once, and fires each reminder once when its time has come."""
+        sooner(database)
+        ann, bob = self.people[:2]
+        async with restored:
+            await ann.say("do you remember")
+            await ann.hears("do you remember")
+            asked_with = str((await self.doubles.llm.get("calls"))["calls"][-1]["body"]["messages"])
+            assert "line 2" in asked_with
+
+            async def fired() -> bool:
+                return all(count == 1 for count in (await self.fired()).values())
+
+            await until(fired, what="both reminders")
+            await bob.say("and me")
+            await bob.hears("and me")
+            await self.stays_so(restored)
+            assert list((await self.fired()).values()) == [1, 1]
+            for person, said in ((ann, "do you remember"), (bob, "and me")):
+                assert sum(said in text for text in await person.texts()) == 1, said
+            listed = await self.schedules(ann)
+            assert "drink" in listed
+            assert "stretch" not in listed, "a single one is done"
+            await restored.stop()
+
+    async def fired(self) -> Mapping[str, int]:
+        """How often each has come, without its confirmation."""
+        told = await self.people[0].texts()
+        return {what: sum(f"⏰ {what}" in text for text in told) for what in ("stretch", "drink")}
+
+    async def schedules(self, person: OnTelegram) -> str:
+        await person.say("/schedules")
+        return await person.hears("every 2")
+
+    async def stays_so(self, restored: Program) -> None:
+        """The runner looks each second: whatever would come twice has come by then."""
+        await anyio.sleep(2.5)  # nothing shows that something does not come
+        assert restored.process is not None
+        assert restored.process.poll() is None
+
+
+def sooner(database: str) -> None:
+    """Each reminder is due in two seconds, as if the time until then had passed."""
+    at = int((time.time() + 2) * 1e6)
+    engine = create_engine(database)
+    with engine.begin() as conn:
+        assert conn.execute(update(schedule).values(due_at=at, next_at=at)).rowcount == 2
+    engine.dispose()
+
+
 @pytest.mark.requirement("G-36")
 async def test_an_archive_made_under_load_is_a_whole_gateway_in_an_empty_home(
     doubles: Doubles, program: Start, tmp_path: Path
 ) -> None:
-    """Encrypted: with its token it answers the next message, and a reminder that is still to come fires once."""
-    await doubles.telegram.post("settings", raised_limits())
+    """Encrypted, with its token: nothing but the passphrase is needed."""
     tieline = program(config(doubles), TIELINE_BACKUP_PASSPHRASE="correct horse")
-    people, archive = [OnTelegram(doubles, person) for person in PEOPLE], str(tmp_path / "all.tar.encrypted")
+    scene = Restoring(doubles, [OnTelegram(doubles, person) for person in PEOPLE])
+    archive = str(tmp_path / "all.tar.encrypted")
     async with tieline:
-        await people[0].say("/remind in 2 hours stretch")
-        await people[0].hears("stretch")
-
-        async with anyio.create_task_group() as tasks:
-            for person in people:
-                tasks.start_soon(talk, person, 4)
-            await people[0].hears("line 2")
-            copied = await tieline.cli("backup", archive)
-        assert copied.returncode == 0, copied.stderr
-        verified = await tieline.cli("backup", "--verify", archive)
-        assert "is whole: " in verified.stdout, verified.stderr
-        assert "with secrets" in verified.stdout
+        await scene.remind()
+        assert "with secrets" in await scene.archive(tieline, archive)
         await tieline.stop()
     await anyio.to_thread.run_sync(tieline.home.rename, tmp_path / "lost")
     restored = await tieline.cli("restore", archive)
     assert restored.returncode == 0, restored.stderr
     assert "Put back: " in restored.stdout
     assert tieline.home.stat().st_mode & 0o777 == 0o700
-    rows(tieline, "update schedule set due_at = (unixepoch() + 1) * 1000000, next_at = (unixepoch() + 1) * 1000000")
-    async with tieline:
-        await people[0].say("do you remember")
-        await people[0].hears("do you remember")
-        history = str((await doubles.llm.get("calls"))["calls"][-1]["body"]["messages"])
-        assert "line 2" in history
-
-        async def reminders() -> int:
-            return sum("stretch" in text for text in await people[0].texts()) - 1
-
-        await until(reminders, what="the reminder")
-        await people[1].say("and me")
-        await people[1].hears("and me")
-        await tieline.settled()
-        assert await reminders() == 1
+    await scene.goes_on(tieline, f"sqlite:///{tieline.home}/tieline.db")
 
 
 @pytest.mark.slow  # a server and eight processes
 @pytest.mark.requirement("G-36")
-async def test_an_archive_of_postgresql_goes_on_in_an_empty_home_and_database(
+async def test_an_archive_of_postgresql_made_under_load_goes_on_in_an_empty_home_and_database(
     doubles: Doubles, program: Start, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
-    telegram, archive = OnTelegram(doubles), str(tmp_path / "all.tar")
+    scene = Restoring(doubles, [OnTelegram(doubles, person) for person in PEOPLE])
+    archive = str(tmp_path / "all.tar")
     with postgres_server.database(empty=True) as first, postgres_server.database(empty=True) as second:
         tieline = program(config(doubles), TIELINE__DATABASE__URL=first)
         async with tieline:
-            await telegram.say("my number is seven")
-            await telegram.hears("my number is seven")
-            copied = await tieline.cli("backup", archive)
-            assert copied.returncode == 0, copied.stderr
+            await scene.remind()
+            await scene.archive(tieline, archive)
+            copied = await tieline.cli("backup")
             assert "left out: 2 literal secrets in gateway.toml" in copied.stdout
             await tieline.stop()
         assert "PostgreSQL of revision" in (await tieline.cli("backup", "--verify", archive)).stdout
@@ -110,11 +165,7 @@ async def test_an_archive_of_postgresql_goes_on_in_an_empty_home_and_database(
         other = program(config(doubles), TIELINE__DATABASE__URL=second)
         restored = await other.cli("restore", archive)
         assert restored.returncode == 0, restored.stderr
-        async with other:
-            await telegram.say("what was it")
-            await telegram.hears("what was it")
-            assert "my number is seven" in str((await doubles.llm.get("calls"))["calls"][-1]["body"]["messages"])
-            await other.stop()
+        await scene.goes_on(other, second.replace("postgresql://", "postgresql+psycopg://"))
 
 
 @pytest.mark.slow  # five to ten processes, one after the other

@@ -172,7 +172,9 @@ def test_an_agent_that_is_not_there_is_no_broken_file(tieline: Tieline, home: Pa
 
 
 def test_without_a_file_it_says_what_holds(tieline: Tieline) -> None:
-    assert "configuration: no file, so the defaults hold" in tieline("doctor", "--offline").output
+    output = tieline("doctor", "--offline").output
+    assert "configuration: no file, so the defaults hold" in output
+    assert "conversations: kept for ever" in output
 
 
 @pytest.mark.slow  # a program and two commands beside it

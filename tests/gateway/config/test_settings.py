@@ -197,6 +197,8 @@ def test_people_on_telegram_may_be_chats_too(tmp_path: Path) -> None:
                 ("retention", "inbox_days", 999_999),
                 ("retention", "outbox_days", 999_999),
                 ("retention", "audit_days", 999_999),
+                ("retention", "conversation_days", 999_999),
+                ("retention", "conversation_days", -1),
                 ("retention", "attachment_days", 10**9),
                 ("retention", "workspace_days", 10**9),
                 ("retention", "output_days", 10**9),

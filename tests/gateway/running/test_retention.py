@@ -12,10 +12,12 @@ import anyio
 import pytest
 from sqlalchemy import Connection, select
 
+from agent.compaction.settings import MemorySettings
 from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming
+from agent.memory.memory import Memory
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.database import Database, RetryingDatabase
 from agent.storage.errors import StorageTrouble
@@ -49,6 +51,7 @@ class House:
             clock=clock,
             home=home,
             retention=lambda: self.retention,
+            memory=Memory(database, clock, settings=MemorySettings),
             ledger_days=lambda: 90,
             miss_days=lambda: 90,
         )
@@ -239,6 +242,7 @@ async def test_it_works_every_hour_and_a_failure_waits_for_the_next(
         clock=clock,
         home=services.home,
         retention=retention,
+        memory=Memory(services.database, clock, settings=MemorySettings),
         ledger_days=lambda: 90,
         miss_days=lambda: 90,
     )

@@ -6,8 +6,9 @@ import pytest
 from sqlalchemy import Connection, insert, select
 
 from agent.storage.database import Database
+from agent.storage.statements import first_since
 from agent.storage.tables import inbox, plan, session, task
-from gateway.storage.retention import first_since, prune
+from gateway.storage.retention import prune
 
 
 def add(conn: Connection, id: int, at: int, status: str = "done") -> None:
