@@ -17,6 +17,7 @@ from agent.core.clock import Clock
 from agent.storage.database import Database, OwnedDatabase, RetryingDatabase
 from agent.storage.errors import StorageError
 from agent.storage.timestamps import from_timestamp, to_timestamp
+from gateway.backup.request import before_migration
 from gateway.channels.adapter import STORED_MOST, AdapterContext, Place
 from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import Inbound
@@ -54,7 +55,7 @@ async def open_all(
 
     Raises DatabaseUnusable with the fix.
     """
-    owned = await open_database(settings.database.url, settings.home)
+    owned = await open_database(settings.database.url, settings.home, back_up=before_migration(settings))
     database = RetryingDatabase(
         owned, clock=clock, on_trouble=partial(_storage_trouble, troubles), on_damage=partial(_damage, troubles)
     )

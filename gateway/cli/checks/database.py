@@ -6,7 +6,7 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from agent.storage.connect import State, target_of
+from agent.storage.connect import BACKUPS, State, target_of, way_back
 from agent.storage.errors import DatabaseDamaged, DatabaseUnusable, SchemaTooNew, SchemaTooOld
 from agent.storage.inspection import check_pages, look, look_at_revision, read
 from gateway.channels.adapter import Diagnosis
@@ -64,10 +64,7 @@ def _way_back(error: DatabaseUnusable, settings: Settings) -> str:
     if not isinstance(error, DatabaseDamaged | SchemaTooNew):
         return "see [database] in the configuration"
     target = target_of(settings.database.url, settings.home)
-    if not isinstance(target, Path):
-        return "bring a dump back with pg_restore"
-    copies = target.parent / "backups"
-    own = copies / f"{target.stem}-{SCHEMA.head}.db"  # made by a newer version that was started on our tables
-    if isinstance(error, SchemaTooNew) and own.exists():
-        return f"install the newer version again; or, without what was said since, `tieline restore {own}`"
+    if isinstance(error, SchemaTooNew):
+        return way_back(target, settings.home, SCHEMA)
+    copies = (target.parent if isinstance(target, Path) else settings.home) / BACKUPS
     return f"`tieline restore FILE` puts a backup in its place; copies are in {copies}"
