@@ -25,7 +25,7 @@ def findings(settings: Settings, running: bool) -> Iterator[Diagnosis]:
             check_pages(url, home)
         suffers = _ailments(settings) if state is State.CURRENT and not running else ()
     except DatabaseUnusable as error:
-        yield _found("error", str(error), _way_back(error, settings))
+        yield _found("error", str(error), way_out(error, settings))
         return
     if state is State.FOREIGN:
         yield _found("error", "it holds tables that are not ours", "name an empty database in [database] url")
@@ -57,7 +57,7 @@ def _ailments(settings: Settings) -> Sequence[Ailment]:
     return read(settings.database.url, settings.home, work)
 
 
-def _way_back(error: DatabaseUnusable, settings: Settings) -> str:
+def way_out(error: DatabaseUnusable, settings: Settings) -> str:
     """Advice to a person who reads only this line."""
     if isinstance(error, SchemaTooOld):
         return f"start it once with the program of commit {SCHEMA.last_to_know_all}"
