@@ -23,7 +23,7 @@ IN_A_CONTAINER = (Path("/.dockerenv"), Path("/run/.containerenv"))
 @click.option("--check", is_flag=True, help="Say what this version will change in the data directory; change nothing.")
 @config_option
 def command(check: bool, config_path: Path | None, home: Path | None) -> None:
-    """Print the steps of an upgrade; --check, with the new version's program: what its start will change.
+    """Print the steps of an upgrade; --check, with the program of the new version: what its start will change.
 
     Neither installs or changes anything, and a gateway may run meanwhile. The exit code of --check is 0 when nothing
     stands in the way of the start, 78 for a mistake in the configuration, else 1.
