@@ -33,7 +33,7 @@ def findings(settings: Settings, running: bool) -> Iterator[Diagnosis]:
         finding = "held by a running gateway of an older version, and will be migrated when that is restarted"
         yield _found("warning", finding, "restart the gateway")
     elif state is State.OTHER:
-        yield _found("ok", "will be migrated at the next start")
+        yield _found("ok", "will be migrated at the next start: `tieline upgrade --check` tells more")
     elif running:
         yield _found("ok", "held by the running gateway")
     elif state is not State.CURRENT:

@@ -14,10 +14,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from agent.core.clock import SystemClock
 from agent.core.phrases import counted
 from agent.storage.backup import copy_file
-from agent.storage.connect import BACKUPS, NAME, State, bring_up_to_date, migrating_from, revision, target_of
+from agent.storage.connect import BACKUPS, NAME, State, bring_up_to_date, free_name, migrating_from, revision, target_of
 from agent.storage.errors import DatabaseUnusable, StorageError
 from agent.storage.inspection import look, read
-from gateway.backup.request import PLAIN
+from gateway.backup.request import ENCRYPTED, PASSPHRASE, PLAIN
 from gateway.channels.adapter import Diagnosis
 from gateway.cli.checks.database import way_out
 from gateway.cli.doctor import former_names, recall
@@ -131,10 +131,13 @@ def _room(settings: Settings, target: Path | URL) -> Iterator[Diagnosis]:
 
 def _way_back(target: Path | URL, home: Path, stored: str) -> Diagnosis:
     """How the version before goes on, if it has to."""
-    name = f"{target.stem}-{stored}.db" if isinstance(target, Path) else f"{NAME}-{stored}{PLAIN}"
-    into = "" if isinstance(target, Path) else "name an empty database in [database] url and "
-    file = _backups(target, home) / name
-    finding = f"install the version before again, then {into}`tieline restore {file}`, without what was said since"
+    into, stem, ending = "name an empty database in [database] url and ", NAME, PLAIN
+    if isinstance(target, Path):
+        into, stem, ending = "", target.stem, ".db"
+    elif os.environ.get(PASSPHRASE):
+        ending = ENCRYPTED
+    file = free_name(_backups(target, home), f"{stem}-{stored}", ending)
+    finding = f"{into}`tieline restore {file}`, then start the version before again; what was said since is lost"
     return _found("way back", "ok", finding)
 
 
