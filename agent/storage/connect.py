@@ -19,7 +19,7 @@ from typing import cast
 
 import anyio
 from sqlalchemy import URL, Connection, MetaData, inspect, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, ProgrammingError
 
 from agent.core.failpoints import failpoint
 from agent.storage.backup import copy_file
@@ -230,6 +230,7 @@ async def _open_postgres(url: URL, home: Path, schema: Schema, back_up: BackUp |
 
 
 async def _backed_up(database: Database, home: Path, stored: str, schema: Schema, back_up: BackUp) -> Path:
+    _log.info("the database is of revision %s: it is backed up now, and then migrated to %s", stored, schema.head)
     try:
         copy = await back_up(database, stored)
     except (BackupRefused, OSError) as error:
@@ -286,12 +287,25 @@ def _migrate(conn: Connection, migrating: ModuleType, schema: Schema, copy: Path
         migrating.upgrade(conn, schema.migrations)
         if conn.dialect.name == "sqlite":
             _check_foreign_keys(conn)
-    except BaseException:
+    except BaseException as error:
         # All of it is taken back. Starts that a supervisor repeats would fill the disk with copies of one database.
         if copy is not None:
             copy.unlink(missing_ok=True)
+        if isinstance(error, DBAPIError) and _is_of_the_statement(error):
+            raise DatabaseUnusable(
+                f"the migration to {schema.head} fails, and nothing of it was kept: {error.orig}; start the version "
+                "before again, and report this"
+            ) from error
         raise
     failpoint("migration.within")
+
+
+def _is_of_the_statement(error: DBAPIError) -> bool:
+    """Whether the database refused what it was told, and is itself well."""
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    if code is not None:
+        return code & 0xFF in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT)
+    return isinstance(error, ProgrammingError | IntegrityError | DataError)
 
 
 def free_name(folder: Path, stem: str, ending: str) -> Path:

@@ -84,18 +84,31 @@ def test_where_the_start_would_refuse_it_fails(kind: str, tmp_path: Path, reques
             assert "way back" not in ran.stdout
 
 
+FAILS = f"the migration to {SCHEMA.head} fails, and nothing of it was kept: "
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.requirement("G-38")
-def test_a_migration_that_fails_is_told_before_the_start(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    with of_an_older_version("sqlite", tmp_path / "h", request) as here:
+def test_a_migration_that_fails_is_told(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Before the start, where it is SQLite, and by the start, which leaves the database as it was."""
+    with of_an_older_version(kind, tmp_path / "h", request) as here:
         with here.engine.begin() as conn:
             conn.execute(text("create table feedback (mine text)"))
         here.engine.dispose()
-        files = files_in(here.home)
-        ran = here.run(CHECK)
+        before, files = read_all(here.engine), files_in(here.home)
+        if kind == "sqlite":
+            ran = here.run(CHECK)
+            assert ran.exit_code == 1, ran.output
+            assert f"✗ migration on a copy: {FAILS}" in ran.stdout
+            assert "table feedback already exists" in ran.stdout
+            assert files_in(here.home) == files
+        ran = here.run("dead list")
         assert ran.exit_code == 1, ran.output
-        assert "✗ migration on a copy: it fails: " in ran.stdout
-        assert "table feedback already exists" in ran.stdout
-        assert files_in(here.home) == files
+        assert FAILS in ran.stderr
+        assert "start the version before again, and report this" in ran.stderr
+        assert revision(here.engine) == OLD
+        assert not list(differences(before, read_all(here.engine), live=False))
+        assert here.copies() == [], "starts that are repeated do not fill the disk with copies"
 
 
 def test_the_journal_of_a_gateway_that_runs_is_tried_too(tmp_path: Path, request: pytest.FixtureRequest) -> None:

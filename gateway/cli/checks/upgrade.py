@@ -101,8 +101,7 @@ def _tried(path: Path) -> Iterator[Diagnosis]:
             copy_file(path, copy)
             bring_up_to_date(copy, SCHEMA, copied=False)
         except (StorageError, SQLAlchemyError, OSError) as error:
-            fix = "stay with the version that you have, and report this"
-            yield _found("migration on a copy", "error", f"it fails: {error}", fix)
+            yield _found("migration on a copy", "error", str(error), "stay with the version that you have")
             return
         yield _found("migration on a copy", "ok", f"done in {clock.monotonic() - began:.1f} s, and removed again")
 
