@@ -79,7 +79,7 @@ def sweep(
     request: pytest.FixtureRequest,
     migrate: Migrate,
 ) -> int:
-    """Kill after the statements that are chosen by how many there are, and after the commit; gives how many there are."""
+    """Kill after the statements that are chosen by their number, and after the commit; gives that number."""
     with copies(fixture, tmp_path, request) as new:
         with new() as (home, url, engine):
             before, old = read_all(engine), revision(engine)
