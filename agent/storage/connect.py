@@ -5,7 +5,6 @@ Everything that can be wrong here is raised as DatabaseUnusable, in words for th
 
 import logging
 import os
-import re
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack
@@ -94,6 +93,7 @@ def create(conn: Connection, schema: Schema) -> None:
 _log = logging.getLogger("tieline.storage")
 BackUp = Callable[[Database, str], Awaitable[Path]]  # keeps a database of that revision in a file, and gives the file
 NAME = "tieline"  # of a backup of PostgreSQL
+ENDINGS = (".db", ".tar", ".tar.encrypted")
 BACKUPS = "backups"  # the folder of copies, beside a SQLite file and in a data directory
 _KNOWN = "known forms: sqlite:///tieline.db (below TIELINE_HOME), sqlite:////full/path.db, postgresql://user@host/name"
 
@@ -271,15 +271,21 @@ def _migrating(stored: str | None, schema: Schema, target: Path | URL, home: Pat
 def way_back(target: Path | URL, home: Path, schema: Schema) -> str:
     """The way out where a newer version has migrated the database, with the copy that it made of our tables."""
     folder = (target.parent if isinstance(target, Path) else home) / BACKUPS
-    name = target.stem if isinstance(target, Path) else NAME
-    ours = re.compile(rf"{re.escape(name)}-{re.escape(schema.head)}(-\d+)?\.(db|tar|tar\.encrypted)")
-    copies = [path for path in folder.glob("*") if ours.fullmatch(path.name)]
+    stem = f"{target.stem if isinstance(target, Path) else NAME}-{schema.head}"
+    copies = [path for path in folder.glob("*") if _is_copy(path.name, stem)]
     newest = max(copies, key=lambda path: path.stat().st_mtime, default=None)
     first = "" if isinstance(target, Path) else "name an empty database in [database] url and "
     again = f"install that version again; or, without what was said since, {first}"
     if newest is None:
         return f"{again}`tieline restore FILE` with an older backup; copies are in {folder}"
     return f"{again}`tieline restore {newest}`"
+
+
+def _is_copy(name: str, stem: str) -> bool:
+    """Whether `free_name` could have given it that name."""
+    ending = next((one for one in ENDINGS if name.endswith(one)), None)
+    first, _, number = name.removesuffix(ending or "").rpartition("-")
+    return ending is not None and (name == stem + ending or (first == stem and number.isdecimal()))
 
 
 def _migrate(conn: Connection, migrating: ModuleType, schema: Schema, copy: Path | None) -> None:
