@@ -12,7 +12,7 @@ PYTEST := $(BIN)/pytest $(ELSEWHERE) -m "not slow"
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes vocabulary
 
-.PHONY: setup compiled run test slow hostile check $(CHECKS) docs fmt lock requirements requirement mutate ladder faults soak e2e zones foreign bench bench-peers bench-page clean help
+.PHONY: setup compiled run test slow hostile check $(CHECKS) docs fmt lock release requirements requirement mutate ladder faults soak e2e zones foreign bench bench-peers bench-page clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -89,6 +89,9 @@ requirements: setup ## run the tests and print which requirements they carry
 mutate: setup ## break the code in known ways, expect tests to notice (SAMPLE=n, SEED=n, NAMES=…, JOBS=n, RESUME=1, SOUND=1, NOTE=1, TABLE=1)
 	$(BIN)/python -m tools.mutate --sample $(or $(SAMPLE),0) $(if $(SEED),--seed $(SEED),) --jobs $(or $(JOBS),$(shell nproc)) \
 		$(if $(RESUME),--resume,) $(if $(SOUND),--sound,) $(if $(NOTE),--note,) $(if $(TABLE),--table,) $(NAMES)
+
+release: setup ## build a release into dist/, try it, tell what remains (REHEARSE=1: of any commit, OFFLINE=1: fetch nothing)
+	$(BIN)/python -m tools.release $(if $(REHEARSE),--rehearse,) $(if $(OFFLINE),--offline,)
 
 requirement: setup ## note a new requirement and begin a breakage for it (TITLE="what must hold", GROUP=Z)
 	@$(BIN)/python -m tools.new_requirement --group $(or $(GROUP),Z) "$$TITLE"

@@ -34,15 +34,19 @@ def copy_file(database: Path, to: Path) -> int:
     if not to.parent.exists():  # not made: a backup disk that is not mounted must not go unnoticed
         raise BackupRefused(f"there is no folder {to.parent}; make it, or see whether its disk is there")
     partial = to.with_name(f".{to.name}.partial")
+    # A full disk leaves SQLite's journal of the copy behind, which would be played into the next one of that name.
+    parts = (partial, partial.with_name(f"{partial.name}-journal"))
     try:
-        partial.unlink(missing_ok=True)
+        for part in parts:
+            part.unlink(missing_ok=True)
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         _copy(database, partial)
         size = partial.stat().st_size
         partial.rename(to)
     except (OSError, sqlite3.Error) as error:
-        with suppress(OSError):
-            partial.unlink()
+        for part in parts:
+            with suppress(OSError):
+                part.unlink()
         raise BackupRefused(f"cannot write the backup {to}: {error}") from error
     return size
 

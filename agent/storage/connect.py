@@ -6,6 +6,7 @@ Everything that can be wrong here is raised as DatabaseUnusable, in words for th
 import logging
 import os
 import sqlite3
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from enum import Enum
@@ -17,13 +18,13 @@ from typing import cast
 
 import anyio
 from sqlalchemy import URL, Connection, MetaData, inspect, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, ProgrammingError
 
 from agent.core.failpoints import failpoint
 from agent.core.phrases import needs_extra
 from agent.storage.backup import copy_file
-from agent.storage.database import OwnedDatabase
-from agent.storage.errors import DatabaseUnusable, SchemaTooNew, SchemaTooOld
+from agent.storage.database import Database, OwnedDatabase
+from agent.storage.errors import BackupRefused, DatabaseUnusable, SchemaTooNew, SchemaTooOld
 from agent.storage.sqlite import OwnerLock, SqliteDatabase, damage_in, emptied, sqlite_engine
 
 # Schema: the tables that must exist, and the state of a database. Imports no migration tool.
@@ -41,7 +42,7 @@ class Schema:
     """`head` is the newest revision in the directory `migrations`; `metadata` is what that revision makes.
 
     `squashed` are revisions that the migrations no longer begin at; `last_to_know_all` names the commit whose program
-    still does.
+    still does. `former_tables` are those that older revisions have and the head has not.
     """
 
     head: str
@@ -49,6 +50,7 @@ class Schema:
     metadata: MetaData
     squashed: frozenset[str] = frozenset()
     last_to_know_all: str = ""
+    former_tables: frozenset[str] = frozenset()
 
 
 class State(Enum):
@@ -90,18 +92,23 @@ def create(conn: Connection, schema: Schema) -> None:
 
 
 _log = logging.getLogger("tieline.storage")
+BackUp = Callable[[Database, str], Awaitable[Path]]  # keeps a database of that revision in a file, and gives the file
+NAME = "tieline"  # of a backup of PostgreSQL
+ENDINGS = (".db", ".tar", ".tar.encrypted")
+BACKUPS = "backups"  # the folder of copies, beside a SQLite file and in a data directory
 _KNOWN = "known forms: sqlite:///tieline.db (below TIELINE_HOME), sqlite:////full/path.db, postgresql://user@host/name"
 
 
-async def open_database(url: str, home: Path, *, schema: Schema) -> OwnedDatabase:
+async def open_database(url: str, home: Path, *, schema: Schema, back_up: BackUp | None = None) -> OwnedDatabase:
     """The database, with its tables at the schema's head; this process owns it until `aclose`.
 
-    A SQLite file is copied to `<directory>/backups` before it is migrated. Raises DatabaseUnusable.
+    Before it is migrated, a SQLite file is copied to `<directory>/backups`, and `back_up` is asked for a copy of a
+    PostgreSQL database (None: none is made). Without the copy nothing is migrated. Raises DatabaseUnusable.
     """
     target = target_of(url, home)
     if isinstance(target, Path):
         return await anyio.to_thread.run_sync(_open_sqlite, target, schema)
-    return await _open_postgres(target, schema)
+    return await _open_postgres(target, home, schema, back_up)
 
 
 def target_of(url: str, home: Path) -> Path | URL:
@@ -137,7 +144,7 @@ def _open_sqlite(path: Path, schema: Schema) -> SqliteDatabase:
             if (lost := emptied(path)) is not None:
                 raise lost
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            _bring_up_to_date(path, schema)
+            bring_up_to_date(path, schema)
             database = SqliteDatabase(path, lock)
         except (DBAPIError, sqlite3.Error, OSError) as error:
             raise (damage_in(path, error) or DatabaseUnusable(_sqlite_fix(path, error))) from error
@@ -145,7 +152,11 @@ def _open_sqlite(path: Path, schema: Schema) -> SqliteDatabase:
     return database
 
 
-def _bring_up_to_date(path: Path, schema: Schema) -> None:
+def bring_up_to_date(path: Path, schema: Schema, *, copied: bool = True) -> None:
+    """Make or migrate the tables of a SQLite file that nobody else uses. Blocking. Raises DatabaseUnusable.
+
+    `copied` False: the file is a copy itself, and none is made of it.
+    """
     # Rebuilding a table with foreign keys on would delete what refers to it.
     engine = sqlite_engine(path, foreign_keys=False)
     with engine.connect() as conn:
@@ -156,17 +167,32 @@ def _bring_up_to_date(path: Path, schema: Schema) -> None:
         state = state_of(conn, schema)
         conn.rollback()
         if state is State.OTHER:
-            migrating = migrating_from(stored, schema)
-            (path.parent / "backups").mkdir(exist_ok=True, mode=0o700)
-            copy = _free_name(path.parent / "backups" / f"{path.stem}-{stored}.db")
-            copy_file(path, copy)
-            _log.info("copied the database to %s before its migration from %s to %s", copy, stored, schema.head)
+            migrating = _migrating(stored, schema, path, path.parent)
+            copy = _copied(path, str(stored), schema) if copied else None
             with conn.begin():
-                _migrate(conn, migrating, schema)
-                _check_foreign_keys(conn)
+                _migrate(conn, migrating, schema, copy)
         elif state is not State.CURRENT:
             with conn.begin():
                 _start_or_refuse(conn, schema, state, str(path))
+
+
+def _copied(path: Path, stored: str, schema: Schema) -> Path:
+    folder = path.parent / BACKUPS
+    try:
+        folder.mkdir(exist_ok=True, mode=0o700)
+        copy = free_name(folder, f"{path.stem}-{stored}", ".db")
+        copy_file(path, copy)
+    except (BackupRefused, OSError) as error:
+        raise _not_without_a_copy(error, folder, stored, schema) from error
+    _log.info("copied the database to %s before its migration from %s to %s", copy, stored, schema.head)
+    return copy
+
+
+def _not_without_a_copy(error: Exception, folder: Path, stored: str | None, schema: Schema) -> DatabaseUnusable:
+    return DatabaseUnusable(
+        f"the database is of revision {stored} and was not migrated to {schema.head}, since it cannot be backed up "
+        f"first: {error}; make {folder} writable, free some room there, or let it be a link to a folder on another disk"
+    )
 
 
 def _check_foreign_keys(conn: Connection) -> None:
@@ -182,7 +208,7 @@ def _sqlite_fix(path: Path, error: Exception) -> str:
     return f"cannot open {path} ({reason}); make it and its directory writable for this user"
 
 
-async def _open_postgres(url: URL, schema: Schema) -> OwnedDatabase:
+async def _open_postgres(url: URL, home: Path, schema: Schema, back_up: BackUp | None) -> OwnedDatabase:
     postgres = await anyio.to_thread.run_sync(import_module, "agent.storage.postgres")
     database = postgres.PostgresDatabase(url)
     place = url.render_as_string(hide_password=True)
@@ -193,9 +219,10 @@ async def _open_postgres(url: URL, schema: Schema) -> OwnedDatabase:
             stored = await database.read(revision)
             state = await database.read(partial(state_of, schema=schema))
             if state is State.OTHER:
-                migrating = await anyio.to_thread.run_sync(migrating_from, stored, schema)
+                migrating = await anyio.to_thread.run_sync(_migrating, stored, schema, url, home)
+                copy = await _backed_up(database, home, str(stored), schema, back_up) if back_up is not None else None
                 _log.info("migrating %s from %s to %s", place, stored, schema.head)
-                await database.migrate(partial(_migrate, migrating=migrating, schema=schema))
+                await database.migrate(partial(_migrate, migrating=migrating, schema=schema, copy=copy))
             elif state is not State.CURRENT:
                 await database.migrate(partial(_start_or_refuse, schema=schema, state=state, place=place))
         except (DBAPIError, OSError, TimeoutError) as error:
@@ -203,6 +230,16 @@ async def _open_postgres(url: URL, schema: Schema) -> OwnedDatabase:
             raise DatabaseUnusable(f"cannot use {place}: {reason}; check that it runs and lets this user in") from error
         undone.pop_all()
     return cast(OwnedDatabase, database)
+
+
+async def _backed_up(database: Database, home: Path, stored: str, schema: Schema, back_up: BackUp) -> Path:
+    _log.info("the database is of revision %s: it is backed up now, and then migrated to %s", stored, schema.head)
+    try:
+        copy = await back_up(database, stored)
+    except (BackupRefused, OSError) as error:
+        raise _not_without_a_copy(error, home / BACKUPS, stored, schema) from error
+    _log.info("backed the database up to %s before its migration from %s to %s", copy, stored, schema.head)
+    return copy
 
 
 def _start_or_refuse(conn: Connection, schema: Schema, state: State, place: str) -> None:
@@ -221,20 +258,69 @@ def migrating_from(stored: str | None, schema: Schema) -> ModuleType:
         )
     if stored not in migrating.known_revisions(schema.migrations):
         raise SchemaTooNew(
-            f"the database was written by a newer Tieline (revision {stored}, this one knows {schema.head}); "
-            "install that version again, or go back to the backup it made before its migration"
+            f"the database was written by a newer Tieline (revision {stored}, this one knows {schema.head})"
         )
     return migrating
 
 
-def _migrate(conn: Connection, migrating: ModuleType, schema: Schema) -> None:
-    migrating.upgrade(conn, schema.migrations)
+def _migrating(stored: str | None, schema: Schema, target: Path | URL, home: Path) -> ModuleType:
+    """The same, with the way back in the refusal."""
+    try:
+        return migrating_from(stored, schema)
+    except SchemaTooNew as error:
+        raise SchemaTooNew(f"{error}; {way_back(target, home, schema)}") from None
+
+
+def way_back(target: Path | URL, home: Path, schema: Schema) -> str:
+    """The way out where a newer version has migrated the database, with the copy that it made of our tables."""
+    folder = (target.parent if isinstance(target, Path) else home) / BACKUPS
+    stem = f"{target.stem if isinstance(target, Path) else NAME}-{schema.head}"
+    copies = [path for path in folder.glob("*") if _is_copy(path.name, stem)]
+    newest = max(copies, key=lambda path: path.stat().st_mtime, default=None)
+    first = "" if isinstance(target, Path) else "name an empty database in [database] url and "
+    again = f"install that version again; or, without what was said since, {first}"
+    if newest is None:
+        return f"{again}`tieline restore FILE` with an older backup; copies are in {folder}"
+    return f"{again}`tieline restore {newest}`"
+
+
+def _is_copy(name: str, stem: str) -> bool:
+    """Whether `free_name` could have given it that name."""
+    ending = next((one for one in ENDINGS if name.endswith(one)), None)
+    first, _, number = name.removesuffix(ending or "").rpartition("-")
+    return ending is not None and (name == stem + ending or (first == stem and number.isdecimal()))
+
+
+def _migrate(conn: Connection, migrating: ModuleType, schema: Schema, copy: Path | None) -> None:
+    try:
+        migrating.upgrade(conn, schema.migrations)
+        if conn.dialect.name == "sqlite":
+            _check_foreign_keys(conn)
+    except BaseException as error:
+        # All of it is taken back. Starts that a supervisor repeats would fill the disk with copies of one database.
+        if copy is not None:
+            copy.unlink(missing_ok=True)
+        if isinstance(error, DBAPIError) and _is_of_the_statement(error):
+            raise DatabaseUnusable(
+                f"the migration to {schema.head} fails, and nothing of it was kept: {error.orig}; start the version "
+                "before again, and report this"
+            ) from error
+        raise
     failpoint("migration.within")
 
 
-def _free_name(path: Path) -> Path:
-    number, free = 1, path
+def _is_of_the_statement(error: DBAPIError) -> bool:
+    """Whether the database refused what it was told, and is itself well."""
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    if code is not None:
+        return code & 0xFF in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT)
+    return isinstance(error, ProgrammingError | IntegrityError | DataError)
+
+
+def free_name(folder: Path, stem: str, ending: str) -> Path:
+    """A file of that name that is not there yet: where it is, one with a number behind the stem."""
+    number, free = 1, folder / f"{stem}{ending}"
     while free.exists():
         number += 1
-        free = path.with_stem(f"{path.stem}-{number}")
+        free = folder / f"{stem}-{number}{ending}"
     return free

@@ -24,6 +24,13 @@ def known_revisions(migrations: Path) -> tuple[str, ...]:
     return tuple(script.revision for script in scripts.walk_revisions())
 
 
+def pending(migrations: Path, stored: str) -> tuple[tuple[str, str], ...]:
+    """The revisions behind a stored one, in the order in which they run, each with a line on what it does."""
+    scripts = ScriptDirectory.from_config(_config(migrations, None))
+    behind = reversed(list(scripts.iterate_revisions("head", stored)))
+    return tuple((script.revision, script.doc.partition("\n")[0]) for script in behind)
+
+
 def _config(migrations: Path, conn: Connection | None) -> Config:
     config = Config(attributes={"connection": conn})
     config.set_main_option("script_location", str(migrations).replace("%", "%%"))

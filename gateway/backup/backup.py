@@ -38,7 +38,7 @@ from gateway.backup.archive import (
 )
 from gateway.backup.configuration import without_secrets
 from gateway.backup.request import Archived, Wanted
-from gateway.storage.tables import metadata
+from gateway.storage.repair import SCHEMA
 
 COPY = "tieline.db"  # the database in the archive, whatever it is called at home
 NAMED = 3  # things left out that a sentence names
@@ -122,7 +122,7 @@ def _add_database(
         copy_file(database, stage / COPY)
         _add_and_remove(contents, stage, COPY, at)
         return "sqlite", revision_of(database), ()
-    stored, tables = import_module("agent.storage.copies.postgres").dump(database, stage, metadata)
+    stored, tables = import_module("agent.storage.copies.postgres").dump(database, stage, SCHEMA)
     for table in tables:
         _add_and_remove(contents, stage, name_of(table.name), at)
     return "postgresql", stored, tables

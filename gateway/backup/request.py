@@ -3,7 +3,8 @@
 Light, since every start imports it; what makes a backup is loaded when one is made.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
@@ -12,8 +13,10 @@ from typing import cast
 
 import anyio.to_thread
 
+from agent.core.clock import SystemClock
 from agent.storage.database import Database
 from gateway.channels.entry_points import installed, token_forms
+from gateway.config.sections import BACKUPS
 from gateway.config.settings import Settings
 from gateway.telemetry.redaction import Redactor
 
@@ -57,6 +60,24 @@ async def archive(database: Database, to: Path, wanted: Wanted, *, at: datetime)
     """Write the new file `to`, whole or not at all, for this account alone. Raises BackupRefused."""
     backup = await anyio.to_thread.run_sync(import_module, "gateway.backup.backup")  # 20 ms
     return cast(Archived, await backup.archive(database, to, wanted, at=at))
+
+
+def before_migration(settings: Settings) -> Callable[[Database, str], Awaitable[Path]]:
+    """Maker of the backup of a PostgreSQL database that stands at an older revision: `BackUp` of `agent.storage`.
+
+    It holds the database and what the operator wrote; a migration leaves the files that people sent as they are.
+    """
+
+    async def back_up(database: Database, revision: str) -> Path:
+        passphrase = os.environ.get(PASSPHRASE) or None
+        connect = import_module("agent.storage.connect")
+        folder = settings.home / BACKUPS
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        to = connect.free_name(folder, f"{connect.NAME}-{revision}", ENCRYPTED if passphrase else PLAIN)
+        made = await archive(database, to, wanted_of(settings, passphrase, False), at=SystemClock().now())
+        return made.path
+
+    return back_up
 
 
 def name_of(at: datetime, *, is_encrypted: bool) -> str:

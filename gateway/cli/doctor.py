@@ -57,13 +57,17 @@ async def _tell_everything(settings: Settings, offline: bool, drill: bool) -> bo
     """Print each finding as soon as it is there; gives whether one is an error."""
     worst = False
     async for found in _everything(settings, offline, drill):
-        mark, colour = MARKS[found.level]
-        finding = as_typed(found.finding, home_as_typed(settings.home))
-        click.echo(f"{click.style(mark, fg=colour)} {found.subject}: {finding}")
-        if found.fix and found.level != "ok":
-            click.echo(f"    → {as_typed(found.fix, home_as_typed(settings.home))}")
+        tell(found, settings.home)
         worst |= found.level == "error"
     return worst
+
+
+def tell(found: Diagnosis, home: Path) -> None:
+    """Print a finding, its commands as they can be typed here."""
+    mark, colour = MARKS[found.level]
+    click.echo(f"{click.style(mark, fg=colour)} {found.subject}: {as_typed(found.finding, home_as_typed(home))}")
+    if found.fix and found.level != "ok":
+        click.echo(f"    → {as_typed(found.fix, home_as_typed(home))}")
 
 
 async def _everything(settings: Settings, offline: bool, drill: bool) -> AsyncIterator[Diagnosis]:
@@ -81,9 +85,9 @@ async def _everything(settings: Settings, offline: bool, drill: bool) -> AsyncIt
         partial(_providers, settings, offline),
         partial(_mcp, settings, offline, running),
         partial(_in_thread, _shell, settings),
-        partial(_in_thread, _former_names, settings),
+        partial(_in_thread, former_names, settings),
         partial(_in_thread, _rules, settings),
-        partial(_in_thread, _memory, settings),
+        partial(_in_thread, recall, settings),
     ):
         for found in await part():
             yield found
@@ -193,7 +197,7 @@ def _shell(settings: Settings) -> Sequence[Diagnosis]:
     return [Diagnosis(subject="shell", level="warning", finding=trouble, fix=fix)]
 
 
-def _former_names(settings: Settings) -> Sequence[Diagnosis]:
+def former_names(settings: Settings) -> Sequence[Diagnosis]:
     """Keys of the configuration that have a new name."""
     fix = f"write the new name into {settings.source or 'the environment'}"
     return [Diagnosis(subject="configuration", level="warning", finding=one, fix=fix) for one in settings.warnings]
@@ -208,7 +212,7 @@ def _rules(settings: Settings) -> Sequence[Diagnosis]:
     return [Diagnosis(subject="approvals", level="warning", finding=finding, fix=fix) for finding in found]
 
 
-def _memory(settings: Settings) -> Sequence[Diagnosis]:
+def recall(settings: Settings) -> Sequence[Diagnosis]:
     """How recall finds things, and whether what was configured for it is there."""
     local = import_module("agent.memory.local_vectors")
     match settings.memory.semantic.engine:

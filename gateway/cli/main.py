@@ -32,6 +32,7 @@ COMMANDS = {
     "usage": ("gateway.cli.records:usage", "Show the tokens and money spent; every call as CSV."),
     "backup": ("gateway.cli.backups:backup", "Put everything into one archive, also while the gateway runs."),
     "restore": ("gateway.cli.backups:restore", "Put a backup into the data directory."),
+    "upgrade": ("gateway.cli.upgrade:command", "Print how to upgrade, and what a new version will change here."),
     "slack-manifest": ("gateway.cli.slack_manifest:command", "Print the manifest for your Slack app."),
     "version": ("gateway.cli.main:version", "Print the version."),
 }

@@ -18,7 +18,7 @@ from agent.storage.connect import State
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.inspection import look
-from gateway.backup.request import wanted_of
+from gateway.backup.request import before_migration, wanted_of
 from gateway.cli.options import fail, home_from, settings_from
 from gateway.config.settings import Settings
 from gateway.operations.operations import Operations
@@ -74,7 +74,7 @@ async def on_database(settings: Settings, work: Callable[[Database], Awaitable[T
     """Own the database for the length of some work. Raises AloneError, also where the database fails at it."""
     try:
         settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        database = await open_database(settings.database.url, settings.home)
+        database = await open_database(settings.database.url, settings.home, back_up=before_migration(settings))
     except (StorageError, OSError) as error:
         raise AloneError(str(error)) from error
     try:

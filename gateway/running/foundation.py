@@ -5,10 +5,12 @@ hand over meanwhile waits, and is acknowledged only once it is stored.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from importlib.metadata import version
+from pathlib import Path
 
 import anyio
 from sqlalchemy.exc import SQLAlchemyError
@@ -17,6 +19,7 @@ from agent.core.clock import Clock
 from agent.storage.database import Database, OwnedDatabase, RetryingDatabase
 from agent.storage.errors import StorageError
 from agent.storage.timestamps import from_timestamp, to_timestamp
+from gateway.backup.request import before_migration
 from gateway.channels.adapter import STORED_MOST, AdapterContext, Place
 from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import Inbound
@@ -29,6 +32,7 @@ from gateway.storage import adapter_store, places
 from gateway.storage.repair import open_database
 from gateway.telemetry.trouble import Troubles
 
+LAST_VERSION = "last-version"  # a file of the data directory
 KNOWN_FOR = timedelta(days=7)  # conversations that catch-up looks at
 
 
@@ -54,7 +58,8 @@ async def open_all(
 
     Raises DatabaseUnusable with the fix.
     """
-    owned = await open_database(settings.database.url, settings.home)
+    owned = await open_database(settings.database.url, settings.home, back_up=before_migration(settings))
+    await anyio.to_thread.run_sync(note_version, settings.home)
     database = RetryingDatabase(
         owned, clock=clock, on_trouble=partial(_storage_trouble, troubles), on_damage=partial(_damage, troubles)
     )
@@ -69,6 +74,22 @@ async def open_all(
         not_taken=partial(_not_taken, phrase),
     )
     return Foundation(owned=owned, database=database, accounts=Accounts(settings.channels, adapter_context))
+
+
+def note_version(home: Path) -> None:
+    """Keep in mind which version was started here, for `tieline upgrade --check` of the next one."""
+    here = version("tieline")
+    if noted_version(home) != here:
+        with suppress(OSError):  # nothing but that command reads it
+            (home / LAST_VERSION).write_text(f"{here}\n")
+
+
+def noted_version(home: Path) -> str:
+    """The version that was started here last; "" where none is noted."""
+    try:
+        return (home / LAST_VERSION).read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _not_taken(phrase: Catalogue, inbound: Inbound) -> str:

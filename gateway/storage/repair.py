@@ -10,13 +10,13 @@ from sqlalchemy import Connection, func, not_, or_, select, update
 from agent.core.clock import SystemClock
 from agent.providers.models import USEFUL_WINDOW
 from agent.storage import inbox_rows, outbox_rows
-from agent.storage.connect import Schema
+from agent.storage.connect import BackUp, Schema
 from agent.storage.connect import open_database as open_with
 from agent.storage.database import OwnedDatabase
 from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.tables import conversation, inbox, model_fact, outbox, session, turn
 from agent.storage.timestamps import to_timestamp
-from gateway.storage.migrations import LAST_TO_KNOW_ALL, SQUASHED
+from gateway.storage.migrations import FORMER_TABLES, LAST_TO_KNOW_ALL, SQUASHED
 from gateway.storage.tables import metadata, schedule
 
 
@@ -179,9 +179,13 @@ SCHEMA = Schema(
     metadata=metadata,
     squashed=SQUASHED,
     last_to_know_all=LAST_TO_KNOW_ALL,
+    former_tables=FORMER_TABLES,
 )
 
 
-async def open_database(url: str, home: Path) -> OwnedDatabase:
-    """The database of `[database] url`, up to date and owned by this process. Raises DatabaseUnusable with the fix."""
-    return await open_with(url, home, schema=SCHEMA)
+async def open_database(url: str, home: Path, *, back_up: BackUp | None = None) -> OwnedDatabase:
+    """The database of `[database] url`, up to date and owned by this process. Raises DatabaseUnusable with the fix.
+
+    `back_up` keeps a PostgreSQL database before it is migrated; None: nothing does.
+    """
+    return await open_with(url, home, schema=SCHEMA, back_up=back_up)

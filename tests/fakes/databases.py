@@ -76,10 +76,11 @@ class PostgresServer:
         engine.dispose()
 
     @contextmanager
-    def database(self, *, empty: bool = False) -> Iterator[str]:
-        """The address of a new database, with all tables unless `empty`."""
+    def database(self, *, empty: bool = False, like: str = "") -> Iterator[str]:
+        """The address of a new database, with all tables unless `empty`, or a copy of the one at the address `like`."""
         name = f"tieline_{uuid4().hex[:12]}"
-        _administer(self._engine, f"create database {name}" + ("" if empty else f" template {self._template}"))
+        template = make_url(like).database if like else self._template
+        _administer(self._engine, f"create database {name}" + ("" if empty else f" template {template}"))
         try:
             yield self._url.set(drivername="postgresql", database=name).render_as_string(hide_password=False)
         finally:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from sqlalchemy import URL, Connection, Engine, MetaData, Table, create_engine, text
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, inspect, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
@@ -20,31 +20,43 @@ CONNECT_WITHIN_S = 10
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
-def dump(url: URL, folder: Path, metadata: MetaData) -> tuple[str | None, tuple[DumpedTable, ...]]:
+_COLUMNS = text(
+    # pgvector's own columns are made anew at a start
+    "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = :name"
+    " AND udt_name <> 'vector' ORDER BY ordinal_position"
+)
+
+
+def dump(url: URL, folder: Path, schema: Schema) -> tuple[str | None, tuple[DumpedTable, ...]]:
     """Write all tables into the folder, those first that others refer to; gives the revision and the tables.
 
-    Reads one snapshot: what others commit meanwhile is not in it, and nobody waits. Raises BackupRefused.
+    They are our tables with the columns that the database has: it may be of an older version. Reads one snapshot: what
+    others commit meanwhile is not in it, and nobody waits. Raises BackupRefused.
     """
     engine = _engine(url)
     try:
         with engine.connect() as conn:
             conn = conn.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             stored = revision(conn)
-            return stored, tuple(_dump_table(conn, table, folder) for table in metadata.sorted_tables)
+            there, ours = (
+                inspect(conn).get_sorted_table_and_fkc_names(),
+                {*schema.metadata.tables, *schema.former_tables},
+            )
+            return stored, tuple(_dump_table(conn, name, folder) for name, _ in there if name in ours)
     except (DBAPIError, psycopg.Error, OSError) as error:
         raise BackupRefused(f"the database cannot be copied: {_reason(error)}") from error
     finally:
         engine.dispose()
 
 
-def _dump_table(conn: Connection, table: Table, folder: Path) -> DumpedTable:
-    columns = tuple(column.name for column in table.columns)
-    rows, statement = 0, f"COPY {_quoted(table.name)} ({', '.join(map(_quoted, columns))}) TO STDOUT"
-    with (folder / name_of(table.name)).open("wb") as file, _cursor(conn) as cursor, cursor.copy(statement) as copied:
+def _dump_table(conn: Connection, name: str, folder: Path) -> DumpedTable:
+    columns = tuple(conn.execute(_COLUMNS, {"name": name}).scalars())
+    rows, statement = 0, f"COPY {_quoted(name)} ({', '.join(map(_quoted, columns))}) TO STDOUT"
+    with (folder / name_of(name)).open("wb") as file, _cursor(conn) as cursor, cursor.copy(statement) as copied:
         for block in copied:
             rows += bytes(block).count(b"\n")  # one within a value is written as two characters
             file.write(block)
-    return DumpedTable(name=table.name, columns=columns, rows=rows, last=_last(conn, table.name, columns))
+    return DumpedTable(name=name, columns=columns, rows=rows, last=_last(conn, name, columns))
 
 
 def _last(conn: Connection, table: str, columns: tuple[str, ...]) -> int | None:

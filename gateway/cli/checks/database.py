@@ -6,7 +6,7 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from agent.storage.connect import State, target_of
+from agent.storage.connect import BACKUPS, State, target_of, way_back
 from agent.storage.errors import DatabaseDamaged, DatabaseUnusable, SchemaTooNew, SchemaTooOld
 from agent.storage.inspection import check_pages, look, look_at_revision, read
 from gateway.channels.adapter import Diagnosis
@@ -25,7 +25,7 @@ def findings(settings: Settings, running: bool) -> Iterator[Diagnosis]:
             check_pages(url, home)
         suffers = _ailments(settings) if state is State.CURRENT and not running else ()
     except DatabaseUnusable as error:
-        yield _found("error", str(error), _way_back(error, settings))
+        yield _found("error", str(error), way_out(error, settings))
         return
     if state is State.FOREIGN:
         yield _found("error", "it holds tables that are not ours", "name an empty database in [database] url")
@@ -33,7 +33,7 @@ def findings(settings: Settings, running: bool) -> Iterator[Diagnosis]:
         finding = "held by a running gateway of an older version, and will be migrated when that is restarted"
         yield _found("warning", finding, "restart the gateway")
     elif state is State.OTHER:
-        yield _found("ok", "will be migrated at the next start")
+        yield _found("ok", "will be migrated at the next start: `tieline upgrade --check` tells more")
     elif running:
         yield _found("ok", "held by the running gateway")
     elif state is not State.CURRENT:
@@ -57,17 +57,14 @@ def _ailments(settings: Settings) -> Sequence[Ailment]:
     return read(settings.database.url, settings.home, work)
 
 
-def _way_back(error: DatabaseUnusable, settings: Settings) -> str:
+def way_out(error: DatabaseUnusable, settings: Settings) -> str:
     """Advice to a person who reads only this line."""
     if isinstance(error, SchemaTooOld):
         return f"start it once with the program of commit {SCHEMA.last_to_know_all}"
     if not isinstance(error, DatabaseDamaged | SchemaTooNew):
         return "see [database] in the configuration"
     target = target_of(settings.database.url, settings.home)
-    if not isinstance(target, Path):
-        return "bring a dump back with pg_restore"
-    copies = target.parent / "backups"
-    own = copies / f"{target.stem}-{SCHEMA.head}.db"  # made by a newer version that was started on our tables
-    if isinstance(error, SchemaTooNew) and own.exists():
-        return f"install the newer version again; or, without what was said since, `tieline restore {own}`"
+    if isinstance(error, SchemaTooNew):
+        return way_back(target, settings.home, SCHEMA)
+    copies = (target.parent if isinstance(target, Path) else settings.home) / BACKUPS
     return f"`tieline restore FILE` puts a backup in its place; copies are in {copies}"

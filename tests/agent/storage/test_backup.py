@@ -1,12 +1,16 @@
 """A backup is whole, is taken beside running writes, and never overwrites anything."""
 
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import anyio
 import pytest
 
 from agent.core.clock import SystemClock
-from agent.storage.backup import back_up
+from agent.storage.backup import back_up, copy_file
 from agent.storage.database import Database, RetryingDatabase
 from agent.storage.errors import BackupRefused
 from gateway.storage.inbox_entries import counts
@@ -67,3 +71,32 @@ async def test_for_postgresql_its_own_tool_is_named(postgres_url: str, tmp_path:
     with pytest.raises(BackupRefused, match="pg_dump --format=custom"):
         await back_up(database, tmp_path / "copy")
     await database.aclose()
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from agent.storage.backup import copy_file
+from agent.storage.errors import BackupRefused
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    copy_file(Path(sys.argv[1]), Path(sys.argv[2]))
+except BackupRefused as error:
+    print(error)
+"""
+
+
+def test_a_copy_that_finds_no_room_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Nor its journal, which SQLite keeps, and which would be played into the next copy of that name."""
+    large, to = tmp_path / "large.db", tmp_path / "out" / "copy.db"
+    with closing(sqlite3.connect(large)) as database:
+        database.execute("create table filled (it blob)")
+        database.executemany("insert into filled values (zeroblob(?))", [(5_000,)] * 400)
+        database.commit()
+    to.parent.mkdir()
+    ran = subprocess.run([sys.executable, "-c", LIMITED, large, to], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith(f"cannot write the backup {to}: "), ran.stdout
+    assert list(to.parent.iterdir()) == []
+    (to.parent / ".copy.db.partial-journal").write_bytes(b"of a killed process")
+    assert copy_file(large, to) > 100_000
+    assert list(to.parent.iterdir()) == [to]

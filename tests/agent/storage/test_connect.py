@@ -199,7 +199,7 @@ async def test_an_older_database_is_migrated_and_keeps_what_it_holds(
     assert (await admit(database, "telegram:1", "hi", dedup="a")).duplicate
     await database.aclose()
 
-    with pytest.raises(SchemaTooNew, match="install that version again, or go back to the backup"):
+    with pytest.raises(SchemaTooNew, match="install that version again; or, without what was said since"):
         await open_database(address, tmp_path)
     again = await open_with(address, tmp_path, schema=next_schema)  # who was refused holds it no longer
     await again.aclose()
@@ -223,6 +223,7 @@ async def test_a_migration_that_fails_changes_nothing(next_schema: Schema, tmp_p
     broken.write_text(NEXT.replace('blue"))', 'blue"))\n    raise ZeroDivisionError'))
     with pytest.raises(ZeroDivisionError):
         await open_with("sqlite:///tieline.db", tmp_path, schema=next_schema)
+    assert not list((tmp_path / "backups").iterdir()), "starts that are repeated do not fill the disk with copies"
     database: Database = await open_database("sqlite:///tieline.db", tmp_path)
     assert await database.read(revision) == SCHEMA.head
     await database.aclose()
