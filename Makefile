@@ -78,6 +78,8 @@ lock: setup ## lock the requirements anew, with hashes and without addresses; ma
 	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev -o requirements/run.lock > /dev/null
 	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev --extra postgresql -o requirements/image.lock > /dev/null
 	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --group dev --extra litellm --extra postgresql -o requirements/dev.lock > /dev/null
+	echo "hatchling>=1.27" | $(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		-o requirements/build.lock - > /dev/null
 	@rm -f uv.lock
 	@$(MAKE) --no-print-directory setup
 	$(BIN)/python -m tools.model_table
