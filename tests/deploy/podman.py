@@ -6,7 +6,6 @@ network: they share that of the machine, so that the doubles are reached, and li
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import time
@@ -36,9 +35,10 @@ def missing() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Podman:
-    """A store of images and containers in a folder of its own."""
+    """A store of images and containers in a folder of its own; one that is kept saves the next run its fetching."""
 
     folder: Path
+    is_kept: bool = False
 
     def words(self, *args: str) -> list[str]:
         """The command; in a namespace with cgroups of version 2 where the machine has those of version 1."""
@@ -60,6 +60,11 @@ class Podman:
     def make_base(self, name: str) -> float:
         """Make the base image of this name (`debian:SUITE-slim`) of Debian's packages. Gives the seconds it took."""
         began, archive = time.monotonic(), self.folder / "base.tar"
+        if (
+            self.call("image", "exists", f"docker.io/library/{name}", check=False) == ""
+            and archive.with_suffix("").exists()
+        ):
+            return 0.0
         suite = name.partition(":")[2].removesuffix("-slim")
         options = [f"--dpkgopt=path-exclude={pattern}" for pattern in SLIM]
         made = subprocess.run(
@@ -69,6 +74,7 @@ class Podman:
         assert made.returncode == 0, made.stdout[-4_000:]
         self.call("import", str(archive), f"docker.io/library/{name}")
         archive.unlink()
+        archive.with_suffix("").touch()
         return time.monotonic() - began
 
     def build(self, tag: str, source: Path, **arguments: str) -> float:
@@ -91,19 +97,23 @@ class Podman:
         return int(json.loads(self.call("image", "inspect", tag))[0]["Size"])
 
     def end(self) -> None:
-        """Remove all containers and images."""
+        """Remove all containers, and the images unless they are kept."""
         self.call("rm", "--all", "--force", "--time", "5", check=False)
-        self.call("rmi", "--all", "--force", check=False)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if not self.is_kept:
+            self.call("rmi", "--all", "--force", check=False)
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def as_composed(compose: Compose, *, home: Path, port: int, without: Sequence[str] = ()) -> list[str]:
     """Options of `podman run` for the service; `without` names security options that are left out."""
     service = compose.services["tieline"]
     options = ["--network", "host", "--cgroups", "disabled", "-v", f"{home}:{Dockerfile.read().volume}"]
-    for name, most in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
-        hard = resource.getrlimit(most)[1]
-        options += ["--ulimit", f"{name}={hard}:{hard}"] if hard != resource.RLIM_INFINITY else []
+    options += [
+        "--ulimit",
+        "nofile=1024:4096",
+        "--ulimit",
+        "nproc=4096:4096",
+    ]  # more than the machine allows is refused
     if service.get("read_only"):
         options += ["--read-only", "--read-only-tmpfs=false"]
     options += [word for one in service.get("tmpfs", ()) for word in ("--tmpfs", one)]
