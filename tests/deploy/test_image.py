@@ -10,8 +10,7 @@ import re
 import subprocess
 import sys
 import tarfile
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,30 +28,12 @@ from tests.program.running import Program
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1_800),
-    pytest.mark.skipif(bool(missing()), reason=missing() or "nothing"),
-    pytest.mark.xdist_group("image"),
+    pytest.mark.skipif(bool(missing()), reason=missing() or "nothing is missing"),
 ]
 
-KEPT = "TIELINE_TEST_IMAGES"
 MOST_BYTES = 450_000_000
 SYSTEMPATHS = "systempaths=unconfined"
 USER = int(Dockerfile.read().final.one("USER").partition(":")[0])
-
-
-@pytest.fixture(scope="module")
-def podman() -> Iterator[Podman]:
-    """A store that holds the image `tieline`, built from this tree on a base of Debian's packages."""
-    kept = os.environ.get(KEPT)
-    folder = kept or tempfile.mkdtemp(prefix="tieline-image-", dir="/var/tmp")  # /tmp may be of memory
-    made = Podman(Path(folder), is_kept=kept is not None)
-    made.folder.mkdir(exist_ok=True)
-    try:
-        took = made.make_base(Dockerfile.read().arguments["BASE"])
-        print(f"\nbase: {took:.0f} s")
-        print(f"image: {made.build('tieline', ROOT):.0f} s, {made.size('tieline') / 1e6:.0f} MB")
-        yield made
-    finally:
-        made.end()
 
 
 class Contained(Program):
