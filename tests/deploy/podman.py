@@ -26,7 +26,7 @@ umount -R /sys/fs/cgroup 2>/dev/null; mount -t cgroup2 none /sys/fs/cgroup; exec
 
 
 def missing() -> str:
-    """What this machine lacks to build and run an image; empty when nothing."""
+    """The tools and rights that this machine lacks to build and run an image; empty when it has all."""
     if os.geteuid() != 0:
         return "images are built and run as root here"
     absent = [name for name in NEEDED if shutil.which(name) is None]
@@ -49,7 +49,7 @@ class Podman:
         return ["unshare", "--mount", "sh", "-c", WITHOUT_ENGINE, "sh", *command]
 
     def call(self, *args: str, timeout: float = 1_200.0, check: bool = True) -> str:
-        """What it printed, both streams."""
+        """Run it; gives both of its streams. Raises AssertionError when it fails, unless `check` is off."""
         ran = subprocess.run(
             self.words(*args), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout, check=False
         )
