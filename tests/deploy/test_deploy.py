@@ -53,6 +53,7 @@ def pages(*names: str) -> str:
 # Ports
 
 
+@pytest.mark.requirement("G-42")
 def test_everybody_means_the_port_that_the_program_has() -> None:
     assert image.final.one("EXPOSE") == str(PORT)
     assert image.final.environment["TIELINE__WEB__PORT"] == str(PORT)
@@ -232,6 +233,7 @@ def test_the_secret_is_the_one_that_the_documentation_makes() -> None:
 # Life
 
 
+@pytest.mark.requirement("G-42")
 def test_everybody_waits_until_running_turns_have_ended() -> None:
     allowed = {
         "compose": seconds(service["stop_grace_period"]),
@@ -288,6 +290,7 @@ STARTED = {
 }
 
 
+@pytest.mark.requirement("G-42")
 def test_the_image_has_what_the_program_starts() -> None:
     assert set(started()) == set(STARTED)
     assert inspect.signature(trouble_with).parameters["program"].default == "bwrap", "of the package bubblewrap"
@@ -297,17 +300,25 @@ def test_the_image_has_what_the_program_starts() -> None:
     assert all(f"`{package}`" in containers_page for package in ("bubblewrap", "git", "tini"))
 
 
+def locked_in(name: str) -> set[str]:
+    """The packages of a lock file."""
+    return {line.partition("==")[0] for line in (ROOT / "requirements" / f"{name}.lock").read_text().splitlines()}
+
+
 def test_the_image_is_built_of_hashed_requirements_and_the_wheel() -> None:
-    locks = {"requirements/run.lock", "requirements/build.lock"}
+    locks = {"requirements/image.lock", "requirements/build.lock"}
     assert locks <= image.copied
     pip = [words for words in image.stages[0].commands if "pip" in words[0]]
     hashed = {words[-1] for words in pip if "--require-hashes" in words}
     assert hashed == locks
     rest = [words for words in pip if "--require-hashes" not in words]
     assert all("--no-deps" in words for words in rest), "all else fetches nothing, but for an extra"
+    driver = {
+        requirement.partition("[")[0] for requirement in project["project"]["optional-dependencies"]["postgresql"]
+    }
+    assert driver <= locked_in("image"), "the profile `postgresql` needs it"
     builds = {requirement.partition(">")[0] for requirement in project["build-system"]["requires"]}
-    locked = {line.partition("==")[0] for line in (ROOT / "requirements" / "build.lock").read_text().splitlines()}
-    assert builds <= locked
+    assert builds <= locked_in("build")
 
 
 def test_the_whole_wheel_is_copied_and_nothing_is_kept_back() -> None:
@@ -380,6 +391,7 @@ def test_the_profile_of_system_calls_forbids_what_the_sandbox_does_not_need() ->
 ENDS_THE_SANDBOX = {"ProtectKernelTunables", "ProtectKernelLogs", "ProcSubset", "ProtectHostname", "RestrictSUIDSGID"}
 
 
+@pytest.mark.requirement("G-42")
 def test_the_unit_leaves_out_what_would_end_the_sandbox() -> None:
     assert ENDS_THE_SANDBOX.isdisjoint(unit.set)
     assert all(option in deploying_page for option in ENDS_THE_SANDBOX)
