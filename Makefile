@@ -12,7 +12,7 @@ PYTEST := $(BIN)/pytest $(ELSEWHERE) -m "not slow"
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes vocabulary
 
-.PHONY: setup compiled run test slow hostile check $(CHECKS) docs fmt lock release requirements requirement mutate ladder faults soak e2e zones foreign bench bench-peers bench-page clean help
+.PHONY: setup compiled run test slow image hostile check $(CHECKS) docs fmt lock release requirements requirement mutate ladder faults soak e2e zones foreign bench bench-peers bench-page clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -42,7 +42,10 @@ test: setup ## run the tests
 	$(TESTS) $(ARGS)
 
 slow: setup ## run the tests that `make test` leaves out for their time (minutes)
-	$(BIN)/pytest -q -n auto $(ELSEWHERE) -m slow $(ARGS)
+	$(BIN)/pytest -q -n auto $(ELSEWHERE) --ignore=tests/deploy -m slow $(ARGS)
+
+image: setup ## build the image and chat in it, start the unit with systemd (needs root, podman, crun, mmdebstrap; no part of CI)
+	$(BIN)/pytest -q -n 0 -s -rs tests/deploy -m slow --timeout=1800 $(ARGS)
 
 hostile: setup ## try every tool, parser, renderer and expression with hostile texts
 	$(BIN)/pytest -q -n 2 tests/hostile $(ARGS)
@@ -78,6 +81,8 @@ lock: setup ## lock the requirements anew, with hashes and without addresses; ma
 	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev -o requirements/run.lock > /dev/null
 	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev --extra postgresql -o requirements/image.lock > /dev/null
 	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --group dev --extra litellm --extra postgresql -o requirements/dev.lock > /dev/null
+	echo "hatchling>=1.27" | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes \
+		--no-header --no-annotate -o requirements/build.lock - > /dev/null
 	@rm -f uv.lock
 	@$(MAKE) --no-print-directory setup
 	$(BIN)/python -m tools.model_table

@@ -38,7 +38,8 @@ ROOT = Path(__file__).parent.parent
 BREAKAGES = ROOT / "tests" / "breakages"
 NOTICED = BREAKAGES / "noticed.json"
 RESULTS = ROOT / "build" / "mutate.json"
-COPIED = ("agent", "gateway", "adapters", "tests", "tools", "config", "docs", "pyproject.toml")
+COPIED = ("agent", "gateway", "adapters", "tests", "tools", "config", "deploy", "docs", "requirements",
+          "pyproject.toml", "README.md", "LICENSE")  # fmt: skip
 LONGEST_S = 300.0  # for the tests of one breakage
 ELSEWHERE = ("tests/e2e/", "tests/faults/", "tests/foreign/", "tests/hostile/")  # what `make test` leaves out
 STILL_PASS, NO_CARRIER = "its tests still pass", "no test that carries its requirements is there"

@@ -190,10 +190,11 @@ def _shell(settings: Settings) -> Sequence[Diagnosis]:
         finding = "commands run without a sandbox, as the gateway's own user"
         fix = 'set [tools.shell] mode = "sandbox"'
         return [Diagnosis(subject="shell", level="warning", finding=finding, fix=fix)]
-    trouble, _ = import_module("agent.tools.shell.shell").trouble_with()
+    trouble, found = import_module("agent.tools.shell.shell").trouble_with()
     if not trouble:
         return [_line("shell", "commands run in bubblewrap")]
-    fix = 'install bubblewrap, or set [tools.shell] mode = "off"; there is no shell tool until then'
+    mending = "allow it what docs/containers.md and docs/deploying.md tell" if found else "install bubblewrap"
+    fix = f'{mending}, or set [tools.shell] mode = "off"; there is no shell tool until then'
     return [Diagnosis(subject="shell", level="warning", finding=trouble, fix=fix)]
 
 

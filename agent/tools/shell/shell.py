@@ -258,21 +258,21 @@ def trouble_with(program: str = "bwrap") -> tuple[str, str]:
     found = shutil.which(program)
     if found is None:
         return "bubblewrap is not installed; install it (Debian: apt install bubblewrap)", ""
-    with tempfile.TemporaryDirectory(prefix="tieline-") as folder:
-        words = enclosed(
-            ["/bin/sh", "-c", "test ! -e /root && echo shut"],
-            bwrap=found,
-            top=top_of_system(),
-            workspace=Path(folder),
-            cwd=PurePosixPath(ROOT),
-            env=environment({}, home=ROOT),
-            network=False,
-        )
-        try:
+    try:
+        with tempfile.TemporaryDirectory(prefix="tieline-") as folder:
+            words = enclosed(
+                ["/bin/sh", "-c", "test ! -e /root && echo shut"],
+                bwrap=found,
+                top=top_of_system(),
+                workspace=Path(folder),
+                cwd=PurePosixPath(ROOT),
+                env=environment({}, home=ROOT),
+                network=False,
+            )
             tried = subprocess.run(words, capture_output=True, timeout=WITHIN_S, check=False, env={})  # noqa: S603
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"bubblewrap does not run here: {error}", found
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bubblewrap does not run here: {error}", found
     if tried.stdout.strip() == b"shut":
         return "", found
     why = tried.stderr.decode("utf-8", "replace").strip() or f"it ended with {tried.returncode}"
-    return f"bubblewrap does not work here ({why}); it needs unprivileged user namespaces", found
+    return f"bubblewrap does not work here ({why}); it needs user namespaces, and mounts in them", found

@@ -61,6 +61,29 @@ async def test_with_good_tokens_everything_is_in_order(doubles: Doubles, home: P
 
 
 @pytest.mark.parametrize(
+    ("script", "finding", "mending"),
+    [
+        pytest.param(None, "bubblewrap is not installed", "install bubblewrap, or", id="missing"),
+        pytest.param(
+            "echo 'bwrap: no namespaces here' >&2; exit 1",
+            "bubblewrap does not work here (bwrap: no namespaces here)",
+            "allow it what docs/containers.md and docs/deploying.md tell, or",
+            id="not allowed to work",
+        ),
+    ],
+)
+async def test_a_sandbox_that_is_not_there_and_one_that_does_not_work_are_told_apart(
+    home: Path, tmp_path: Path, script: str | None, finding: str, mending: str
+) -> None:
+    if script is not None:
+        (tmp_path / "bwrap").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "bwrap").chmod(0o755)
+    ran = await Program(home, "", {"PATH": str(tmp_path)}).cli("doctor", "--offline")
+    assert f"! shell: {finding}" in ran.stdout
+    assert f"→ {mending}" in ran.stdout
+
+
+@pytest.mark.parametrize(
     ("tells", "line"),
     [
         ("", "window of a: 128,000 tokens (assumed: nobody tells it)"),

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,12 @@ async def test_only_so_many_commands_run_at_once_in_the_process(ws: Path) -> Non
             await called(one, call_in(ws), command="echo too many")
         group.cancel_scope.cancel()
     assert "free again" in await called(one, call_in(ws), command="echo free again")
+
+
+def test_where_nothing_temporary_can_be_written_the_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    trouble, _ = trouble_with("true")
+    assert trouble.startswith("bubblewrap does not run here: [Errno 2]"), "a read-only root, and no /tmp"
 
 
 def test_without_a_sandbox_there_is_no_shell() -> None:
