@@ -404,6 +404,7 @@ def test_the_unit_leaves_out_what_would_end_the_sandbox() -> None:
 MOST_EXPOSED = 3.0  # of 10; without hardening it is 9.6, and with what would end the sandbox 1.2
 
 
+@pytest.mark.slow
 def test_the_unit_is_hardened(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("needs systemd-analyze (apt-get install systemd)")

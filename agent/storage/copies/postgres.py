@@ -38,11 +38,9 @@ def dump(url: URL, folder: Path, schema: Schema) -> tuple[str | None, tuple[Dump
         with engine.connect() as conn:
             conn = conn.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             stored = revision(conn)
-            there, ours = (
-                inspect(conn).get_sorted_table_and_fkc_names(),
-                {*schema.metadata.tables, *schema.former_tables},
-            )
-            return stored, tuple(_dump_table(conn, name, folder) for name, _ in there if name in ours)
+            ours = {*schema.metadata.tables, *schema.former_tables}
+            there = [name for name, _ in inspect(conn).get_sorted_table_and_fkc_names() if name in ours]
+            return stored, tuple(_dump_table(conn, name, folder) for name in there)
     except (DBAPIError, psycopg.Error, OSError) as error:
         raise BackupRefused(f"the database cannot be copied: {_reason(error)}") from error
     finally:
