@@ -187,7 +187,7 @@ def test_each_token_that_is_handed_on_is_one_that_the_documentation_speaks_of() 
     assert platforms <= handed_on, "what the example of a configuration names reaches the container"
 
 
-@pytest.mark.parametrize("name", FROM_OUTSIDE)
+@pytest.mark.parametrize("name", sorted(FROM_OUTSIDE))
 def test_a_key_in_the_environment_is_enough(name: str) -> None:
     (provider,) = read({}, {name: "sk-1"}, home=Path("/data"), source=None).llm.providers
     assert provider.type != "demo"
