@@ -47,6 +47,8 @@ def steps_for(*, clone: Path | None, is_image: bool, is_uv_tool: bool, python: s
     """The steps of an upgrade, for the way in which the program was installed. Pure."""
     if clone is not None:
         install = f"install the new version: cd {shlex.quote(str(clone))} && git pull && make setup"
+    elif is_uv_tool:
+        install = f"install the new version, where its wheel lies: uv tool install --force {WHEEL}"
     elif is_image:
         return (
             "`tieline backup`, in the container that runs",
@@ -55,8 +57,6 @@ def steps_for(*, clone: Path | None, is_image: bool, is_uv_tool: bool, python: s
             "replace the container: docker compose up --detach, or the image in the manifest",
             "`tieline doctor`, in the new container",
         )
-    elif is_uv_tool:
-        install = f"install the new version, where its wheel lies: uv tool install --force {WHEEL}"
     else:
         pip = f"{shlex.quote(python)} -m pip install" if has_pip else f"uv pip install --python {shlex.quote(python)}"
         install = f"install the new version, where its wheel lies: {pip} {WHEEL}"

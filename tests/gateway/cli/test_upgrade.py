@@ -20,6 +20,11 @@ HERE = version("tieline")
     [
         pytest.param({"clone": Path("/opt/my tieline")}, "cd '/opt/my tieline' && git pull && make setup", id="clone"),
         pytest.param({"is_uv_tool": True}, "uv tool install --force ./tieline-NEW-py3-none-any.whl", id="uv tool"),
+        pytest.param(
+            {"is_uv_tool": True, "is_image": True},
+            "uv tool install --force ./tieline-NEW-py3-none-any.whl",
+            id="uv tool in a container",
+        ),
         pytest.param({}, "/v/bin/python -m pip install ./tieline-NEW-py3-none-any.whl", id="an environment"),
         pytest.param(
             {"has_pip": False},
