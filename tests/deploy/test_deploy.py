@@ -53,7 +53,7 @@ def pages(*names: str) -> str:
 # Ports
 
 
-@pytest.mark.requirement("G-42")
+@pytest.mark.requirement("G-41")
 def test_everybody_means_the_port_that_the_program_has() -> None:
     assert image.final.one("EXPOSE") == str(PORT)
     assert image.final.environment["TIELINE__WEB__PORT"] == str(PORT)
@@ -233,7 +233,7 @@ def test_the_secret_is_the_one_that_the_documentation_makes() -> None:
 # Life
 
 
-@pytest.mark.requirement("G-42")
+@pytest.mark.requirement("G-41")
 def test_everybody_waits_until_running_turns_have_ended() -> None:
     allowed = {
         "compose": seconds(service["stop_grace_period"]),
@@ -290,7 +290,7 @@ STARTED = {
 }
 
 
-@pytest.mark.requirement("G-42")
+@pytest.mark.requirement("G-41")
 def test_the_image_has_what_the_program_starts() -> None:
     assert set(started()) == set(STARTED)
     assert inspect.signature(trouble_with).parameters["program"].default == "bwrap", "of the package bubblewrap"
@@ -391,7 +391,7 @@ def test_the_profile_of_system_calls_forbids_what_the_sandbox_does_not_need() ->
 ENDS_THE_SANDBOX = {"ProtectKernelTunables", "ProtectKernelLogs", "ProcSubset", "ProtectHostname", "RestrictSUIDSGID"}
 
 
-@pytest.mark.requirement("G-42")
+@pytest.mark.requirement("G-41")
 def test_the_unit_leaves_out_what_would_end_the_sandbox() -> None:
     assert ENDS_THE_SANDBOX.isdisjoint(unit.set)
     assert all(option in deploying_page for option in ENDS_THE_SANDBOX)

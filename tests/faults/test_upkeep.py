@@ -94,7 +94,7 @@ def past(home: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.requirement("G-41")
+@pytest.mark.requirement("G-40")
 async def test_old_messages_go_over_a_kill_in_the_middle_while_people_talk(tmp_path: Path) -> None:
     home = tmp_path / "h"
     async with on_telegram(home, RETENTION + "conversation_days = 2\n", about={"retention"}) as scene:

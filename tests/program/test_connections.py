@@ -54,7 +54,7 @@ def compared(seen: Seen) -> None:
     assert found == {at: rows[at] for at in found}
 
 
-@pytest.mark.requirement("G-40")
+@pytest.mark.requirement("G-39")
 async def test_the_default_install_tries_what_the_page_says(tmp_path_factory: pytest.TempPathFactory) -> None:
     """By audit hooks: what Python's own sockets do."""
     seen = await attempts(tmp_path_factory.mktemp("h", numbered=True), "hooks", idle_s=0, first_look=False)
@@ -62,7 +62,7 @@ async def test_the_default_install_tries_what_the_page_says(tmp_path_factory: py
 
 
 @pytest.mark.slow  # an idle minute
-@pytest.mark.requirement("G-40")
+@pytest.mark.requirement("G-39")
 def test_without_a_network_no_system_call_tries_more(tmp_path_factory: pytest.TempPathFactory) -> None:
     """By strace, in a network namespace: every process and thread, native libraries and lookups of names too."""
     for program in ("strace", "bwrap"):

@@ -40,7 +40,7 @@ async def messages_left(world: World) -> int:
     return await world.database.read(lambda conn: len(conn.execute(select(message.c.id)).all()))
 
 
-@pytest.mark.requirement("G-41")
+@pytest.mark.requirement("G-40")
 async def test_old_messages_are_gone_for_an_awake_agent_and_for_one_that_wakes(
     world_of: Callable[..., World],
 ) -> None:
@@ -66,7 +66,7 @@ async def test_old_messages_are_gone_for_an_awake_agent_and_for_one_that_wakes(
         assert world.llm.bodies[-1]["messages"][1 : 1 + len(awake) - 1] == awake[:-1]
 
 
-@pytest.mark.requirement("G-41")
+@pytest.mark.requirement("G-40")
 async def test_nothing_goes_by_default_and_a_change_of_the_file_counts_without_a_restart(world: World) -> None:
     await world.answered("My bicycle is green.")
     await days_pass(world, 4_000)
@@ -79,7 +79,7 @@ async def test_nothing_goes_by_default_and_a_change_of_the_file_counts_without_a
     assert "bicycle" not in sent(world)
 
 
-@pytest.mark.requirement("G-41")
+@pytest.mark.requirement("G-40")
 async def test_a_turn_is_not_cut_and_its_next_request_lacks_what_went(
     world_of: Callable[..., World],
 ) -> None:
@@ -106,7 +106,7 @@ async def test_a_turn_is_not_cut_and_its_next_request_lacks_what_went(
         assert [one["role"] for one in world.llm.bodies[-1]["messages"]] == ["system", "user", "assistant", "tool"]
 
 
-@pytest.mark.requirement("G-41")
+@pytest.mark.requirement("G-40")
 async def test_a_dead_letter_is_tried_anew_with_what_its_run_has_stored(world_of: Callable[..., World]) -> None:
     """While it may still be tried, its messages stay; then both go."""
     async with world_of(config=THIRTY).process() as world:
