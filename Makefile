@@ -91,9 +91,9 @@ requirements: setup ## run the tests and print which requirements they carry
 	$(TESTS) -m requirement
 	$(BIN)/python -m tools.requirements
 
-mutate: setup ## break the code in known ways, expect tests to notice (SAMPLE=n, SEED=n, NAMES=…, JOBS=n, RESUME=1, SOUND=1, NOTE=1, TABLE=1)
+mutate: setup ## break the code in known ways, expect tests to notice (SAMPLE=n, SEED=n, NOTED=1, NAMES=…, JOBS=n, RESUME=1, SOUND=1, NOTE=1, TABLE=1)
 	$(BIN)/python -m tools.mutate --sample $(or $(SAMPLE),0) $(if $(SEED),--seed $(SEED),) --jobs $(or $(JOBS),$(shell nproc)) \
-		$(if $(RESUME),--resume,) $(if $(SOUND),--sound,) $(if $(NOTE),--note,) $(if $(TABLE),--table,) $(NAMES)
+		$(if $(NOTED),--noted,) $(if $(RESUME),--resume,) $(if $(SOUND),--sound,) $(if $(NOTE),--note,) $(if $(TABLE),--table,) $(NAMES)
 
 release: setup ## build a release into dist/, try it, tell what remains (REHEARSE=1: of any commit, OFFLINE=1: fetch nothing)
 	$(BIN)/python -m tools.release $(if $(REHEARSE),--rehearse,) $(if $(OFFLINE),--offline,)

@@ -316,6 +316,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", help="breakages, or requirements, to try; else all, or a sample")
     parser.add_argument("--sample", type=int, default=0, help="how many, drawn at random; 0: all")
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--noted", action="store_true", help=f"draw from those in {NOTICED.name}, which are quick")
     parser.add_argument("--sound", action="store_true", help="trust that the tests pass without a breakage")
     parser.add_argument("--note", action="store_true", help=f"keep in {NOTICED.name} which tests noticed")
     parser.add_argument("--jobs", type=int, default=1, help="how many to try at once")
@@ -334,6 +335,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     there = {name for one in usable for name in (one.breakage.name, one.requirement)}
     if strange := sorted(set(chosen.names) - there):
         parser.error(f"no such breakage: {' '.join(strange)}")
+    if chosen.noted:
+        noted = read_noticed(NOTICED)
+        usable = [one for one in usable if one.breakage.name in noted]
     usable = chosen_from(usable, chosen.names, chosen.sample, chosen.seed)
     results = read_results(RESULTS)
     left = left_of(usable, results) if chosen.resume else usable
