@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from agent.core.messages import TextPart
+from agent.storage.payloads import encode_parts
 from tests.faults.test_storage import on_telegram
 from tests.program.doubles import until
 
@@ -82,7 +84,7 @@ def past(home: Path) -> None:
     days = int(5 * DAY_S * 1e6)
     for table in ("inbox", "outbox", "turn", "message", "session"):
         sql(home, f"update {table} set created_at = created_at - {days}")
-    parts = '[{"type": "text", "text": "words of the past"}]'
+    parts = encode_parts((TextPart(text="words of the past"),))
     numbers = f"with recursive n(i) as (select 1 union all select i + 1 from n where i < {MANY})"
     for position, role in enumerate(("user", "assistant")):
         sql(
@@ -118,6 +120,7 @@ async def test_old_messages_go_over_a_kill_in_the_middle_while_people_talk(tmp_p
         await until(begun, seconds=200, what="the first removal, a minute after the start")
         await ann.say("say m3")
         await scene.answered(1, "m1", "m2", "m3")
+        await scene.program.settled()
         scene.program.kill()
         assert left() > 0, "it was killed in the middle"
         assert left() % 2 == 0, "no turn is cut"

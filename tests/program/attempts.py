@@ -11,6 +11,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -118,8 +119,10 @@ def address_in(line: str) -> str | None:
 async def attempts(folder: Path, by: Literal["strace", "hooks"], *, idle_s: float, first_look: bool) -> Seen:
     """The default install from the wizard to the end, with a model on loopback; then a first look without any."""
     watch = Watch(folder, by)
-    async with all_doubles() as doubles:
+    async with AsyncExitStack() as stack:
+        doubles = await stack.enter_async_context(all_doubles())
         program = Program(folder / "h", provider(doubles), watch.environ)
+        stack.push_async_exit(program.__aexit__)  # whatever fails, it does not go on
         program.command = [*watch.command, *program.command]
         base = f"http://127.0.0.1:{doubles.llm.port}/v1"
         answers = ["compatible", "a-model", base, "sk-double", "n", "n", "n", "pairing", ""]
