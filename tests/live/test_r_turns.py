@@ -103,6 +103,14 @@ async def test_a_question_is_offered_and_goes_on_with_the_answer(world: World) -
     assert of(world, StepCompleted)[1].step_index == of(world, StepCompleted)[0].step_index + 1, "the same loop goes on"
 
 
+@pytest.mark.requirement("R-24")
+async def test_an_answer_without_a_call_is_final(world: World) -> None:
+    await world.answered("hello", "hello")
+    await world.settled()
+    assert len(world.llm.calls) == 1
+    assert len(world.texts()) == 1
+
+
 @pytest.mark.requirement("R-01")
 async def test_a_refusal_of_the_model_ends_the_turn(world_of: WorldOf) -> None:
     async with world_of(providers=("a",)).process() as world:
