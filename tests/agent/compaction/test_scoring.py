@@ -143,6 +143,8 @@ def test_of_two_twins_the_less_relevant_has_lost_its_worth() -> None:
     assert redundancies([0.9, 0.4], [words, words]) == [0.0, 1.0]
     assert marginal_gains([0.9, 0.4], [words, words]) == pytest.approx([0.9, -0.6])
     assert redundancies([0.5, 0.5], [words, words]) == [0.0, 0.0], "equals are no rivals"
+    kin = frequencies("the crane and the loaf")  # shares a word with what follows: its twin counts all the same
+    assert redundancies([0.9, 0.8, 0.4], [words, kin, words])[2] == pytest.approx(1.0)
 
 
 @given(st.lists(st.tuples(st.sampled_from((0.1, 0.3, 1.0)), st.text("abcde ", max_size=30)), max_size=8))
