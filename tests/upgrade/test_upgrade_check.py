@@ -36,9 +36,10 @@ def test_what_it_says_is_what_the_next_start_does(kind: str, tmp_path: Path, req
         ran = here.run(CHECK)
         copy = here.home / "backups" / f"tieline-{OLD}{ENDINGS[kind]}"
         assert ran.exit_code == 0, ran.output
-        assert f"✓ database: of revision {OLD}: 2 migrations will run" in ran.stdout
-        assert "✓ migration 0029_feedback: Everything from 0016" in ran.stdout
-        assert "✓ migration 0030_numbers: A number of a goal or plan" in ran.stdout
+        told = [line for line in ran.stdout.splitlines() if line.startswith("✓ migration 00")]
+        assert f"✓ database: of revision {OLD}: {len(told)} migrations will run" in ran.stdout
+        assert told[0].startswith("✓ migration 0029_feedback: Everything from 0016")
+        assert told[-1].startswith(f"✓ migration {SCHEMA.head}: ")
         assert ("✓ migration on a copy: done in" in ran.stdout) is (kind == "sqlite")
         assert f"in {copy.parent}, where" in ran.stdout
         into = "name an empty database in [database] url and " if kind == "postgresql" else ""
