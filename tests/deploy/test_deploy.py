@@ -143,6 +143,7 @@ def test_probes_ask_for_pages_that_there_are() -> None:
     assert ports == {manifest.container["ports"][0]["name"]}
 
 
+@pytest.mark.requirement("G-41")
 async def test_the_health_check_of_the_image_asks_the_running_program(tmp_path_factory: pytest.TempPathFactory) -> None:
     """It is run as it stands there, with the interpreter of this environment."""
     python, *words = image.health_check
