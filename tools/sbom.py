@@ -15,7 +15,6 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-INDEX = "https://pypi.org/simple/{}/"
 LONGEST_NAME = 60  # of a licence
 _ENTRY = re.compile(
     r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==(?P<version>\S+?)(?: ; (?P<marker>.+?))? \\$"
@@ -136,7 +135,7 @@ def _component(one: Locked, told: Told | None) -> dict[str, Any]:
         "externalReferences": [
             {
                 "type": "distribution",
-                "url": INDEX.format(one.name),
+                "url": _reference(one),  # whichever index has it
                 "hashes": [{"alg": "SHA-256", "content": digest} for digest in one.hashes],
             }
         ],
