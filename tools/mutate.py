@@ -41,6 +41,7 @@ RESULTS = ROOT / "build" / "mutate.json"
 COPIED = ("agent", "gateway", "adapters", "tests", "tools", "config", "deploy", "docs", "requirements",
           "pyproject.toml", "README.md", "LICENSE")  # fmt: skip
 LONGEST_S = 300.0  # for the tests of one breakage
+PATIENCE_S = 20.0  # with which tests wait for what a breakage may keep from coming; else a minute
 ELSEWHERE = ("tests/e2e/", "tests/faults/", "tests/foreign/", "tests/hostile/")  # what `make test` leaves out
 STILL_PASS, NO_CARRIER = "its tests still pass", "no test that carries its requirements is there"
 UNSOUND = "its tests fail without it"
@@ -176,7 +177,7 @@ def run(tests: Sequence[str], copy: Path, carrying: Sequence[str] = ()) -> tuple
         ["-p", "tools.requirements", *(f"--carrying={requirement}" for requirement in carrying)] if carrying else []
     )
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *plugin, *tests]
-    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "TIELINE_TESTS_PATIENCE_S": f"{PATIENCE_S:g}"}
     try:
         done = subprocess.run(command, cwd=copy, env=environ, capture_output=True, text=True, timeout=LONGEST_S)  # noqa: S603
     except subprocess.TimeoutExpired:

@@ -21,8 +21,9 @@ import pytest
 from tests.adapters.web.visitor import Visitor, text_of
 from tests.deploy.files import ROOT, Compose, Dockerfile, Manifest
 from tests.deploy.podman import Podman, as_composed, missing
+from tests.fakes.waiting import PATIENCE_S
 from tests.program import configs
-from tests.program.doubles import PATIENCE_S, Doubles, all_doubles, until
+from tests.program.doubles import Doubles, all_doubles, until
 from tests.program.running import Program
 
 pytestmark = [

@@ -8,8 +8,9 @@ import pytest_asyncio
 from playwright.async_api import Browser, expect
 
 from tests.e2e.conftest import Errors
+from tests.fakes.waiting import PATIENCE_S
 from tests.program import configs
-from tests.program.doubles import PATIENCE_S, Doubles, all_doubles
+from tests.program.doubles import Doubles, all_doubles
 from tests.program.running import Program
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -10,8 +10,9 @@ from typing import Any
 import anyio
 
 from gateway.phrases.catalogue import read_catalogue
+from tests.fakes.waiting import PATIENCE_S
 from tests.program import configs
-from tests.program.doubles import PATIENCE_S, Control, Doubles, all_doubles, until
+from tests.program.doubles import Control, Doubles, all_doubles, until
 from tests.program.people import OnDiscord, OnSlack, OnTelegram, text_of
 from tests.program.running import Program
 

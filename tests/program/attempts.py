@@ -20,7 +20,8 @@ import anyio
 import httpx2
 
 from tests.adapters.web.visitor import Visitor, text_of
-from tests.program.doubles import PATIENCE_S, Doubles, all_doubles, until
+from tests.fakes.waiting import PATIENCE_S
+from tests.program.doubles import Doubles, all_doubles, until
 from tests.program.running import Program
 
 Seen = Mapping[str, Sequence[str]]  # what was going on -> what was tried meanwhile, each once

@@ -15,11 +15,11 @@ from tests.doubles.discord_api import DiscordDouble
 from tests.doubles.llm_api import LlmDouble
 from tests.doubles.slack_api import SlackDouble
 from tests.doubles.telegram_api import TelegramDouble
+from tests.fakes.waiting import PATIENCE_S
 
 TELEGRAM_TOKEN = "123456:TEST-token"
 SLACK_BOT_TOKEN, SLACK_APP_TOKEN, SLACK_SECRET = "xoxb-double-1", "xapp-double-1", "double-signing-secret"
 DISCORD_TOKEN = "discord-double-token"
-PATIENCE_S = 60.0  # for what surely comes: a busy machine is no failure, and who waits in vain has failed anyway
 
 
 def free_port() -> int:

@@ -3,7 +3,8 @@
 from typing import Any
 
 from tests.doubles.telegram_api import flat
-from tests.program.doubles import PATIENCE_S, Doubles, until
+from tests.fakes.waiting import PATIENCE_S
+from tests.program.doubles import Doubles, until
 
 ANN = {"id": 77, "first_name": "Ann"}
 GROUP = {"id": -1005, "type": "supergroup", "title": "G"}

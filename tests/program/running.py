@@ -17,7 +17,8 @@ import anyio
 
 from gateway.web.control_client import call
 from tests.fakes.starting import started
-from tests.program.doubles import PATIENCE_S, free_port
+from tests.fakes.waiting import PATIENCE_S
+from tests.program.doubles import free_port
 from tests.program.shipped import as_shipped
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from tests.fakes.waiting import PATIENCE_S
 from tests.program import configs
-from tests.program.doubles import PATIENCE_S, Doubles, all_doubles, until
+from tests.program.doubles import Doubles, all_doubles, until
 from tests.program.running import Program
 
 MANY = "messages_per_minute = 600\n"  # several tests speak as one person

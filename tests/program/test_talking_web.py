@@ -14,7 +14,8 @@ import pytest
 import pytest_asyncio
 
 from tests.adapters.web.visitor import Visitor, text_of
-from tests.program.doubles import PATIENCE_S, until
+from tests.fakes.waiting import PATIENCE_S
+from tests.program.doubles import until
 from tests.program.stage import ODD_PLAIN, PICTURE, POEM, Stage, becomes, on_stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

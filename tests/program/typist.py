@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from tests.program.doubles import PATIENCE_S
+from tests.fakes.waiting import PATIENCE_S
 from tests.program.running import Program
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

@@ -19,8 +19,9 @@ from agent.core.failpoints import ENVIRONMENT
 from agent.storage import migrate
 from gateway.config.read import FORMER_KEYS
 from gateway.storage.repair import SCHEMA
+from tests.fakes.waiting import PATIENCE_S
 from tests.faults.places import PLACES, Place
-from tests.program.doubles import PATIENCE_S, Doubles, all_doubles, until
+from tests.program.doubles import Doubles, all_doubles, until
 from tests.program.people import GROUP, OnTelegram
 from tests.program.running import Program
 from tests.upgrade.comparing import INDEX, differences

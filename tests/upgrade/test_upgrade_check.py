@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from agent.core.failpoints import ENVIRONMENT
 from gateway.storage.repair import SCHEMA
-from tests.program.doubles import PATIENCE_S
+from tests.fakes.waiting import PATIENCE_S
 from tests.program.running import Program
 from tests.upgrade.comparing import differences
 from tests.upgrade.installation import ENDINGS, KINDS, OLD, of_an_older_version

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.cli.terminal.prompt import Prompt
 from gateway.cli.terminal.screen import Screen
-from tests.program.doubles import PATIENCE_S
+from tests.fakes.waiting import PATIENCE_S
 from tests.program.running import Program
 from tests.program.typist import Typist
 
