@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 
 from agent.core.events import ApprovalRequired, PermissionDenied
@@ -62,6 +63,17 @@ async def test_who_is_asked_follows_from_the_tools_risk_and_from_a_commands_word
         assert "never runs here" in last_result(world)
         assert len(of(world, PermissionDenied)) == 1
         assert await tries(world, "seven", "mcp__fake__environment"), "what nobody has rated"
+
+
+@pytest.mark.requirement("B-40")
+async def test_the_time_of_a_run_stands_still_while_a_person_decides(world_of: WorldOf) -> None:
+    async with world_of(config="[agent]\nexecution_timeout_ms = 4000\n").process() as world:
+        world.script(*calling("note it", "write", path="a.txt", content="x"))
+        await world.say("note it")
+        await until(lambda: len(of(world, ApprovalRequired)) == 1)
+        await anyio.sleep(4.5)
+        await allow(world, 1)
+        await world.shows("Done: note it")
 
 
 @pytest.mark.requirement("R-29", "W-51", "R-26")

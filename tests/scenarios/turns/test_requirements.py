@@ -87,14 +87,15 @@ async def test_the_estimate_counts_system_history_and_message(sqlite_database: D
 
 @pytest.mark.requirement("B-43")
 async def test_a_turn_leaves_its_marks_on_the_session(database: Database, tmp_path: Path) -> None:
-    usage = Usage(prompt=100, output=20)
+    usage = Usage(prompt=100, cache_read=70, cache_creation=5, output=20)
     world = World(database, tmp_path, ScriptedProvider(otherwise=says("ok", usage=usage)))
     await world.say("one")
     (before,) = await world.agent.operations.sessions()
     world.clock.advance(60)
     await world.say("two")
     (session,) = await world.agent.operations.sessions()
-    assert (session.message_count, session.prompt_tokens, session.output_tokens) == (4, 200, 40)
+    of_both = (session.message_count, session.prompt_tokens, session.output_tokens)
+    assert of_both == (4, 350, 40), "read from a cache or not"
     assert (session.updated_at - before.updated_at).total_seconds() == 60
 
 

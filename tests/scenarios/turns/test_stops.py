@@ -62,7 +62,7 @@ async def test_a_stop_during_back_off_is_immediate(sqlite_database: Database, tm
     assert [say.text for say in await world.says(work)] == ["Stopped."]
 
 
-@pytest.mark.requirement("W-21", "W-20", "G-05")
+@pytest.mark.requirement("W-21", "W-20", "B-41", "G-05")
 async def test_a_stop_during_a_tool_leaves_a_result_for_it(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}), says("ok")])
     tool = FakeTool(gate=anyio.Event())
