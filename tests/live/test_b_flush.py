@@ -20,7 +20,7 @@ def script(world: World) -> None:
     note = {"type": "tool_use", "name": "write_notes", "input": {"text": NOTES}}
     world.script(
         {"match": {"contains": LOOK_BACK, "tool_result": False}, "reply": {"blocks": [note]}},
-        {"match": {"contains": LOOK_BACK}, "reply": {"text": "NO_REPLY"}},
+        {"match": {"contains": LOOK_BACK}, "reply": {"text": "NO_REPLY " * 20, "token_delay": 0.02}},
         {"match": {"system_contains": "You write the memory"}, "reply": {"text": SUMMARY}},
         {"match": {}, "reply": {"text": "fine"}},
     )
@@ -56,7 +56,7 @@ async def test_notes_are_written_before_compact_once_a_cycle_and_shown_after(wor
     assert "will soon be summarised" in whole
     assert "MEMORY.md" in whole
     assert "bird number 0" in whole
-    assert not any("NO_REPLY" in text for text in world.texts())
+    assert not any("NO_REPLY" in call.text for call in world.screen().calls), "not even while it is written"
     await world.answered("go on", "fine")
     last = json.dumps(world.llm.bodies[-1]["messages"])
     assert "tea at four" in last, "the notes stand in the prompt"

@@ -24,8 +24,10 @@ from agent.core.events import (
     ToolEnded,
     ToolStarted,
 )
+from agent.core.ids import ConversationId
+from agent.memory.notes import path_of
 from tests.fakes.waiting import until
-from tests.gateway.world import World, calling, slowly
+from tests.gateway.world import ANN, World, calling, slowly
 
 LOOP = (
     "loop:start",
@@ -61,6 +63,30 @@ async def exported(world: World) -> list[dict[str, Any]]:
 
 async def rows(world: World, statement: str) -> list[tuple[Any, ...]]:
     return await world.database.read(lambda conn: [tuple(row) for row in conn.execute(sql(statement))])
+
+
+@pytest.mark.requirement("B-51")
+async def test_its_end_says_that_the_memory_was_written_whatever_came_after(world: World) -> None:
+    calls = [("remember", {"fact": "Ann likes tea."}), ("recall", {"query": "tea"})]
+    world.script(
+        *({"match": {}, "times": 1, "reply": {"blocks": [{"type": "tool_use", "name": name, "input": given}]}}
+          for name, given in calls),
+        {"match": {}, "reply": {"text": "Kept."}},
+    )  # fmt: skip
+    await world.answered("note that I like tea", "Kept.")
+    assert the(world, LoopEnded).memory_updated
+
+
+@pytest.mark.requirement("B-50")
+async def test_notes_that_cannot_be_written_are_logged_and_cost_no_turn(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    path_of(world.home, ConversationId(f"telegram:{ANN}")).mkdir(parents=True)
+    world.script(*calling("note it", "write_notes", text="tea at four"))
+    with caplog.at_level(logging.WARNING, logger="tieline"):
+        await world.answered("note it", "Done: note it")
+    assert the(world, ToolEnded).is_error
+    assert "notes not written" in caplog.text
 
 
 @pytest.mark.requirement("B-28", "B-30")

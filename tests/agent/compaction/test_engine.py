@@ -167,6 +167,8 @@ async def test_a_hard_compaction_puts_summary_pinned_and_tail(caplog: pytest.Log
         await life.engine.before_call(life.load())
     contents = life.contents
     assert contents[0] == f"[conversation summary — 25 messages compacted]\n{SUMMARY}"
+    told = "".join(question.text for question in life.model.asked)
+    assert all(f"m{number} " in told for number in range(25)), "a summary of all of them"
     assert contents[1] == "my rule"
     assert [text[:3] for text in contents[2:7]] == ["m25", "m26", "m27", "m28", "m29"]
     assert contents[7] == "and now?"
@@ -236,7 +238,7 @@ async def test_who_listens_finds_everything_there_that_the_first_stage_takes() -
     assert life.tokens < full
 
 
-@pytest.mark.requirement("R-09")
+@pytest.mark.requirement("R-09", "B-53")
 async def test_high_water_keeps_eight_and_has_four_sections() -> None:
     life = Life()
     life.talk(25, 310)
@@ -246,6 +248,7 @@ async def test_high_water_keeps_eight_and_has_four_sections() -> None:
     assert len(life.contents) == 9
     (question,) = life.model.asked
     assert question.timeout_s == 300
+    assert all(f"m{number} " in question.text for number in range(18)), "a summary of all that goes"
     assert all(
         heading in question.system for heading in ("Goal:", "Accomplished:", "Key Decisions:", "Relevant Files:")
     )

@@ -27,6 +27,13 @@ def test_what_is_replaced_stays_whole_as_a_version(file: Path) -> None:
     assert [version.read_text() for version in notes.versions_of(file)] == [LONG, "short"]
 
 
+@pytest.mark.requirement("B-52")
+def test_who_reads_meanwhile_never_sees_a_part(file: Path) -> None:
+    with file.open() as open_before:
+        notes.write(file, "short", at=AT)
+        assert open_before.read() == LONG
+
+
 def test_long_notes_follow_their_conversation_whole(tmp_path: Path, file: Path) -> None:
     after = notes.path_of(tmp_path, NEW)
     after.parent.mkdir(parents=True)
