@@ -71,7 +71,7 @@ async def test_the_time_of_a_run_stands_still_while_a_person_decides(world_of: W
         world.script(*calling("note it", "write", path="a.txt", content="x"))
         await world.say("note it")
         await until(lambda: len(of(world, ApprovalRequired)) == 1)
-        await anyio.sleep(4.5)
+        await anyio.sleep(4.5)  # longer than the run may take
         await allow(world, 1)
         await world.shows("Done: note it")
 
