@@ -1,6 +1,7 @@
-"""The configuration without its secrets: where a literal one stood, a reference to a file that is yet to be made. Pure.
+"""The configuration file, as backups hold it and as `tieline backup --schedule` changes it. Pure.
 
-So the start of a restored gateway names each secret that it misses, and what to do about it.
+A copy is without secrets: where a literal one stood, a reference to a file that is yet to be made. So the start of a
+restored gateway names each secret that it misses, and what to do about it.
 """
 
 import re
@@ -32,6 +33,17 @@ def without_secrets(source: str, redact: Callable[[str], str]) -> tuple[str, tup
         said = "".join(f"#   {key}\n" for key in found)
         text = f"# This copy holds no secrets. Put these into the files that are named here:\n{said}\n{text}"
     return text, found
+
+
+def scheduled(source: str, at: str) -> str:
+    """The text with `at` in `[backup]`; all else stays, comments too. Raises ValueError for what is no TOML."""
+    try:
+        document = tomlkit.parse(source)
+        section = document.setdefault("backup", tomlkit.table())
+        section["at"] = at
+    except (TOMLKitError, TypeError) as error:
+        raise ValueError(str(error)) from error
+    return tomlkit.dumps(document)
 
 
 def _replaced(container: Any, at: str, redact: Callable[[str], str]) -> Iterator[str]:

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -12,9 +13,10 @@ from typing import Any
 import click
 
 from agent.core.phrases import counted
+from agent.core.safe_files import put_whole
 from gateway.backup.request import PASSPHRASE
 from gateway.cli.offline import local_minute, operate
-from gateway.cli.options import config_option, fail, home_from, settings_from, typed
+from gateway.cli.options import MISCONFIGURED, config_option, fail, home_from, settings_from, typed
 from gateway.config.settings import Settings
 from gateway.web.control_client import is_running
 
@@ -44,12 +46,14 @@ def passphrase_from(file: Path | None) -> str | None:
 @click.command("backup")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--verify", is_flag=True, help="Change nothing: read the backup FILE whole and open the database in it.")
+@click.option("--schedule", metavar="TIME", help="Make one each night at TIME, such as 03:15, from now on; off: none.")
 @click.option("--no-files", is_flag=True, help="Leave out files that people sent and that tools made.")
 @passphrase_option
 @config_option
 def backup(
     file: Path | None,
     verify: bool,
+    schedule: str | None,
     no_files: bool,
     passphrase_file: Path | None,
     config_path: Path | None,
@@ -60,6 +64,11 @@ def backup(
     With a passphrase it is encrypted and holds secrets as well. A FILE that ends in .db gets a copy of the database
     alone.
     """
+    if schedule is not None:
+        if file or verify or no_files or passphrase_file:
+            fail("--schedule makes no backup now: give it alone, and more in [backup] of the configuration")
+        _schedule("" if schedule == "off" else schedule, config_path, home)
+        return
     passphrase = passphrase_from(passphrase_file)
     if verify:
         _verify(file, passphrase, home)
@@ -69,6 +78,27 @@ def backup(
     click.echo(f"{answer['path']} ({answer['bytes'] / 1e6:.1f} MB)")
     for one in answer["left_out"]:
         click.echo(f"left out: {one}")
+
+
+def _schedule(at: str, config_path: Path | None, home: Path | None) -> None:
+    """Write the time into the configuration file, which is made where there is none; a running gateway takes it up."""
+    settings = settings_from(config_path, home)
+    wanted = replace(settings.backup, at=at)
+    if mistakes := wanted.mistakes():
+        fail("\n".join(mistakes), MISCONFIGURED)
+    file = (settings.source or settings.home / "gateway.toml").resolve()
+    try:
+        text = file.read_text("utf-8") if file.exists() else ""
+        put_whole(file, import_module("gateway.backup.configuration").scheduled(text, at))
+    except (OSError, ValueError) as error:
+        fail(f"{file} cannot be changed: {getattr(error, 'strerror', None) or error}")
+    if (found := settings_from(config_path or settings.source, home).backup.at) != at:
+        fail(f"{file} says {at!r} now, but the environment (TIELINE__BACKUP__AT) says {found!r}, and it goes before")
+    when = "no backup by itself"
+    if at:
+        when = f"a backup each night at {at} ({settings.scheduler.zone}), to {wanted.folder}"
+    from_when = "a running gateway takes it up" if settings.source else "it counts from the next start on"
+    click.echo(f"{when}; so says {file}, and {from_when}")
 
 
 def _verify(file: Path | None, passphrase: str | None, home: Path | None) -> None:

@@ -193,6 +193,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/channels/adapter.py whole_or_nothing": (".unlink anyio.Path", RECEIVED),
     "gateway/cli/offline.py on_database": (".mkdir", OPERATOR),
     "gateway/cli/records.py export": (".write_text", OPERATOR),
+    "gateway/cli/backups.py _schedule": (f".read_text {PUT_WHOLE}", OPERATOR),
     "gateway/cli/init.py _write": (".chmod .mkdir .mkdir .replace", OPERATOR),
     "gateway/cli/init.py _write_private": ("os.fdopen os.open", OPERATOR),
     "gateway/cli/checks/repair.py _folders": (".chmod .chmod .glob .iterdir .mkdir", OPERATOR),

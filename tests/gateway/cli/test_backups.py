@@ -62,6 +62,32 @@ def test_a_passphrase_that_is_none_is_refused(
     assert not (tmp_path / "all.tar").exists()
 
 
+def test_one_each_night_is_written_into_the_configuration(tieline: Tieline, made: Path) -> None:
+    file = made / "gateway.toml"
+    ran = tieline("backup", "--schedule", "03:15")
+    assert (ran.exit_code, ran.stderr) == (0, ""), ran.output
+    assert ran.stdout.startswith("a backup each night at 03:15 (UTC), to backups; so says ")
+    assert ran.stdout.endswith("it counts from the next start on\n"), "who runs without a file looks for none"
+    assert not (made / "backups").exists(), "none is made now"
+    file.write_text('[backup] # safe\nfolder = "/mnt/safe"  # a disk\n' + file.read_text().replace("[backup]", ""))
+    assert tieline("backup", "--schedule", "04:30").stdout.endswith("a running gateway takes it up\n")
+    assert file.read_text() == '[backup] # safe\nfolder = "/mnt/safe"  # a disk\n\nat = "04:30"\n'
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert tieline("backup", "--schedule", "off").stdout.startswith("no backup by itself; ")
+    assert 'at = ""' in file.read_text()
+
+
+def test_a_schedule_that_cannot_be_is_refused(tieline: Tieline, made: Path, tmp_path: Path) -> None:
+    file = made / "gateway.toml"
+    wrong = tieline("backup", "--schedule", "25:00")
+    assert (wrong.exit_code, file.exists()) == (78, False)
+    assert "backup.at: '25:00' is no time of day" in wrong.stderr
+    assert "give it alone" in tieline("backup", str(tmp_path / "x.tar"), "--schedule", "03:15").stderr
+    other = tieline("backup", "--schedule", "03:15", TIELINE__BACKUP__AT="05:00")
+    assert other.exit_code == 1
+    assert "the environment (TIELINE__BACKUP__AT) says '05:00'" in other.stderr
+
+
 def test_the_doctor_tells_the_age_of_the_newest(tieline: Tieline, made: Path) -> None:
     assert told(made) == [("backup", "ok", f"none in {made / 'backups'}")]
     assert tieline("backup", "--no-files").exit_code == 0
