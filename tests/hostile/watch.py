@@ -18,7 +18,7 @@ MOST_S = 0.25  # a gap above this is a stall: messages, leases and platforms' de
 BEAT_S = 0.005
 REFERENCE_S = 0.012  # processor time of the calibration on the machine that MOST_S is meant for
 IDLE_S = 0.3
-TRIES = 3  # a stall that is ours is there each time
+TRIES = 5  # a stall that is ours is there each time
 WAITED_S = 1.0
 
 _WORDS = "word, " * 4_000
