@@ -292,20 +292,22 @@ def _is_copy(name: str, stem: str) -> bool:
 
 
 def _migrate(conn: Connection, migrating: ModuleType, schema: Schema, copy: Path | None) -> None:
-    try:
-        migrating.upgrade(conn, schema.migrations)
-        if conn.dialect.name == "sqlite":
-            _check_foreign_keys(conn)
-    except BaseException as error:
-        # All of it is taken back. Starts that a supervisor repeats would fill the disk with copies of one database.
+    with ExitStack() as undone:
         if copy is not None:
-            copy.unlink(missing_ok=True)
-        if isinstance(error, DBAPIError) and _is_of_the_statement(error):
+            # All is taken back, and starts that a supervisor repeats would fill the disk with copies of one database.
+            undone.callback(copy.unlink, missing_ok=True)
+        try:
+            migrating.upgrade(conn, schema.migrations)
+        except DBAPIError as error:
+            if not _is_of_the_statement(error):
+                raise
             raise DatabaseUnusable(
                 f"the migration to {schema.head} fails, and nothing of it was kept: {error.orig}; start the version "
                 "before again, and report this"
             ) from error
-        raise
+        if conn.dialect.name == "sqlite":
+            _check_foreign_keys(conn)
+        undone.pop_all()
     failpoint("migration.within")
 
 
