@@ -2,7 +2,8 @@
 
 import re
 import shutil
-import tempfile
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -123,10 +124,13 @@ async def test_only_so_many_commands_run_at_once_in_the_process(ws: Path) -> Non
     assert "free again" in await called(one, call_in(ws), command="echo free again")
 
 
-def test_where_nothing_temporary_can_be_written_the_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
-    trouble, _ = trouble_with("true")
-    assert trouble.startswith("bubblewrap does not run here: [Errno 2]"), "a read-only root, and no /tmp"
+@sandboxed
+def test_where_nothing_temporary_can_be_written_the_probe_says_so() -> None:
+    """As in a container with a read-only root and no /tmp."""
+    asks = "from agent.tools.shell.shell import trouble_with; print(trouble_with('true')[0])"
+    read_only = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--remount-ro", "/dev"]
+    ran = subprocess.run([*read_only, sys.executable, "-c", asks], capture_output=True, text=True, check=False)
+    assert ran.stdout.startswith("bubblewrap does not run here: [Errno 2] No usable temporary directory"), ran
 
 
 def test_without_a_sandbox_there_is_no_shell() -> None:
