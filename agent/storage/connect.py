@@ -103,7 +103,7 @@ async def open_database(url: str, home: Path, *, schema: Schema, back_up: BackUp
     """The database, with its tables at the schema's head; this process owns it until `aclose`.
 
     Before it is migrated, a SQLite file is copied to `<directory>/backups`, and `back_up` is asked for a copy of a
-    PostgreSQL database (None: none is made). Without the copy nothing is migrated. Raises DatabaseUnusable.
+    PostgreSQL database. Without the copy nothing is migrated. Raises DatabaseUnusable.
     """
     target = target_of(url, home)
     if isinstance(target, Path):
@@ -220,7 +220,7 @@ async def _open_postgres(url: URL, home: Path, schema: Schema, back_up: BackUp |
             state = await database.read(partial(state_of, schema=schema))
             if state is State.OTHER:
                 migrating = await anyio.to_thread.run_sync(_migrating, stored, schema, url, home)
-                copy = await _backed_up(database, home, str(stored), schema, back_up) if back_up is not None else None
+                copy = await _backed_up(database, home, str(stored), schema, back_up)
                 _log.info("migrating %s from %s to %s", place, stored, schema.head)
                 await database.migrate(partial(_migrate, migrating=migrating, schema=schema, copy=copy))
             elif state is not State.CURRENT:
@@ -232,9 +232,11 @@ async def _open_postgres(url: URL, home: Path, schema: Schema, back_up: BackUp |
     return cast(OwnedDatabase, database)
 
 
-async def _backed_up(database: Database, home: Path, stored: str, schema: Schema, back_up: BackUp) -> Path:
+async def _backed_up(database: Database, home: Path, stored: str, schema: Schema, back_up: BackUp | None) -> Path:
     _log.info("the database is of revision %s: it is backed up now, and then migrated to %s", stored, schema.head)
     try:
+        if back_up is None:
+            raise BackupRefused("whoever opened it makes no backup")
         copy = await back_up(database, stored)
     except (BackupRefused, OSError) as error:
         raise _not_without_a_copy(error, home / BACKUPS, stored, schema) from error

@@ -186,6 +186,6 @@ SCHEMA = Schema(
 async def open_database(url: str, home: Path, *, back_up: BackUp | None = None) -> OwnedDatabase:
     """The database of `[database] url`, up to date and owned by this process. Raises DatabaseUnusable with the fix.
 
-    `back_up` keeps a PostgreSQL database before it is migrated; None: nothing does.
+    `back_up` keeps a PostgreSQL database before it is migrated; without one it is not migrated.
     """
     return await open_with(url, home, schema=SCHEMA, back_up=back_up)

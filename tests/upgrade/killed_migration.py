@@ -20,6 +20,7 @@ from sqlalchemy import Engine, event
 
 from agent.storage.errors import DatabaseHeld
 from gateway.storage.repair import open_database
+from tests.fakes.databases import no_copy
 
 WHOLE, COMMITTED = 0, -1
 PATIENCE_S = 30.0  # a server frees the lock of a killed process when it has noticed
@@ -57,7 +58,7 @@ async def start(url: str, home: Path, number: int) -> None:
     with anyio.fail_after(PATIENCE_S):
         while True:
             try:
-                database = await open_database(url, home)
+                database = await open_database(url, home, back_up=no_copy)
                 break
             except DatabaseHeld:
                 await anyio.sleep(0.02)

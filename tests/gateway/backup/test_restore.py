@@ -26,7 +26,7 @@ from gateway.storage import inbox_entries
 from gateway.storage.repair import SCHEMA, open_database
 from gateway.telemetry.redaction import Redactor
 from tests.fakes.agents import admit
-from tests.fakes.databases import PostgresServer
+from tests.fakes.databases import PostgresServer, no_copy
 
 pytestmark = pytest.mark.requirement("G-36")
 
@@ -108,7 +108,7 @@ async def archived(url: str, home: Path, folder: Path) -> Path:
 
 async def holds_the_messages(url: str, home: Path) -> None:
     """Raises AssertionError where the restored database does not go on from the copy."""
-    database = await open_database(url, home)
+    database = await open_database(url, home, back_up=no_copy)
     try:
         dead = await database.read(inbox_entries.dead)
         assert [json.loads(letter.payload)["text"] for letter in dead] == ["tab\tand\nline \\N"]
