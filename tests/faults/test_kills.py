@@ -5,6 +5,8 @@ Telegram cannot: there the answer may come a second time, and says so.
 """
 
 import signal
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,15 @@ async def ask_twice(scene: Scene) -> None:
 
 async def faulted(place: Place) -> bool:
     return await place.faulted()
+
+
+async def all_faulted(places: Sequence[Place]) -> bool:
+    return all([await place.faulted() for place in places])
+
+
+async def arrived(place: Place) -> bool:
+    """The message that was under way is there: all of the first answer, or the words of it that came first."""
+    return any(text and FIRST.startswith(text) for text in await place.answers())
 
 
 @pytest.mark.slow  # tests/program does the same on Telegram alone
@@ -93,12 +104,27 @@ async def test_while_the_message_is_on_its_way(home: Path) -> None:
         await scene.everywhere(faulted, "the request under way")
         scene.program.kill()
 
-        async def arrived(place: Place) -> bool:
-            return FIRST in await place.answers()
-
         await scene.everywhere(arrived, "the message that was on its way")
         await scene.restart()
         await scene.settled(FIRST, SECOND, repeats=True)
+
+
+@pytest.mark.requirement("W-13", "G-08", "B-52")
+async def test_while_the_first_words_are_on_their_way(home: Path) -> None:
+    """The same with the message that was to grow: its id never came back."""
+    async with on_three_platforms(home) as scene:
+        await scene.model(**QUICK | {"first": {"text": FIRST, "hold": "for ever", "hold_after": 4}})
+        await scene.fault(kind="slow", delay=1.0)
+        await ask_twice(scene)
+        await until(lambda: model_is_asked(scene), what="the model calls")
+        growing = [place for place in scene.places if place.name != "telegram"]  # there a draft is no message
+        await until(lambda: all_faulted(growing), what="the request under way")
+        scene.program.kill()
+        await scene.model(**QUICK)
+        for place in growing:
+            await until(partial(arrived, place), what=f"the first words on {place.name}")
+        await scene.restart()
+        await scene.settled(FIRST, SECOND)
 
 
 @pytest.mark.slow  # the short form of test_points kills it there as well
