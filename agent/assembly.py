@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from agent.agent import Agent, CommandState
@@ -129,11 +130,11 @@ class SharedFeatures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """Shared by all agents of a process, by owner. `settings` are asked between turns."""
+    """Shared by all agents of a process, by owner. `settings` of a conversation are asked between turns."""
 
     home: Path
     services: AgentServices
-    settings: Callable[[], Settings]
+    settings: Callable[[ConversationId], Settings]
     built_ins: BuiltIns
     models: SharedModels
     tools: SharedTools
@@ -182,7 +183,7 @@ def assemble(
 
     Reads no database and may be called often; a broken definition is told to the person with the first message.
     """
-    services, settings = shared.services, shared.settings()
+    services, settings = shared.services, shared.settings(conversation)
     estimator = Estimator(shared.models.count, name=shared.models.counted_by)
     instruction = InstructionState(
         definitions=shared.tools.definitions,
@@ -297,7 +298,7 @@ def assemble(
         runtime=RuntimeState(
             services=services,
             settings=settings,
-            current_settings=shared.settings,
+            current_settings=partial(shared.settings, conversation),
             outbox=outbox,
             memory=shared.features.memory,
             features=features,

@@ -22,6 +22,7 @@ from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import ApprovalSettings, FileSettings, ShellSettings, WebSettings
 
 Encoding = Literal["bytes", "cl100k_base", "o200k_base"]
+Effort = Literal["off", "low", "medium", "high"]  # of a model that thinks before it answers
 
 MOST_TOOL_ITERATIONS = 100
 LARGEST_WINDOW = 2_000_000
@@ -251,6 +252,26 @@ class DebugSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlacePolicy:
+    """Rules of one place, as the gateway resolved them for the next turn (`[[places]]`, `/settings`).
+
+    `instructions` go below the agent's own. `language` ("de") is the one to answer in; "": the person's. `reasoning`
+    None: as the provider is configured. `models` are patterns of `provider/model` that may answer here, `tools` and
+    `skills` patterns of names that may be used; empty: all. `denied_tools` win over `tools`. Without `memory` nothing
+    is recalled or kept beyond the session.
+    """
+
+    instructions: str = ""
+    language: str = ""
+    reasoning: Effort | None = None
+    models: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    denied_tools: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    memory: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All of it; replaced as a whole between turns when the configuration is read anew (Z-21)."""
 
@@ -265,3 +286,4 @@ class Settings:
     mcp: McpSettings = field(default_factory=McpSettings)
     skills: SkillSettings = field(default_factory=SkillSettings)
     plans: PlanSettings = field(default_factory=PlanSettings)
+    place: PlacePolicy = field(default_factory=PlacePolicy)

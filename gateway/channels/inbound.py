@@ -28,7 +28,11 @@ class Mention(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """The sender. `language` is the platform's language tag ("de"), `zone` an IANA time zone, if it tells."""
+    """The sender. `language` is the platform's language tag ("de"), `zone` an IANA time zone, if it tells.
+
+    `platform_roles` are the platform's own ids of roles and user groups that the person has in this place; on Telegram
+    "creator", "administrator" or a custom title.
+    """
 
     id: UserId
     display: str = ""
@@ -36,6 +40,7 @@ class Sender:
     language: str | None = None
     zone: str | None = None
     is_chat_admin: bool = False
+    platform_roles: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ def shared_parts(
             voice_transcription=models.voice_transcription,
             relief=spending.service.relief,
         ),
-        settings=live.turn,
+        settings=lambda conversation: live.turn(),
         built_ins=built_ins,
         models=SharedModels(models=models.models, count=models.tokenizer, counted_by=models.tokenizer.counted_by),
         tools=SharedTools(

@@ -231,7 +231,7 @@ class World:
                 ledger=self.ledger,
                 voice_transcription=self.voice_transcription,
             ),
-            settings=lambda: self.settings,
+            settings=lambda conversation: self.settings,
             built_ins=self.built_ins,
             models=SharedModels(models=self.models, count=self.count),
             tools=SharedTools(
