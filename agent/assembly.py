@@ -200,6 +200,7 @@ def assemble(
         announce=lambda event: announce(agent, event),
         jobs=jobs,
     )
+    skills = shared.features.skills.snapshot if settings.skills.enabled else NO_SKILLS
     skill = SkillState(
         conversation=conversation,
         catalogue=shared.features.skills,
@@ -210,7 +211,8 @@ def assemble(
         context_window=lambda: slot.current().context_window,
         put_in_place=lambda skill: agent.lifecycle.set_missing(skill.env),
         bus=services.bus,
-        snapshot=shared.features.skills.snapshot if settings.skills.enabled else NO_SKILLS,
+        snapshot=skills.narrowed(settings.place.skills),
+        snapshot_of=(skills, settings.place.skills),
     )
     goal = GoalState(
         conversation=conversation,

@@ -76,7 +76,7 @@ async def build(
     work_signal = WorkSignal()
 
     rights = await install_rights(basics)
-    ledger = await open_ledger(basics)
+    ledger = await open_ledger(basics, place_settings)
     messaging = await install_messaging(
         basics, accounts, rights, place_settings, partial(ids_of, platforms), lag.is_busy
     )
@@ -87,13 +87,13 @@ async def build(
     scheduling = Scheduling(basics, rights, messaging, place_settings, metrics, work_signal)
     tools = await install_tools(basics, rights, messaging, scheduling)
     work = install_durable_work(basics, rights, messaging, work_signal)
-    shared = shared_parts(basics, handler, spending, models, memory, skills, tools, work)
+    shared = shared_parts(basics, place_settings, handler, spending, models, memory, skills, tools, work)
     turns = install_turns(basics, shared, place_settings, messaging, models, work)
     work_signal.connect(turns.dispatcher.wake)
     handler.serve(
         turns.factory.operations,
         (
-            *families.about_the_program(basics, handler, models),
+            *families.about_the_program(basics, rights, handler, models, tools, skills, scheduling),
             *families.about_work(basics, models, tools, work, turns),
             *families.about_what_is_kept(basics, rights, messaging, memory, skills, scheduling),
             *families.about_access(basics, rights, messaging, models, tools, turns),

@@ -25,6 +25,7 @@ from agent.tools.toolbox import Toolbox
 from agent.turn.tokenizer import Tokenizer
 from gateway.backup import nightly
 from gateway.backup.nightly import NightlyBackup
+from gateway.commands.model import PROVIDER_SETTING
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
@@ -39,7 +40,7 @@ from gateway.running.overview import OverviewService
 from gateway.running.retention import Upkeep
 from gateway.scheduler.process_scheduler import ProcessScheduler
 from gateway.scheduler.runner import Runner
-from gateway.storage import preferences
+from gateway.storage import settings_rows
 
 _log = logging.getLogger("tieline.gateway")
 
@@ -140,11 +141,11 @@ class Services:
     async def _expect_chosen(self) -> None:
         """Providers that chats chose before the start are loaded before anybody there writes."""
         try:
-            chosen = await self.database.read(preferences.providers)
+            chosen = await self.database.read(lambda conn: settings_rows.everywhere(conn, PROVIDER_SETTING.key))
         except StorageError as error:
             _log.warning("which providers were chosen cannot be read, they are loaded when called: %s", error)
             return
-        for name in chosen:
+        for name in sorted({text.partition("/")[0] for text in chosen.values()}):
             if name in self.providers:
                 self.providers.expect(self.providers.get(name))
 

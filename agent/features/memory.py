@@ -57,6 +57,7 @@ class Corrections:
 @dataclass(slots=True, kw_only=True, eq=False)
 class MemoryState(Feature):
     """The memory as one conversation sees it. `off`: people want nothing kept here; None: ask the store.
+    `off_by_place`: it was the place's rules that said so last, which can end.
 
     `memory` is taken anew for each turn; `ask` puts questions beside the turn and is set when the agent is built.
     """
@@ -70,6 +71,7 @@ class MemoryState(Feature):
     jobs: Jobs
     ask: Ask = field(init=False)
     off: bool | None = None
+    off_by_place: bool = False
     catching_up: bool = False  # vectors and graph, in the background
 
     def is_off(self, conn: Connection) -> bool:
@@ -102,12 +104,15 @@ class MemoryState(Feature):
         """
         memory, incoming = self.memory, run.work.incoming
         run.memory.scope = None
-        if self.off is None:
+        if not run.settings.place.memory:
+            self.off = True
+        elif self.off is None or self.off_by_place:
             try:
                 self.off = await memory.is_off(self.conversation)
             except (StorageError, SQLAlchemyError) as error:
                 log.warning("the memory is left out, it cannot be opened: %s", _short(error), extra={"run": run.id})
                 return
+        self.off_by_place = not run.settings.place.memory
         if not self.off and run.settings.memory.recall.enabled:
             run.memory.scope = memory.scope(
                 self.conversation,

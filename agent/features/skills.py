@@ -78,16 +78,19 @@ class SkillState(Feature):
     put_in_place: Callable[[Skill], None]
     bus: EventBus
     snapshot: Snapshot = NOTHING
+    snapshot_of: tuple[Snapshot, tuple[tuple[str, ...], ...]] = (NOTHING, ())  # what it was narrowed from, and to
     listed: str = ""
     listed_for: tuple[Snapshot, int] | None = None
     turn: SkillTurn = field(default_factory=SkillTurn)
 
     def renew(self, settings: Settings) -> bool:
         """Take over reloaded skills, never within a turn (Z-21)."""
-        fresh = self.catalogue.snapshot if settings.skills.enabled else NOTHING
-        if fresh is self.snapshot:
+        source = self.catalogue.snapshot if settings.skills.enabled else NOTHING
+        made_for = (source, settings.place.skills)
+        if source is self.snapshot_of[0] and settings.place.skills == self.snapshot_of[1]:
             return True
-        self.snapshot = fresh
+        fresh = self.snapshot = source.narrowed(settings.place.skills)
+        self.snapshot_of = made_for
         waiting = sum(entry.standing == "quarantined" for entry in fresh.entries.values())
         reloaded = SkillsReloaded(conversation=self.conversation, usable=len(fresh.usable), waiting=waiting)
         self.bus.publish(reloaded)

@@ -30,11 +30,13 @@ from agent.ledger.spending import (
     Hold,
     Names,
     OverBudget,
+    PlaceLimits,
     Rules,
     Scope,
     Span,
     Spending,
     SpendingCaps,
+    no_limits,
 )
 from agent.providers.provider import Prices, Provider, Request
 from agent.providers.usage import CostAttribution, Spent
@@ -67,14 +69,22 @@ class Budgets:
     """One for the process. `places` names a conversation and what holds it, its own name first."""
 
     def __init__(
-        self, *, database: Database, clock: Clock, bus: EventBus, spending: Callable[[], Spending], places: Places
+        self,
+        *,
+        database: Database,
+        clock: Clock,
+        bus: EventBus,
+        spending: Callable[[], Spending],
+        places: Places,
+        limits_of: PlaceLimits = no_limits,
     ) -> None:
         self._database = database
         self._clock = clock
         self._bus = bus
         self._spending = spending
         self._places = places
-        self._rules_now = Rules.of(spending())
+        self._limits_of = limits_of
+        self._rules_now = Rules.of(spending(), limits_of)
         self._accounts = Accounts()
         self.spending_caps = SpendingCaps()
 
@@ -180,7 +190,7 @@ class Budgets:
     def _rules(self) -> Rules:
         spending = self._spending()
         if spending is not self._rules_now.spending:
-            self._rules_now = Rules.of(spending)
+            self._rules_now = Rules.of(spending, self._limits_of)
         return self._rules_now
 
     def _names(self, attribution: CostAttribution, provider: str) -> Names:
@@ -325,7 +335,7 @@ class _Ended:
 class Ledger:
     """One for the process; implements `agent.providers.usage.Meter`.
 
-    `places` names a conversation and what holds it, its own name first.
+    `places` names a conversation and what holds it, its own name first. `limits_of` gives limits of one of these.
     """
 
     def __init__(
@@ -338,13 +348,16 @@ class Ledger:
         journal: Path,
         spending: Callable[[], Spending] = Spending,
         places: Places = lambda conversation: (conversation,),
+        limits_of: PlaceLimits = no_limits,
     ) -> None:
         self._database = database
         self._clock = clock
         self._new_id = new_id
         self._bus = bus
         self._journal = Journal(journal)
-        self.budgets = Budgets(database=database, clock=clock, bus=bus, spending=spending, places=places)
+        self.budgets = Budgets(
+            database=database, clock=clock, bus=bus, spending=spending, places=places, limits_of=limits_of
+        )
         self._open: dict[str, Entry] = {}
         self._ended: dict[int | None, dict[str, _Ended]] = {}  # by the work they were made for, then by call
         self._anything = anyio.Event()

@@ -1,6 +1,6 @@
 """Spending rules, accounts and entries: how much may be spent, and which limits a call comes under. No I/O."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import isfinite
@@ -167,19 +167,28 @@ def period_of(at: datetime, per: Span) -> str:
     return f"{at:%Y-%m-%d}" if per == "day" else f"{at:%Y-%m}"
 
 
+PlaceLimits = Callable[[str, bool], Sequence[Limit]]  # of a payer, and whether it is the conversation itself
+
+
+def no_limits(payer: str, is_own: bool) -> Sequence[Limit]:
+    """No limits of places."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The limits, found quickly."""
+    """The limits, found quickly. `of_place` gives those that were set for a place itself."""
 
     spending: Spending
     _by_key: Mapping[tuple[Scope, Span], Mapping[str, Limit]] = field(default_factory=dict)
+    of_place: PlaceLimits = no_limits
 
     @classmethod
-    def of(cls, spending: Spending) -> "Rules":
+    def of(cls, spending: Spending, of_place: PlaceLimits = no_limits) -> "Rules":
         by_key: dict[tuple[Scope, Span], dict[str, Limit]] = {}
         for limit in spending.limits:
             by_key.setdefault((limit.scope, limit.per), {})[limit.name.casefold()] = limit
-        return cls(spending, by_key)
+        return cls(spending, by_key, of_place)
 
     def applying(self, names: Names, periods: Mapping[Span, str]) -> Iterator[Applied]:
         """Every limit that such a call comes under. A limit with the payer's name takes the place of the general one.
@@ -194,6 +203,9 @@ class Rules:
                     limit = limits.get("")
                 if limit is not None:
                     yield Applied(limit=limit, account=Account(scope, payer, periods[per]))
+        for index, payer in enumerate(names.get("channel", ())):
+            for limit in self.of_place(payer, index == 0):
+                yield Applied(limit=limit, account=Account("channel", payer, periods[limit.per]))
 
 
 # Accounts: what was spent and what is held, in memory. No I/O: the ledger loads and feeds them.

@@ -256,18 +256,18 @@ class PlacePolicy:
     """Rules of one place, as the gateway resolved them for the next turn (`[[places]]`, `/settings`).
 
     `instructions` go below the agent's own. `language` ("de") is the one to answer in; "": the person's. `reasoning`
-    None: as the provider is configured. `models` are patterns of `provider/model` that may answer here, `tools` and
-    `skills` patterns of names that may be used; empty: all. `denied_tools` win over `tools`. Without `memory` nothing
-    is recalled or kept beyond the session.
+    None: as the provider is configured. `models` are lists of patterns of `provider/model` that may answer here,
+    `tools` and `skills` lists of patterns of names that may be used: each list must fit, no list leaves all.
+    `denied_tools` win over `tools`. Without `memory` nothing is recalled or kept beyond the session.
     """
 
     instructions: str = ""
     language: str = ""
     reasoning: Effort | None = None
-    models: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()
+    models: tuple[tuple[str, ...], ...] = ()
+    tools: tuple[tuple[str, ...], ...] = ()
     denied_tools: tuple[str, ...] = ()
-    skills: tuple[str, ...] = ()
+    skills: tuple[tuple[str, ...], ...] = ()
     memory: bool = True
 
 

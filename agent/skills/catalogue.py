@@ -5,6 +5,7 @@ A `Snapshot` never changes: an agent takes the newest between turns and keeps it
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from agent.core.tools import SKILLS
@@ -64,6 +65,17 @@ class Snapshot:
     def revoked(self, name: str) -> bool:
         """Whether a person took this name back: it is not to be used, and not to be drafted again."""
         return name in self.taken_back
+
+    def narrowed(self, lists: Sequence[tuple[str, ...]]) -> "Snapshot":
+        """Only the skills whose names fit a pattern of each list; itself without lists."""
+        if not lists:
+            return self
+        fitting = {
+            name: entry
+            for name, entry in self.entries.items()
+            if all(any(fnmatchcase(name, pattern) for pattern in patterns) for patterns in lists)
+        }
+        return Snapshot(entries=fitting, taken_back=self.taken_back)
 
 
 NOTHING = Snapshot()

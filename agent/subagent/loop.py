@@ -245,7 +245,7 @@ def _request(tools: ToolSchema, run: Run, states: States, provider: Provider, hi
     notes = states.instruction.notes.text if run.memory.scope is not None else ""
     chat_type = run.work.incoming.chat_type
     system = SystemPrompt(
-        stable=stable_prompt(run.definition, tools),
+        stable=stable_prompt(run.definition, tools, place=run.settings.place),
         volatile=volatile_prompt(model=provider.model, chat_type=chat_type, notes=notes, environment=run.environment),
     )
     last = run.progress.steps + 1 >= run.settings.agent.step_budget

@@ -34,7 +34,7 @@ from agent.run.environment import Looked
 from agent.run.features import Features
 from agent.run.prefix import CacheWatch
 from agent.run.run import Run
-from agent.run.settings import Settings
+from agent.run.settings import PlacePolicy, Settings
 from agent.sessions.store import Place
 from agent.storage.database import Database
 from agent.tools.executor import Executor
@@ -284,7 +284,7 @@ class InstructionState:
     notes: NotesFile
     definition: Definition | None = None
     stable: str = ""
-    stable_for: tuple[Definition, ToolSchema, str, str] | None = None
+    stable_for: tuple[Definition, ToolSchema, str, str, PlacePolicy] | None = None
     fitting: str = ""  # what the newest prompt shows of the skills that fit
     frame: tuple[object, tuple[SystemPrompt, ToolSchema]] | None = None  # of the step that goes on
     looked: Looked = field(default_factory=Looked)

@@ -25,6 +25,7 @@ class Role(IntEnum):
     OWNER = 3
 
 
+MentionRule = Literal["always", "replied", "mentioned", "never"]
 Why = Literal[
     "blocked",
     "a bot wrote it",
@@ -132,13 +133,14 @@ def decide(
     grants: Grants,
     *,
     mention: Mention,
+    rule: MentionRule = "replied",
     is_command: bool = False,
     bot_allowed: bool = False,
 ) -> Decision:
     """May it be answered, and as whom?
 
-    `is_command` tells that the text is one of our slash commands: it needs no mention. `bot_allowed` is the loop
-    guard's word on a message written by a bot.
+    `rule` is the place's own on what must address the bot in a group. `is_command` tells that the text is one of our
+    slash commands: it needs no mention. `bot_allowed` is the loop guard's word on a message written by a bot.
     """
     role = role_of(inbound, settings, grants)
     if role is Role.BLOCKED:
@@ -150,7 +152,20 @@ def decide(
             return Ignored("bot loop guard")
     if inbound.chat_type is ChatType.DIRECT:
         return _decide_direct(role, settings)
-    return _decide_group(inbound, role, settings, grants, addressed=is_command or mention is not Mention.NONE)
+    return _decide_group(inbound, role, settings, grants, addressed=is_command or addresses(mention, rule))
+
+
+def addresses(mention: Mention, rule: MentionRule) -> bool:
+    """Whether a message that mentions the bot in this way is one to answer."""
+    match rule:
+        case "always":
+            return True
+        case "replied":
+            return mention is not Mention.NONE
+        case "mentioned":
+            return mention is Mention.DIRECT
+        case "never":
+            return False
 
 
 def _decide_direct(role: Role, settings: AccessSettings) -> Decision:
@@ -166,7 +181,7 @@ def _decide_direct(role: Role, settings: AccessSettings) -> Decision:
 def _decide_group(
     inbound: Received, role: Role, settings: AccessSettings, grants: Grants, *, addressed: bool
 ) -> Decision:
-    if settings.require_mention and not addressed:
+    if not addressed:
         return Ignored(NO_MENTION)
     # An admin may speak (and say /allow) in any group; everybody else only where the group was let in.
     if role >= Role.ADMIN:

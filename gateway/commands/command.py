@@ -14,7 +14,7 @@ from gateway.access.policy import Role
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
 from gateway.config.settings import Settings
-from gateway.conversations.place_settings import InForce, PlaceSettings
+from gateway.conversations.place_settings import InForce, PlaceSettings, account_of
 from gateway.phrases.catalogue import Catalogue, UsageError
 
 D = TypeVar("D", covariant=True)
@@ -129,14 +129,15 @@ class Setting(Generic[T]):
     nothing is chosen any more. `apply` lets what runs already follow, before the value is stored; it may raise
     UsageError. `show` writes a value as people read it.
 
-    `role` may change it in a direct chat, `group_role` where several people share the chat.
+    `role` may change it in a direct chat, `group_role` where several people share the chat. `change_by` makes the
+    change where its command does more than to store it.
     """
 
     key: str
     command: str
     default: Callable[[Settings, ConversationKey], T]
     parse: Callable[[str], T]
-    changed: str
+    changed: str = "setting_changed"
     cleared: str = "setting_cleared"
     choices: tuple[str, ...] = ()
     text_for: Callable[[Call[Any], str], Awaitable[str | None]] | None = None
@@ -147,6 +148,7 @@ class Setting(Generic[T]):
     inherits: bool = True
     role: Role = Role.MEMBER
     group_role: Role = Role.ADMIN
+    change_by: Callable[[Call[Any], str | None], Awaitable[Reply]] | None = None
 
     @property
     def written_as(self) -> str:
@@ -162,16 +164,19 @@ class Setting(Generic[T]):
         phrase, language, settings = call.phrase, call.incoming.language, call.settings
         if not self.may_be_changed(call):
             return refused(call)
+        if self.change_by is not None:
+            return await self.change_by(call, written)
         try:
             text = await self._text(call, written) if written is not None else None
             found = settings.find(self, call.key, own=False) if text is None else InForce(self.parse(text), call.key)
             self.apply(call, found.value)
         except UsageError as error:
             return Reply(text=error.text(phrase, language), private=True)
+        by = str(call.incoming.person)
         if text is None:
-            await settings.clear(self, call.key)
+            await settings.clear(self, call.key, by=by)
         else:
-            await settings.put(self, call.key, text)
+            await settings.put(self, call.key, text, by=by)
         told = self.changed if text is not None else self.cleared
         values = {"setting": self.key, "value": self.show(found.value), "source": source_of(call, found)}
         return Reply(text=phrase(told, language, **values))
@@ -187,9 +192,13 @@ class Setting(Generic[T]):
 
 def source_of(call: AnyCall, found: InForce[T]) -> str:
     """The source of a value, in words: this place, one around it, or the configuration."""
-    where = found.chosen_in
+    where, language = found.chosen_in, call.incoming.language
+    if found.section:
+        return call.phrase("setting_in_file", language, match=found.section)
+    if where == account_of(call.key):
+        return call.phrase("setting_of_account", language)
     key = "setting_configured" if where is None else "setting_here" if where == call.key else "setting_around"
-    return call.phrase(key, call.incoming.language)
+    return call.phrase(key, language)
 
 
 def one_of(values: Sequence[T]) -> Callable[[str], T]:
@@ -202,6 +211,13 @@ def one_of(values: Sequence[T]) -> Callable[[str], T]:
         return known[text]
 
     return parse
+
+
+def on_or_off(text: str) -> bool:
+    """Reads a switch (`Setting.parse`)."""
+    if text not in ("on", "off"):
+        raise ValueError(f"{text!r} is neither on nor off")
+    return text == "on"
 
 
 _NOTHING_MORE: Any = type(None)  # than every call has

@@ -33,8 +33,9 @@ from agent.tools.files.paths import workspace_of
 from agent.tools.output_files import outputs_of
 from gateway.access.policy import Role
 from gateway.channels.keys import ConversationKey
-from gateway.commands.command import Call, Command, Reply, refused
+from gateway.commands.command import Call, Command, Reply, Setting, on_or_off, refused, source_of
 from gateway.commands.style import StyleCommandDeps, numbers_of, style_of
+from gateway.config.places import text_of
 
 PAGE = 15  # facts of one list
 MOST_FOUND = 8
@@ -249,15 +250,27 @@ async def _export(call: Call[MemoryCommandDeps], rest: str) -> Reply:
 
 async def _off(call: Call[MemoryCommandDeps], rest: str) -> Reply:
     """Nothing is kept or recalled here from now on; what is there stays until it is forgotten."""
-    await call.deps.memory.set_off(call.agent.conversation, off=True)
-    call.agent.memory_changed()
-    return Reply(text=call.phrase("memory_off", call.incoming.language))
+    return await _switch(call, "off")
 
 
 async def _on(call: Call[MemoryCommandDeps], rest: str) -> Reply:
-    await call.deps.memory.set_off(call.agent.conversation, off=False)
+    return await _switch(call, "on")
+
+
+async def _switch(call: Call[MemoryCommandDeps], written: str | None) -> Reply:
+    """Choose it for this place; None: no choice. The memory keeps it too: it asks while it writes."""
+    by, phrase, language = str(call.incoming.person), call.phrase, call.incoming.language
+    if written is None:
+        await call.settings.clear(MEMORY_SETTING, call.key, by=by)
+    else:
+        await call.settings.put(MEMORY_SETTING, call.key, written, by=by)
+    await call.deps.memory.set_off(call.agent.conversation, off=written == "off")
     call.agent.memory_changed()
-    return Reply(text=call.phrase("memory_on", call.incoming.language))
+    layers = call.settings.layers(MEMORY_SETTING, call.key)
+    around = next((one for one in layers if not one.value), None)
+    if around is not None and written != "off":
+        return Reply(text=phrase("memory_off_around", language, source=source_of(call, around)))
+    return Reply(text=phrase("memory_off" if written == "off" else "memory_on", language))
 
 
 async def graph(call: Call[MemoryCommandDeps]) -> Reply:
@@ -305,6 +318,15 @@ VERBS: dict[str, Callable[[Call[MemoryCommandDeps], str], Awaitable[Reply]]] = {
     "off": _off,
     "on": _on,
 }
+MEMORY_SETTING: Setting[bool] = Setting(
+    key="memory",
+    command="memory",
+    default=lambda settings, place: True,
+    choices=("on", "off"),
+    parse=on_or_off,
+    show=text_of,
+    change_by=_switch,
+)
 FOR_ADMINS = frozenset({"export", "off", "on"})
 
 MEMORY = Command(
@@ -314,5 +336,6 @@ MEMORY = Command(
     run=memory,
     group="chat",
     usage="[list | search … | add … | forget number/words/all | notes | export | off | on]",
+    settings=(MEMORY_SETTING,),
 )
 GRAPH = Command(name="graph", deps=MemoryCommandDeps, feature="memory.graph", run=graph, group="chat", usage="[names]")

@@ -1,29 +1,26 @@
 """Model and persona: /provider /model /persona."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from sqlalchemy import Connection
-
-from agent.core.clock import Clock
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.ids import ConversationId, PersonId
 from agent.providers.registry import Registry, UnknownProvider
-from agent.providers.routing import Choice, Chooser
+from agent.providers.routing import Choice, Chooser, Scope
 from agent.providers.settings import LONGEST_MODEL, is_model_name
 from agent.providers.window_discovery import listed
 from agent.status import Status
-from agent.storage.database import Database
-from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
+from gateway.channels.adapter import ChannelSettings
 from gateway.channels.keys import ConversationKey
-from gateway.commands.command import AnyCall, Call, Command, Reply, Setting, choices, refused
-from gateway.conversations.choices import Held, account_of
+from gateway.commands.command import AnyCall, Call, Command, Reply, Setting, choices, on_or_off, refused
+from gateway.config.places import text_of
+from gateway.config.settings import Settings
+from gateway.conversations.place_settings import NO_ROWS, InForce, PlaceRows, PlaceSettings, account_of
 from gateway.phrases.catalogue import UsageError
-from gateway.storage import preferences
-from gateway.storage.preferences import Preference
+from gateway.storage.settings_rows import Source
 
 MOST_BUTTONS = 8
 ACCOUNT_WORD = "account"
@@ -32,15 +29,36 @@ _log = logging.getLogger("tieline.commands")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """The choice in force in a place. `choice` None: the default of the gateway. `locked`: admins alone change it."""
+
+    choice: Choice | None = None
+    locked: bool = False
+
+
+def held(settings: PlaceSettings, key: ConversationKey, *, kept: bool, snapshot: PlaceRows | None = None) -> Held:
+    """The choice for `key`. A lock holds for all within. Not `kept`: what people chose does not count (Z-68)."""
+    rows = snapshot if kept else NO_ROWS
+    found = settings.find(PROVIDER_SETTING, key, rows)
+    locked = any(one.value for one in settings.layers(PROVIDER_LOCKED, key, rows)) or settings.get(PROVIDER_LOCKED, key)
+    return Held(choice=_choice(found, key) if found.value else None, locked=locked)
+
+
+def _choice(found: InForce[str], key: ConversationKey) -> Choice:
+    name, _, model = found.value.partition("/")
+    where = found.chosen_in
+    scope: Scope = "channel" if where == key else "account" if where in (None, account_of(key)) else "group"
+    return Choice(provider=name, model=model or None, source=found.source or "admin", scope=scope)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCommandDeps:
     """Providers, and the choices that hold in a place."""
 
     role_everywhere: Callable[[PersonId | None], Role]  # for the whole bot
-    clock: Clock
-    database: Database
-    held: Callable[[Connection, ConversationKey], Held]  # which provider holds for a place
+    held: Callable[[ConversationKey], Held]  # which provider holds for a place
     persistence: Callable[[], bool]  # whether choices are kept
-    preference_changed: Callable[[ConversationKey], Awaitable[None]]  # where somebody chose another provider
+    preference_changed: Callable[[ConversationKey], None]  # where somebody chose another provider
     providers: Registry
 
 
@@ -60,7 +78,7 @@ async def provider(call: Call[ModelCommandDeps]) -> Reply:
     place = account_of(call.key) if whole else call.key
     if name.lower() in ("lock", "unlock"):
         return await _lock(call, place, locked=name.lower() == "lock")
-    if await _is_locked_for(call):
+    if _is_locked_for(call):
         return Reply(text=call.phrase("provider_locked", call.incoming.language), private=True)
     if name.lower() == "reset":
         return await _reset(call, place)
@@ -73,7 +91,7 @@ async def model(call: Call[ModelCommandDeps]) -> Reply:
     status = await call.agent.status()
     if not call.words:
         return Reply(text=phrase("model_current", language, provider=status.provider, model=status.model))
-    if await _is_locked_for(call):
+    if _is_locked_for(call):
         return Reply(text=phrase("provider_locked", language), private=True)
     name, registry = call.words[0], call.deps.providers
     if name.lower() == "reset":
@@ -150,11 +168,10 @@ async def _switch_all(call: Call[ModelCommandDeps], name: str) -> Reply:
 
 async def _reset(call: Call[ModelCommandDeps], place: ConversationKey) -> Reply:
     """Nothing is chosen there any more: what holds around it holds here too."""
-    await call.deps.database.write(lambda conn: preferences.forget(conn, place.channel_type, place.channel_id))
+    await call.settings.clear(PROVIDER_SETTING, place, by=str(call.incoming.person))
     if place == call.key:
-        held = await call.deps.database.read(lambda conn: call.deps.held(conn, call.key))
-        call.agent.take_choice(held.choice)
-    await call.deps.preference_changed(place)
+        call.agent.take_choice(call.deps.held(call.key).choice)
+    call.deps.preference_changed(place)
     status = await call.agent.status()
     phrase, language = call.phrase, call.incoming.language
     return Reply(
@@ -170,21 +187,18 @@ async def _reset(call: Call[ModelCommandDeps], place: ConversationKey) -> Reply:
 
 async def _lock(call: Call[ModelCommandDeps], place: ConversationKey, *, locked: bool) -> Reply:
     """Keep the present choice there, until an admin chooses otherwise."""
-    phrase, language, deps = call.phrase, call.incoming.language, call.deps
+    phrase, language, deps, by = call.phrase, call.incoming.language, call.deps, str(call.incoming.person)
     if not deps.persistence():
         return Reply(text=phrase("provider_not_kept", language))
     choice = (await call.agent.status()).choice
-
-    def work(conn: Connection) -> None:
-        kept = preferences.load(conn, place.channel_type, place.channel_id)
-        if kept is not None or locked:
-            kept = kept or _preference(call, place, replace(choice, source="admin"))
-            preferences.save(conn, replace(kept, locked=locked, updated_at=to_timestamp(deps.clock.now())))
-
-    await deps.database.write(work)
-    await deps.preference_changed(place)
-    still = (await deps.database.read(lambda conn: deps.held(conn, call.key))).locked
-    if still and not locked:
+    if not locked:
+        await call.settings.clear(PROVIDER_LOCKED, place, by=by)
+    else:
+        if call.settings.find(PROVIDER_SETTING, place).chosen_in != place:  # a lock keeps what counts now
+            await call.settings.put(PROVIDER_SETTING, place, _text_of(choice), by=by, source="admin")
+        await call.settings.put(PROVIDER_LOCKED, place, "on", by=by, source="admin")
+    deps.preference_changed(place)
+    if deps.held(call.key).locked and not locked:
         return Reply(text=phrase("provider_still_locked", language))
     return Reply(text=phrase("provider_lock" if locked else "provider_unlock", language, name=choice.provider))
 
@@ -268,7 +282,7 @@ async def _list(call: Call[ModelCommandDeps]) -> Reply:
     ]
     if status.fallback is not None:
         lines += ["", fallback(call, status)]
-    if (await call.deps.database.read(lambda conn: call.deps.held(conn, call.key))).locked:
+    if call.deps.held(call.key).locked:
         lines += ["", phrase("provider_locked", language)]
     buttons = choices("provider", (name for name in registry.names if name != status.provider), most=MOST_BUTTONS)
     return Reply(text="\n".join([title, "", *lines]), buttons=buttons)
@@ -294,35 +308,23 @@ def _role_everywhere(call: Call[ModelCommandDeps]) -> Role:
     return call.deps.role_everywhere(call.incoming.person)
 
 
-async def _is_locked_for(call: Call[ModelCommandDeps]) -> bool:
+def _is_locked_for(call: Call[ModelCommandDeps]) -> bool:
     if call.role >= Role.ADMIN:
         return False
-    return (await call.deps.database.read(lambda conn: call.deps.held(conn, call.key))).locked
+    return call.deps.held(call.key).locked
 
 
 async def _save(call: Call[ModelCommandDeps], place: ConversationKey, choice: Choice) -> None:
     """Kept for the next start (Z-65), unless the operator wants no persistence (Z-68); a lock stays."""
     if not call.deps.persistence():
         return
-
-    def work(conn: Connection) -> None:
-        before = preferences.load(conn, place.channel_type, place.channel_id)
-        kept = _preference(call, place, choice)
-        preferences.save(conn, replace(kept, locked=before is not None and before.locked))
-
-    await call.deps.database.write(work)
-    await call.deps.preference_changed(place)
+    source: Source = "admin" if choice.source == "admin" else "user"
+    await call.settings.put(PROVIDER_SETTING, place, _text_of(choice), by=str(call.incoming.person), source=source)
+    call.deps.preference_changed(place)
 
 
-def _preference(call: Call[ModelCommandDeps], place: ConversationKey, choice: Choice) -> Preference:
-    return Preference(
-        channel_type=place.channel_type,
-        channel_id=place.channel_id,
-        provider=choice.provider,
-        model=choice.model,
-        source="admin" if choice.source == "admin" else "user",
-        updated_at=to_timestamp(call.deps.clock.now()),
-    )
+def _text_of(choice: Choice) -> str:
+    return choice.provider if choice.model is None else f"{choice.provider}/{choice.model}"
 
 
 def _unknown(call: Call[ModelCommandDeps], name: str) -> Reply:
@@ -331,6 +333,47 @@ def _unknown(call: Call[ModelCommandDeps], name: str) -> Reply:
     return Reply(text=call.phrase("provider_unknown", call.incoming.language, name=name, known=known))
 
 
+def _of_account(settings: Settings, place: ConversationKey) -> ChannelSettings | None:
+    return next((one for one in settings.channels if one.channel_type == place.channel_type), None)
+
+
+def _configured(settings: Settings, place: ConversationKey) -> str:
+    account = _of_account(settings, place)
+    return account.provider if account is not None else ""
+
+
+def _configured_lock(settings: Settings, place: ConversationKey) -> bool:
+    account = _of_account(settings, place)
+    return account is not None and account.provider_locked
+
+
+async def _choose(call: Call[ModelCommandDeps], written: str | None) -> Reply:
+    return await provider(replace(call, args=written or "reset"))
+
+
+async def _choose_lock(call: Call[ModelCommandDeps], written: str | None) -> Reply:
+    return await provider(replace(call, args="lock" if written == "on" else "unlock"))
+
+
+PROVIDER_SETTING: Setting[str] = Setting(
+    key="provider",
+    command="provider",
+    default=_configured,
+    parse=str,
+    usage="name | name/model",
+    change_by=_choose,
+    show=lambda value: value or "–",
+)
+PROVIDER_LOCKED: Setting[bool] = Setting(
+    key="provider_locked",
+    command="provider lock",
+    default=_configured_lock,
+    choices=("on", "off"),
+    parse=on_or_off,
+    show=text_of,
+    role=Role.ADMIN,
+    change_by=_choose_lock,
+)
 PROVIDER = Command(
     name="provider",
     deps=ModelCommandDeps,
@@ -340,6 +383,7 @@ PROVIDER = Command(
     usage="[name | reset | lock | unlock] [account]",
     suggest=provider_names,
     admin_in_groups=True,
+    settings=(PROVIDER_SETTING, PROVIDER_LOCKED),
 )
 MODEL = Command(
     name="model",

@@ -29,6 +29,7 @@ LOOK_EVERY_S, SETTLE_S = 1.0, 0.5
 # Sections that are read when they are needed; a change of any other one needs a restart.
 RELOADABLE = (
     "access",
+    "places",
     "llm",
     "agent",
     "timeouts",
@@ -49,7 +50,7 @@ RELOADABLE = (
     "backup",
 )
 # Keys of those sections that are fixed at the start all the same.
-FIXED = {"queue": ("merge_ms", "linger_ms"), "retention": ("attachment_mb",), "context": ("tokenizer",),
+FIXED = {"queue": ("linger_ms",), "retention": ("attachment_mb",), "context": ("tokenizer",),
          "tools": ("shell.mode", "web.search")}  # fmt: skip
 _PACKAGE = Path(__file__).parent.parent
 # In a checkout, and where an installed package carries them (pyproject.toml, force-include).

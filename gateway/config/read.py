@@ -259,6 +259,7 @@ def _conflicts(sections: Sections) -> Iterator[str]:
     ):
         yield "budget.max_daily_cost_usd: [[spending.limits]] has one for each chat and day; keep one of the two"
     yield from _deaf(sections)
+    yield from _of_places(sections)
     yield from (
         f"llm.providers ({one.name}): {missing}"
         for one in sections.llm.providers
@@ -276,6 +277,18 @@ def _conflicts(sections: Sections) -> Iterator[str]:
     defaults = [provider.name for provider in sections.llm.providers if provider.default]
     if len(defaults) > 1:
         yield f"llm.providers: {' and '.join(defaults)} are both marked default; keep one"
+
+
+def _of_places(sections: Sections) -> Iterator[str]:
+    """Mistakes of `[[places]]`, each with the section it is of."""
+    for index, section in enumerate(sections.places):
+        yield from (f"places[{index}].{mistake}" for mistake in section.mistakes())
+    matches = [section.match for section in sections.places]
+    yield from (
+        f'places: two are for "{match}"; write them as one'
+        for match in dict.fromkeys(matches)
+        if matches.count(match) > 1
+    )
 
 
 def _unknown_providers(sections: Sections, channels: Sequence[ChannelSettings]) -> Iterator[str]:
@@ -305,6 +318,8 @@ def _named_providers(sections: Sections, channels: Sequence[ChannelSettings]) ->
     for index, limit in enumerate(sections.spending.limits):
         yield f"spending.limits[{index}].name", limit.name if limit.scope == "provider" else None
     yield from ((f"channels ({one.channel_type}): provider", one.provider) for one in channels)
+    for index, place in enumerate(sections.places):
+        yield f"places[{index}].provider", place.provider.partition("/")[0] if place.provider else None
 
 
 def _deaf(sections: Sections) -> Iterator[str]:

@@ -27,6 +27,7 @@ from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import ApprovalSettings, HookSettings
 from gateway.access.settings import AccessSettings
 from gateway.channels.adapter import ChannelSettings
+from gateway.config.places import PlaceRules, PlaceSection
 from gateway.config.sections import (
     BackupSettings,
     DatabaseSettings,
@@ -51,6 +52,7 @@ class Sections(BaseModel):
     database: DatabaseSettings = Field(default_factory=DatabaseSettings)
     web: WebSettings = Field(default_factory=WebSettings)
     access: AccessSettings = Field(default_factory=AccessSettings)
+    places: tuple[PlaceSection, ...] = ()
     llm: LlmSettings = Field(default_factory=LlmSettings)
     agent: AgentSettings = Field(default_factory=AgentSettings)
     timeouts: TimeoutSettings = Field(default_factory=TimeoutSettings)
@@ -76,6 +78,11 @@ class Sections(BaseModel):
     backup: BackupSettings = Field(default_factory=BackupSettings)
     logging: LoggingSettings = Field(default_factory=LoggingSettings)
     debug: DebugSettings = Field(default_factory=DebugSettings)
+
+    @cached_property
+    def place_rules(self) -> PlaceRules:
+        """What `[[places]]` says of a place."""
+        return PlaceRules(self.places)
 
     @cached_property
     def limits(self) -> Spending:

@@ -1,11 +1,13 @@
-"""Settings of a place: what people chose there, else in a place around it, else what the configuration says.
+"""Settings of a place: what is set for it, else for a place around it, else for its account, else for all.
+
+At each of these what people chose counts before what `[[places]]` says.
 
 The table `channel_setting` is the truth. What it holds is read once at the start, so that no message asks the database;
 a change is stored first and counts here afterwards, and a place is read anew whenever its agent wakes.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -20,9 +22,11 @@ from gateway.channels.keys import ConversationKey
 from gateway.config.live import Live
 from gateway.config.settings import Settings
 from gateway.storage import settings_rows
-from gateway.storage.settings_rows import Rows
+from gateway.storage.settings_rows import Change, Row, Rows, Source
 
+ACCOUNT = "*"  # stands for a place: what is kept under it holds for every chat of an account
 PARENT = "parent"  # the row that keeps the place of a thread whose key does not tell it
+GROUP = "group"  # the row that keeps the server or workspace of a place
 DEEPEST = 4  # places within places
 
 T = TypeVar("T")
@@ -40,7 +44,7 @@ class Declared(Protocol[T_co]):
 
     @property
     def inherits(self) -> bool:
-        """Whether a choice in a place counts in the topics and threads of that place."""
+        """Whether a choice in a place counts in the topics and threads of that place, too."""
 
     @property
     def default(self) -> Callable[[Settings, ConversationKey], T_co]:
@@ -53,19 +57,32 @@ class Declared(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class InForce(Generic[T]):
-    """The value that counts, and the place where somebody chose it; None: it is the configuration's."""
+    """The value that counts, and its source: the place where people chose it, or the section of the file, or neither.
+
+    `source` tells whether an admin chose it for others or a person for themselves.
+    """
 
     value: T
-    chosen_in: ConversationKey | None
+    chosen_in: ConversationKey | None = None
+    section: str = ""  # its `match`
+    source: Source | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceRows:
     """The rows of some places, read when this process had made so many `changes`."""
 
     places: tuple[ConversationId, ...]
     rows: Rows
     changes: int
+
+
+NO_ROWS = PlaceRows(places=(), rows={}, changes=0)  # as if nobody had chosen anything
+
+
+def account_of(key: ConversationKey) -> ConversationKey:
+    """The place under which the settings of an account as a whole are kept."""
+    return ConversationKey(key.channel_type, ACCOUNT)
 
 
 class PlaceSettings:
@@ -79,11 +96,11 @@ class PlaceSettings:
         live: Live,
     ) -> None:
         self._declared = {one.key: one for one in declared}
-        self._names = (*self._declared, PARENT)
+        self._names = (*self._declared, PARENT, GROUP)
         self._database = database
         self._clock = clock
         self._live = live
-        self._kept: dict[ConversationId, Mapping[str, str]] = {}
+        self._kept: dict[ConversationId, Mapping[str, Row]] = {}
         self._changes = 0
 
     async def load(self) -> None:
@@ -98,38 +115,97 @@ class PlaceSettings:
     def find(
         self, setting: Declared[T], place: ConversationKey, snapshot: PlaceRows | None = None, *, own: bool = True
     ) -> InForce[T]:
-        """The value and where it is from. With a snapshot by its rows; without `own` as if nothing were set there."""
-        kept = self._kept if snapshot is None else snapshot.rows
-        if kept:  # else nobody has chosen anything anywhere
-            places = (place, *self.around(place)) if setting.inherits else (place,)
-            for at in places if own else places[1:]:
-                text = kept.get(ConversationId(str(at)), {}).get(setting.key)
-                if text is not None:
-                    return InForce(setting.parse(text), at)
-        return InForce(setting.default(self._live.settings, place), None)
+        """The value and its source. With a snapshot by its rows; without `own` as if nothing were set there."""
+        nearest = next(self._layers(setting, place, snapshot, own=own), None)
+        return nearest or InForce(setting.default(self._live.settings, place))
 
-    async def put(self, setting: Declared[object], place: ConversationKey, text: str) -> None:
+    def layers(
+        self, setting: Declared[T], place: ConversationKey, snapshot: PlaceRows | None = None
+    ) -> Sequence[InForce[T]]:
+        """All values that were set for the place and what it is part of, the nearest first."""
+        return tuple(self._layers(setting, place, snapshot, own=True))
+
+    def _layers(
+        self, setting: Declared[T], place: ConversationKey, snapshot: PlaceRows | None, *, own: bool
+    ) -> Iterator[InForce[T]]:
+        """At each place what people chose there counts before what the file says of it."""
+        kept = self._kept if snapshot is None else snapshot.rows
+        if not kept and not self._live.settings.place_rules:  # nobody has chosen anything anywhere
+            return
+        if own:
+            yield from self._at(setting, place, kept)
+        elif found := self._in_file(setting, place):
+            yield found
+        if setting.inherits:
+            for at in (*self.around(place), account_of(place)):
+                yield from self._at(setting, at, kept)
+        yield from self.everywhere(setting)
+
+    def at(self, setting: Declared[T], place: ConversationKey) -> Iterator[InForce[T]]:
+        """What was set for exactly this place."""
+        return self._at(setting, place, self._kept)
+
+    def everywhere(self, setting: Declared[T]) -> Iterator[InForce[T]]:
+        """What the file says of all places together."""
+        if found := self._in_file(setting, None):
+            yield found
+
+    def _at(self, setting: Declared[T], place: ConversationKey, kept: Rows) -> Iterator[InForce[T]]:
+        row = kept.get(ConversationId(str(place)), {}).get(setting.key)
+        if row is not None:
+            yield InForce(setting.parse(row.value), place, source=row.source)
+        if found := self._in_file(setting, place):
+            yield found
+
+    def _in_file(self, setting: Declared[T], place: ConversationKey | None) -> InForce[T] | None:
+        found = self._live.settings.place_rules.find(setting.key, place)
+        return InForce(setting.parse(found[0]), section=found[1].match) if found is not None else None
+
+    async def put(
+        self, setting: Declared[object], place: ConversationKey, text: str, *, by: str, source: Source | None = None
+    ) -> None:
         """Somebody chose it there: stored, and it counts from now on. Raises ValueError for a text without a value."""
         setting.parse(text)
-        await self._put(setting.key, place, text)
+        conversation, at = ConversationId(str(place)), to_timestamp(self._clock.now())
 
-    async def clear(self, setting: Declared[object], place: ConversationKey) -> None:
-        """Nothing is chosen there any more."""
-        conversation = ConversationId(str(place))
-        await self._database.write(lambda conn: settings_rows.clear(conn, conversation, setting.key))
+        def work(conn: Connection) -> None:
+            settings_rows.put(conn, conversation, setting.key, text, at=at, source=source)
+            settings_rows.note(conn, Change(conversation, setting.key, text, by, at))
+
+        await self._database.write(work)
+        self._keep(conversation, setting.key, Row(text, source))
+
+    async def clear(self, setting: Declared[object], place: ConversationKey, *, by: str) -> bool:
+        """Nothing is chosen there any more; False where nothing was."""
+        conversation, at = ConversationId(str(place)), to_timestamp(self._clock.now())
+
+        def work(conn: Connection) -> bool:
+            had = settings_rows.clear(conn, conversation, setting.key)
+            if had:
+                settings_rows.note(conn, Change(conversation, setting.key, None, by, at))
+            return had
+
+        had = await self._database.write(work)
         self._changes += 1
         self._kept[conversation] = {
             key: text for key, text in self._kept.get(conversation, {}).items() if key != setting.key
         }
+        return had
+
+    async def history(self, place: ConversationKey, key: str, most: int) -> Sequence[Change]:
+        """Changes made by people to the place and what it is part of, the newest first; `key` "": of all settings."""
+        places = [ConversationId(str(one)) for one in (place, *self.around(place), account_of(place))]
+        return await self._database.read(partial(settings_rows.changes, conversations=places, key=key, most=most))
 
     # What another process may have changed
 
     def snapshot(self, conn: Connection, place: ConversationKey) -> PlaceRows:
         """The rows of a place and of those around it as they stand in the caller's transaction, in one query."""
         changes = self._changes
-        places = tuple(ConversationId(str(one)) for one in (place, *self.around(place)))
+        places = tuple(ConversationId(str(one)) for one in (place, *self.around(place), account_of(place)))
         rows = settings_rows.all_of(conn, self._names, places)
-        return PlaceRows(places, {one: self._readable(one, row) for one, row in rows.items()}, changes)
+        readable = {one: self._readable(one, row) for one, row in rows.items()}
+        return PlaceRows(places=places, rows=readable, changes=changes)
 
     def keep(self, snapshot: PlaceRows) -> None:
         """Let its rows count, unless something was changed here while it was read."""
@@ -146,42 +222,57 @@ class PlaceSettings:
     # Which place is part of which
 
     def around(self, key: ConversationKey) -> Sequence[ConversationKey]:
-        """The places that it is part of, the nearest first."""
+        """The places that it is part of, the nearest first: channel, then server or workspace."""
         found: list[ConversationKey] = []
         place = key
         while len(found) < DEEPEST:
-            parent = place.around or self._learnt(place)
-            if parent is None or parent == key or parent in found:
+            around = place.around or self._learnt(place, PARENT) or self._learnt(place, GROUP)
+            if around is None or around == key or around in found:
                 break
-            found.append(parent)
-            place = parent
+            found.append(around)
+            place = around
         return tuple(found)
 
     def parent_of(self, conversation: ConversationId) -> str | None:
         """The channel id of the place that an adapter said this is a thread of: a Discord thread's key tells none."""
-        return self._kept.get(conversation, {}).get(PARENT)
+        return self._text(conversation, PARENT)
+
+    def group_of(self, conversation: ConversationId) -> str | None:
+        """The id of the server or workspace that an adapter said this place is in."""
+        return self._text(conversation, GROUP)
 
     async def learn_parent(self, key: ConversationKey, parent: str) -> None:
         """An adapter told that `key` is a thread of the place with that channel id."""
-        await self._put(PARENT, key, parent)
+        await self._learn(PARENT, key, parent)
 
-    def _learnt(self, key: ConversationKey) -> ConversationKey | None:
-        parent = self.parent_of(ConversationId(str(key)))
-        return ConversationKey(key.channel_type, parent) if parent is not None else None
+    async def learn_group(self, key: ConversationKey, group: str) -> None:
+        """An adapter told that `key` is in the server or workspace with that id."""
+        await self._learn(GROUP, key, group)
 
-    async def _put(self, name: str, place: ConversationKey, text: str) -> None:
+    async def _learn(self, name: str, place: ConversationKey, text: str) -> None:
         conversation, at = ConversationId(str(place)), to_timestamp(self._clock.now())
         await self._database.write(lambda conn: settings_rows.put(conn, conversation, name, text, at=at))
-        self._changes += 1
-        self._kept[conversation] = {**self._kept.get(conversation, {}), name: text}
+        self._keep(conversation, name, Row(text))
 
-    def _readable(self, conversation: ConversationId, row: Mapping[str, str]) -> Mapping[str, str]:
+    def _learnt(self, key: ConversationKey, name: str) -> ConversationKey | None:
+        text = self._text(ConversationId(str(key)), name)
+        return ConversationKey(key.channel_type, text) if text is not None else None
+
+    def _text(self, conversation: ConversationId, name: str) -> str | None:
+        row = self._kept.get(conversation, {}).get(name)
+        return row.value if row is not None else None
+
+    def _keep(self, conversation: ConversationId, name: str, row: Row) -> None:
+        self._changes += 1
+        self._kept[conversation] = {**self._kept.get(conversation, {}), name: row}
+
+    def _readable(self, conversation: ConversationId, rows: Mapping[str, Row]) -> Mapping[str, Row]:
         """Without texts that have no value any more: an older version knew it, or somebody wrote into the database."""
-        readable = dict(row)
-        for key, text in row.items():
+        readable = dict(rows)
+        for key, row in rows.items():
             try:
-                if key != PARENT:
-                    self._declared[key].parse(text)
+                if key not in (PARENT, GROUP):
+                    self._declared[key].parse(row.value)
             except ValueError as error:
                 _log.warning("the setting %s of %s is not used: %s", key, conversation, error)
                 del readable[key]

@@ -82,7 +82,8 @@ class DispatchDeps:
     transaction that begins a run. `notice` words what the person is told of a dead letter (None: nothing); it is
     stored with the letter's end. `locked` words what the person is told whose message waits because another owner keeps
     the conversation (B-12).
-    `deliver` is called when rows of the outbox were committed. `on_dead` tells the operator.
+    `deliver` is called when rows of the outbox were committed. `on_dead` tells the operator. `merge_within` is how long
+    messages of that place count as one, in seconds; None: as long as everywhere.
     """
 
     zone_of: Callable[[Connection, Incoming], str]
@@ -90,6 +91,7 @@ class DispatchDeps:
     locked: Callable[[Incoming], OutgoingMessage]
     deliver: Callable[[ConversationId], None]
     on_dead: Callable[[DeadLetter], None]
+    merge_within: Callable[[ConversationId], float | None] = lambda conversation: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

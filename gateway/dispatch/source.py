@@ -294,7 +294,9 @@ class InboxSource:
         self._had_all, self.seen = False, frozenset()
         rows = inbox_rows.due(conn, self.conversation, now=now)
         self.seen = frozenset(row.id for row in rows)
-        choice = choose(rows, within=timedelta(seconds=self._timing.merge_within))
+        within = self._deps.merge_within(self.conversation)
+        within = self._timing.merge_within if within is None else within
+        choice = choose(rows, within=timedelta(seconds=within))
         if choice is None:
             return None
         row = choice.row

@@ -19,7 +19,7 @@ from agent.storage import inbox_rows
 from agent.storage.errors import StorageTrouble
 from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import to_timestamp
-from gateway.access.policy import Allowed, Ignored, Role, Take, Unpaired, bot_loop_guard, decide, person_name
+from gateway.access.policy import Allowed, Ignored, Role, Take, Unpaired, addresses, bot_loop_guard, decide, person_name
 from gateway.channels.errors import ChannelError
 from gateway.channels.inbound import (
     ButtonClicked,
@@ -37,6 +37,7 @@ from gateway.channels.inbound import (
 )
 from gateway.commands import approvals as approving
 from gateway.commands.command import PRESS
+from gateway.commands.places import LANGUAGE_SETTING, MENTION
 from gateway.delivery.ephemeral.questions import Finding
 from gateway.router.admission import Admission, PairingFlow
 from gateway.router.albums import Gathering
@@ -137,11 +138,16 @@ class Router:
         Raises StorageTrouble, and for a few tries whatever a defect of the gateway raises: it may be given again.
         """
         try:
-            return await self._ingest(made_whole(inbound))
+            return await self._ingest(self._in_its_language(made_whole(inbound)))
         except StorageTrouble:
             raise
         except Exception as error:  # noqa: BLE001 - the channel seam
             return await self._poison_messages.failed(inbound, error)
+
+    def _in_its_language(self, inbound: Inbound) -> Inbound:
+        """The same, as if its sender's language were the one that was set for the place."""
+        language = self._deps.settings.get(LANGUAGE_SETTING, inbound.key)
+        return replace(inbound, sender=replace(inbound.sender, language=language)) if language else inbound
 
     async def _ingest(self, inbound: Inbound) -> Receipt:
         match inbound:
@@ -170,7 +176,7 @@ class Router:
             mention is Mention.NONE
             and found is None
             and said.chat_type is not ChatType.DIRECT
-            and self._deps.live.settings.access.require_mention
+            and not addresses(mention, self._deps.settings.get(MENTION, said.key))
             and self._admission.expects(said)
         )
         if only_as_answer:
@@ -232,7 +238,8 @@ class Router:
     async def suggest(self, said: MessageReceived) -> Sequence[str]:
         """Completions of a half written command; none for a person who would not be answered, and nobody is told."""
         deps = self._deps
-        decision = decide(said, deps.live.settings.access, deps.book.grants, mention=Mention.DIRECT, is_command=True)
+        access = deps.live.settings.access
+        decision = decide(said, access, deps.book.grants, mention=Mention.DIRECT, is_command=True)
         if not isinstance(decision, Allowed):
             return ()
         incoming = incoming_from(replace(said, text=whole(said.text)), decision.role)
@@ -249,7 +256,8 @@ class Router:
         # Only what may be answered is counted: bots that talk among themselves must not use up our answers.
         may_loop = inbound.sender.is_bot and access.bots == "mentions" and mention is Mention.DIRECT
         guard = may_loop and self._bots.take(str(inbound.key), self._deps.clock.monotonic()) is Take.TAKEN
-        decision = decide(inbound, access, grants, mention=mention, is_command=is_command, bot_allowed=guard)
+        rule = self._deps.settings.get(MENTION, inbound.key)
+        decision = decide(inbound, access, grants, mention=mention, rule=rule, is_command=is_command, bot_allowed=guard)
         match decision:
             case Allowed(role):
                 return role

@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import partial
 
 import anyio
-from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.agent import Agent
@@ -25,11 +24,9 @@ from agent.storage.errors import StorageError
 from agent.storage.timestamps import to_timestamp
 from gateway.channels.adapter import Fullness
 from gateway.channels.keys import ConversationKey
-from gateway.commands.model import PERSONA_SETTING
+from gateway.commands.model import PERSONA_SETTING, Held, held
 from gateway.config.live import Live
-from gateway.conversations.choices import Configured, Held, account_of, configured_only
-from gateway.conversations.choices import held as held_by
-from gateway.conversations.place_settings import PlaceRows, PlaceSettings
+from gateway.conversations.place_settings import PlaceSettings, account_of
 
 LOAD_WITHIN_S = 2.0  # a slow database must not keep a session from starting
 
@@ -68,16 +65,6 @@ class ActiveAgent:
         self.closed(self.conversation)
 
 
-def held(live: Live, place_settings: PlaceSettings, conn: Connection, key: ConversationKey) -> Held:
-    """The settings that hold for the place; without persistence only what the configuration says (Z-68)."""
-    channels = live.settings.channels
-    configured = next((Configured(provider=one.provider, locked=one.provider_locked) for one in channels
-                       if one.channel_type == key.channel_type), Configured())  # fmt: skip
-    if not live.settings.session.provider_persistence:
-        return configured_only(configured)
-    return held_by(conn, key, place_settings.around(key), configured)
-
-
 class AgentFactory:
     """Wakes agents, and knows those that are awake."""
 
@@ -94,7 +81,7 @@ class AgentFactory:
         self._providers = providers
         self._settings = settings
         self._outbox_for = outbox_for
-        self.held = partial(held, live, settings)
+        self._live = live
         self._awake: dict[ConversationId, ActiveAgent] = {}
 
     async def wake(self, conversation: ConversationId) -> ActiveAgent:
@@ -109,17 +96,18 @@ class AgentFactory:
         awake = self._awake.get(conversation)
         return (awake or await self._build(conversation)).agent.operations
 
-    async def refresh(self, place: ConversationKey) -> None:
+    def held(self, key: ConversationKey) -> Held:
+        """The provider that was chosen for the place."""
+        return held(self._settings, key, kept=self._live.settings.session.provider_persistence)
+
+    def refresh(self, place: ConversationKey) -> None:
         """Something was chosen there: let those who are awake in it and have no choice of their own follow."""
         keys = [ConversationKey.parse(conversation) for conversation in self._awake]
-        within = [key for key in keys if place in (*self._settings.around(key), account_of(key))]
-        if not within:
-            return
-        now = await self._shared.services.database.read(lambda conn: [self.held(conn, key) for key in within])
-        for key, held in zip(within, now, strict=True):
-            awake = self._awake.get(ConversationId(str(key)))
-            if awake is not None and (held.choice is None or held.choice.scope != "channel"):
-                awake.agent.operations.take_choice(held.choice)
+        for key in keys:
+            choice = self.held(key).choice
+            is_within = place in (*self._settings.around(key), account_of(key))
+            if is_within and (choice is None or choice.scope != "channel"):
+                self._awake[ConversationId(str(key))].agent.operations.take_choice(choice)
 
     def in_use(self, conversation: ConversationId) -> tuple[str, str] | None:
         """Provider and model that answer there now; None while nobody is awake."""
@@ -214,16 +202,16 @@ class AgentFactory:
     async def _stored(self, key: ConversationKey) -> tuple[Held, str | None] | None:
         """Its own choices, or those of the places around it; None when they cannot be read in time."""
 
-        def read(conn: Connection) -> tuple[Held, PlaceRows]:
-            return self.held(conn, key), self._settings.snapshot(conn, key)
-
+        kept = self._live.settings.session.provider_persistence
         try:
             with anyio.fail_after(LOAD_WITHIN_S):
-                held, snapshot = await self._shared.services.database.read(read)
+                read = partial(self._settings.snapshot, place=key)
+                snapshot = await self._shared.services.database.read(read)
         except (TimeoutError, StorageError, SQLAlchemyError) as error:
             reason = str(error).partition("\n")[0] or "too slow"
             _log.warning("the preferences of %s cannot be read, defaults are used: %s", key, reason)
             return None
         self._settings.keep(snapshot)
         persona = self._settings.find(PERSONA_SETTING, key, snapshot)
-        return held, persona.value if persona.chosen_in is not None else None
+        chosen = persona.chosen_in is not None or persona.section
+        return held(self._settings, key, kept=kept, snapshot=snapshot), persona.value if chosen else None

@@ -15,6 +15,7 @@ from gateway.commands.mcp import McpCommandDeps
 from gateway.commands.memory import MemoryCommandDeps
 from gateway.commands.model import ModelCommandDeps
 from gateway.commands.people import PeopleCommandDeps, WhyCommandDeps
+from gateway.commands.places import KnownNames
 from gateway.commands.plans import PlanCommandDeps
 from gateway.commands.queue import QueueCommandDeps
 from gateway.commands.remind import ScheduleCommandDeps
@@ -56,11 +57,29 @@ def switched_off(live: Live) -> Collection[str]:
     return {name for name, is_on in on.items() if not is_on}
 
 
-def about_the_program(basics: Basics, handler: CommandHandler, models: ModelAccess) -> Iterator[object]:
+def about_the_program(
+    basics: Basics,
+    rights: Rights,
+    handler: CommandHandler,
+    models: ModelAccess,
+    tools: ToolServices,
+    skills: SkillServices,
+    scheduling: Scheduling,
+) -> Iterator[object]:
     """Help, settings, and the files of a chat."""
-    off = partial(switched_off, basics.live)
-    yield HelpCommandDeps(providers=models.providers, switched_off=off)
-    yield SettingsCommandDeps(switched_off=off, families=handler.family)
+    off, providers, toolbox = partial(switched_off, basics.live), models.providers, tools.executor.toolbox
+    yield HelpCommandDeps(providers=providers, switched_off=off)
+    yield SettingsCommandDeps(
+        switched_off=off,
+        families=handler.family,
+        names=KnownNames(
+            tools=lambda: toolbox.names,
+            skills=lambda: [skill.name for skill in skills.skills.catalogue.snapshot.usable],
+            models=lambda: [f"{name}/{providers.get(name).model}" for name in providers.names],
+        ),
+        role_everywhere=rights.role_everywhere,
+        schedules=scheduling.service,
+    )
     yield ContextCommandDeps(clock=basics.clock, home=basics.home)
 
 
@@ -140,8 +159,6 @@ def about_access(
     )
     yield ModelCommandDeps(
         role_everywhere=rights.role_everywhere,
-        clock=clock,
-        database=database,
         held=turns.factory.held,
         persistence=lambda: live.settings.session.provider_persistence,
         preference_changed=turns.factory.refresh,

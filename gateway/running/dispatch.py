@@ -12,7 +12,9 @@ from agent.core.ids import ConversationId, random_uuid
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming
 from gateway.channels.keys import ConversationKey
+from gateway.commands.places import MERGE_MS
 from gateway.config.live import Live
+from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
@@ -27,6 +29,7 @@ from gateway.scheduler import person_zones
 
 def local_dispatcher(
     basics: Basics,
+    place_settings: PlaceSettings,
     conversations: Conversations,
     delivery: Delivery,
     alerts: Alerts,
@@ -39,7 +42,6 @@ def local_dispatcher(
     live, database, clock, phrase = basics.live, basics.database, basics.clock, basics.phrase
     queue, lock = live.settings.queue, live.settings.lock
     timing = Timing(
-        merge_within=queue.merge_ms / 1000,
         linger=queue.linger_ms / 1000,
         queue_timeout=lock.queue_timeout_ms / 1000,
         lock_timeout=lock.lock_timeout_ms / 1000,
@@ -50,6 +52,7 @@ def local_dispatcher(
         locked=partial(_locked_notice, phrase, lock.lock_timeout_ms),
         deliver=lambda conversation: delivery.wake(ConversationKey.parse(conversation)),
         on_dead=partial(_on_dead, alerts, dead),
+        merge_within=lambda conversation: place_settings.get(MERGE_MS, ConversationKey.parse(conversation)) / 1000,
     )
     worker = f"local-{secrets.token_hex(4)}"
     leases = Leases(database, clock=clock, new_id=random_uuid, worker=worker, timing=timing)

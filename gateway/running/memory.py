@@ -20,8 +20,8 @@ from agent.skills.learning import Learning
 from agent.style.backends import BUILT_IN, installed, unknown
 from agent.style.user_model import KeptUserModel, UserModel
 from gateway.config.live import SHIPPED_SKILLS
-from gateway.conversations.choices import places
 from gateway.conversations.place_settings import PlaceSettings
+from gateway.conversations.shared_memory import places
 from gateway.running.basics import Basics
 from gateway.telemetry.metrics import Metrics
 

@@ -1,6 +1,7 @@
 """Money in the gateway: the accounts of a conversation, the warning that a budget ends, and the right to allow more."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from agent.core.bounded_map import BoundedMap
@@ -11,7 +12,9 @@ from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Account, OverBudget, Scope, amount
 from gateway.channels.keys import ConversationKey
+from gateway.commands.places import limits_of
 from gateway.commands.spending import more_button
+from gateway.conversations.place_settings import PlaceSettings
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.ports import Notices
 from gateway.running.alerts import Alerts
@@ -22,7 +25,7 @@ REMEMBERED = 500  # budgets whose refused chats are told when more is allowed
 MOST_TOLD = 20  # of them for one budget
 
 
-async def open_ledger(basics: Basics) -> Ledger:
+async def open_ledger(basics: Basics, place_settings: PlaceSettings) -> Ledger:
     """The ledger of this process, with what earlier ones spent and what a killed one left behind."""
     live = basics.live
     ledger = Ledger(
@@ -32,17 +35,17 @@ async def open_ledger(basics: Basics) -> Ledger:
         bus=basics.bus,
         journal=basics.home / "ledger.journal",
         spending=live.limits,
-        places=places_of,
+        places=partial(places_of, place_settings),
+        limits_of=partial(limits_of, place_settings),
     )
     await ledger.open()
     return ledger
 
 
-def places_of(conversation: ConversationId) -> tuple[str, ...]:
-    """Its own name, then that of the group or team around it, then its account's."""
+def places_of(place_settings: PlaceSettings, conversation: ConversationId) -> tuple[str, ...]:
+    """Its own name, then those of the group, server or team around it, then its account's."""
     key = ConversationKey.parse(conversation)
-    around = (str(key.around),) if key.around is not None else ()
-    return (conversation, *around, key.channel_type)
+    return (conversation, *(str(one) for one in place_settings.around(key)), key.channel_type)
 
 
 class SpendingService:

@@ -1,6 +1,6 @@
 """Turns: the agents of the conversations, the registry of those awake, and the dispatcher that gives them work."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -8,8 +8,11 @@ from agent.assembly import Shared, SharedFeatures, SharedModels, SharedTools
 from agent.between_turns import BetweenTurns, Jobs
 from agent.built_ins import BuiltIns
 from agent.core.ids import ConversationId, random_uuid
+from agent.run.settings import PlacePolicy, Settings
 from agent.subagent.runner import SubagentRegistry
 from agent.turn.states import AgentServices
+from gateway.commands.places import policy_of
+from gateway.config.live import Live
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations
 from gateway.dispatch.local import LocalDispatcher
@@ -22,6 +25,8 @@ from gateway.running.messaging import Messaging
 from gateway.running.models import ModelAccess
 from gateway.running.spending import Spending
 from gateway.running.tools import ToolServices
+
+NO_POLICY = PlacePolicy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +70,15 @@ class TurnServices:
         self.messaging.hide_live(conversation)
 
 
+def _settings_in(live: Live, place_settings: PlaceSettings, conversation: ConversationId) -> Settings:
+    """The settings of the conversation's next turn."""
+    policy = policy_of(place_settings, conversation)
+    return live.turn() if policy == NO_POLICY else replace(live.turn(), place=policy)
+
+
 def shared_parts(
     basics: Basics,
+    place_settings: PlaceSettings,
     built_ins: BuiltIns,
     spending: Spending,
     models: ModelAccess,
@@ -89,7 +101,7 @@ def shared_parts(
             voice_transcription=models.voice_transcription,
             relief=spending.service.relief,
         ),
-        settings=lambda conversation: live.turn(),
+        settings=partial(_settings_in, live, place_settings),
         built_ins=built_ins,
         models=SharedModels(models=models.models, count=models.tokenizer, counted_by=models.tokenizer.counted_by),
         tools=SharedTools(
@@ -127,7 +139,7 @@ def install_turns(
     return TurnServices(
         factory=factory,
         conversations=conversations,
-        dispatcher=local_dispatcher(basics, conversations, delivery, messaging.alerts, abandoned),
+        dispatcher=local_dispatcher(basics, place_settings, conversations, delivery, messaging.alerts, abandoned),
         background=background,
         subagent_registry=shared.tools.subagent_registry,
         messaging=messaging,

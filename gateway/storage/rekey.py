@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, exists, select, update
+from sqlalchemy import Column, Connection, Table, and_, delete, exists, select, update
 
 from agent.core.ids import ConversationId
 from agent.goals import store as goals
@@ -12,11 +12,11 @@ from agent.plans import store as plans
 from agent.plans.plan import aborted
 from agent.storage.conversation_rows import ensure, lock_row
 from agent.storage.tables import approval_rule, conversation, ephemeral, guideline, memory_place, metadata
-from gateway.storage.tables import access_grant, channel_preference, channel_setting, schedule
+from gateway.storage.tables import access_grant, channel_setting, schedule
 
 
 def rekey(conn: Connection, old: ConversationId, new: ConversationId) -> bool:
-    """Move history, queue, outbox, settings and preference from `old` to `new`; False when there is no `old`.
+    """Move history, queue, outbox and settings from `old` to `new`; False when there is no `old`.
 
     Where there can be one only, a setting of the new place stays, and the older place's session goes on. Both epochs
     are over: an agent that runs under either name is fenced.
@@ -44,7 +44,6 @@ def rekey(conn: Connection, old: ConversationId, new: ConversationId) -> bool:
     )
     conn.execute(delete(conversation).where(conversation.c.key == old))
     _move_settings(conn, old, new)
-    _move_preference(conn, old, new)
     _free_names(conn, old, new)
     _leave_rules(conn, old, new)
     _keep_guidelines(conn, old, new)
@@ -112,15 +111,3 @@ def _keep_one_plan(conn: Connection, old: str, new: str) -> None:
     if plan is not None and plans.open_in(conn, ConversationId(new)) is not None:
         ended = replace(plan, status="cancelled", tasks=aborted(plan.tasks), why=Reason(key="plan_why_replaced"))
         plans.save(conn, ended, at=0)
-
-
-def _move_preference(conn: Connection, old: str, new: str) -> None:
-    def is_of(key: str) -> ColumnElement[bool]:
-        channel_type, _, channel_id = key.partition(":")
-        return and_(channel_preference.c.channel_type == channel_type, channel_preference.c.channel_id == channel_id)
-
-    if conn.execute(select(channel_preference.c.id).where(is_of(new))).first() is not None:
-        conn.execute(delete(channel_preference).where(is_of(old)))
-        return
-    channel_type, _, channel_id = new.partition(":")
-    conn.execute(update(channel_preference).where(is_of(old)).values(channel_type=channel_type, channel_id=channel_id))

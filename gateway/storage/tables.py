@@ -5,20 +5,6 @@ from sqlalchemy import BigInteger, Boolean, Column, Index, Table, Text, UniqueCo
 from agent.storage.tables import Id, partial_index
 from agent.storage.tables import metadata as metadata  # with those of memory, learning and gateway on it
 
-channel_preference = Table(
-    "channel_preference",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("channel_type", Text, nullable=False),
-    Column("channel_id", Text, nullable=False),  # "" for the terminal (Z-67)
-    Column("provider", Text, nullable=False),
-    Column("model", Text),  # overrides the provider's own
-    Column("source", Text, nullable=False),  # user | admin
-    Column("locked", Boolean, nullable=False, server_default=text("false")),  # only an admin may change it
-    Column("updated_at", BigInteger, nullable=False),
-    UniqueConstraint("channel_type", "channel_id"),
-)
-
 channel_setting = Table(
     "channel_setting",
     metadata,
@@ -26,6 +12,19 @@ channel_setting = Table(
     Column("key", Text, primary_key=True),  # of a `Setting`, or the gateway's own (`settings_rows`)
     Column("value", Text, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("source", Text),  # user | admin, where it matters who chose it
+)
+
+setting_change = Table(
+    "setting_change",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("value", Text),  # NULL: back to the default
+    Column("by", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Index("ix_setting_change_conv", "conv", "id"),
 )
 
 access_grant = Table(

@@ -1,0 +1,249 @@
+"""Settings of a place that have no command of their own, and the policy that an agent reads of all of them."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any
+
+from agent.core.ids import ConversationId
+from agent.ledger.spending import Limit
+from agent.run.settings import PlacePolicy
+from gateway.access.policy import MentionRule
+from gateway.channels.keys import ConversationKey
+from gateway.commands.command import Call, Setting, one_of
+from gateway.commands.memory import MEMORY_SETTING
+from gateway.config.places import LANGUAGE, LONGEST_INSTRUCTIONS, MENTION_RULES, MOST_MERGE_MS
+from gateway.config.settings import Settings
+from gateway.conversations.place_settings import PlaceSettings, account_of
+from gateway.phrases.catalogue import UsageError
+
+Patterns = tuple[str, ...]
+MOST_PATTERNS, LONGEST_LIST = 50, 2_000
+NEAR = 3
+_WILD = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownNames:
+    """The names that lists of a place may hold, as they are now."""
+
+    tools: Callable[[], Collection[str]]
+    skills: Callable[[], Collection[str]]
+    models: Callable[[], Collection[str]]  # `provider/model`
+
+
+# --- readers of stored texts (`Setting.parse`) and of what people write (`Setting.text_for`) -----------------
+
+
+def patterns_of(text: str) -> Patterns:
+    """The names and patterns of a list. Raises ValueError for one that is too long."""
+    found = tuple(dict.fromkeys(part.strip() for part in text.replace("\n", ",").split(",") if part.strip()))
+    if len(found) > MOST_PATTERNS or len(text) > LONGEST_LIST or not found:
+        raise ValueError(f"{len(found)} names in {len(text)} characters")
+    return found
+
+
+def _whole_number(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= MOST_MERGE_MS:
+        raise ValueError(f"{number} is not 0 to {MOST_MERGE_MS}")
+    return number
+
+
+def _usd(text: str) -> float:
+    amount = float(text)
+    if not (isfinite(amount) and amount >= 0):
+        raise ValueError(f"{text!r} is no amount")
+    return amount
+
+
+def _language(text: str) -> str:
+    if text and not LANGUAGE.fullmatch(text):
+        raise ValueError(f"{text!r} is no language")
+    return text
+
+
+def _instructions(text: str) -> str:
+    if len(text) > LONGEST_INSTRUCTIONS:
+        raise ValueError(f"{len(text)} characters are more than {LONGEST_INSTRUCTIONS}")
+    return text
+
+
+def _written(parse: Callable[[str], Any], mistake: str, **values: object) -> Callable[[Call[Any], str], Any]:
+    """What somebody wrote, if it has a value (`Setting.text_for`)."""
+
+    async def text_for(call: Call[Any], written: str) -> str:
+        text = written.strip()
+        try:
+            parse(text)
+        except ValueError:
+            raise UsageError(mistake, value=text[:40], **values) from None
+        return text
+
+    return text_for
+
+
+def _names(kind: str) -> Callable[[Call[Any], str], Any]:
+    """A list whose plain names must be known; patterns may stand for what comes later."""
+
+    async def text_for(call: Call[Any], written: str) -> str:
+        try:
+            wanted = patterns_of(written)
+        except ValueError:
+            raise UsageError("setting_list_unreadable", most=MOST_PATTERNS) from None
+        known = {name.casefold(): name for name in getattr(call.deps.names, kind)()}
+        for name in wanted:
+            if _WILD.isdisjoint(name) and name.casefold() not in known and name != "none":
+                near = get_close_matches(name, known.values(), n=NEAR) or sorted(known.values())[:NEAR]
+                raise UsageError("setting_name_unknown", value=name[:60], near=", ".join(near) or "–")
+        return ", ".join(known.get(name.casefold(), name) for name in wanted)
+
+    return text_for
+
+
+def _shown_list(value: Patterns) -> str:
+    return ", ".join(f"`{name}`" for name in value) or "–"
+
+
+def _mention_by_default(settings: Settings, place: ConversationKey) -> MentionRule:
+    return "replied" if settings.access.require_mention else "always"
+
+
+# --- the settings ---------------------------------------------------------------------------
+
+MENTION: Setting[MentionRule] = Setting(
+    key="mention",
+    command="settings mention",
+    default=_mention_by_default,
+    choices=MENTION_RULES,
+    parse=one_of(MENTION_RULES),
+)
+INSTRUCTIONS: Setting[str] = Setting(
+    key="instructions",
+    command="settings instructions",
+    default=lambda settings, place: "",
+    parse=_instructions,
+    text_for=_written(_instructions, "setting_text_too_long", most=LONGEST_INSTRUCTIONS),
+    usage="a text",
+    show=lambda value: f"“{value}”" if value else "–",
+)
+MODELS: Setting[Patterns] = Setting(
+    key="models",
+    command="settings models",
+    default=lambda settings, place: (),
+    parse=patterns_of,
+    text_for=_names("models"),
+    usage="main/*, local/llama3",
+    show=_shown_list,
+)
+TOOLS: Setting[Patterns] = Setting(
+    key="tools",
+    command="settings tools",
+    default=lambda settings, place: (),
+    parse=patterns_of,
+    text_for=_names("tools"),
+    usage="read, web_*, … | none",
+    show=_shown_list,
+)
+DENIED_TOOLS: Setting[Patterns] = Setting(
+    key="denied_tools",
+    command="settings denied_tools",
+    default=lambda settings, place: (),
+    parse=patterns_of,
+    text_for=_names("tools"),
+    usage="shell, mcp__*, …",
+    show=_shown_list,
+)
+SKILLS: Setting[Patterns] = Setting(
+    key="skills",
+    command="settings skills",
+    default=lambda settings, place: (),
+    parse=patterns_of,
+    text_for=_names("skills"),
+    usage="name, … | none",
+    show=_shown_list,
+)
+LANGUAGE_SETTING: Setting[str] = Setting(
+    key="language",
+    command="settings language",
+    default=lambda settings, place: "",
+    parse=_language,
+    text_for=_written(_language, "setting_no_language"),
+    usage="de, en, …",
+    show=lambda value: value or "–",
+)
+MERGE_MS: Setting[int] = Setting(
+    key="merge_ms",
+    command="settings merge_ms",
+    default=lambda settings, place: settings.queue.merge_ms,
+    parse=_whole_number,
+    text_for=_written(_whole_number, "setting_no_number", least=0, most=MOST_MERGE_MS),
+    usage="0 … 60000",
+)
+DAILY_USD: Setting[float | None] = Setting(
+    key="daily_usd",
+    command="settings daily_usd",
+    default=lambda settings, place: None,
+    parse=_usd,
+    text_for=_written(_usd, "setting_no_amount"),
+    usage="0.50",
+    show=lambda value: f"{value:.2f} USD" if value is not None else "–",
+)
+MONTHLY_USD: Setting[float | None] = Setting(
+    key="monthly_usd",
+    command="settings monthly_usd",
+    default=lambda settings, place: None,
+    parse=_usd,
+    text_for=_written(_usd, "setting_no_amount"),
+    usage="10",
+    show=lambda value: f"{value:.2f} USD" if value is not None else "–",
+)
+OF_PLACES: tuple[Setting[Any], ...] = (
+    MENTION,
+    INSTRUCTIONS,
+    MODELS,
+    TOOLS,
+    DENIED_TOOLS,
+    SKILLS,
+    LANGUAGE_SETTING,
+    MERGE_MS,
+    DAILY_USD,
+    MONTHLY_USD,
+)
+
+
+# --- what an agent and the ledger read -----------------------------------------------------------
+
+
+def policy_of(settings: PlaceSettings, conversation: ConversationId) -> PlacePolicy:
+    """The rules of the place for its next turn. Each list that was set for it or around it must be met."""
+    key = ConversationKey.parse(conversation)
+    return PlacePolicy(
+        instructions=settings.get(INSTRUCTIONS, key),
+        language=settings.get(LANGUAGE_SETTING, key),
+        models=_lists(settings, MODELS, key),
+        tools=_lists(settings, TOOLS, key),
+        denied_tools=tuple(name for names in _lists(settings, DENIED_TOOLS, key) for name in names),
+        skills=_lists(settings, SKILLS, key),
+        memory=all(one.value for one in settings.layers(MEMORY_SETTING, key)),
+    )
+
+
+def _lists(settings: PlaceSettings, setting: Setting[Patterns], key: ConversationKey) -> tuple[Patterns, ...]:
+    return tuple(dict.fromkeys(one.value for one in settings.layers(setting, key)))
+
+
+def limits_of(settings: PlaceSettings, payer: str, is_own: bool) -> Sequence[Limit]:
+    """The limits that were set for exactly this payer: a conversation, what holds it, or an account (`telegram`).
+
+    `is_own`: it is the conversation itself, for which a section for all places counts too.
+    """
+    key = ConversationKey.parse(payer) if ":" in payer else account_of(ConversationKey(payer, ""))
+    found: list[Limit] = []
+    for setting, per in ((DAILY_USD, "day"), (MONTHLY_USD, "month")):
+        amounts = [one.value for one in settings.at(setting, key)]
+        amounts += [one.value for one in settings.everywhere(setting)] if is_own else []
+        if known := [amount for amount in amounts if amount is not None]:
+            found.append(Limit(scope="channel", name=payer, per="day" if per == "day" else "month", usd=min(known)))
+    return found

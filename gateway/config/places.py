@@ -1,0 +1,139 @@
+"""`[[places]]`: rules that the operator's file sets for places, and the sections that hold for one of them."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from math import isfinite
+from typing import Any, ClassVar, Literal, get_args
+
+from agent.core.settings_section import SECTION_CONFIG
+from gateway.access.policy import MentionRule
+from gateway.channels.keys import ConversationKey, parts_of
+
+MENTION_RULES: tuple[MentionRule, ...] = get_args(MentionRule)
+LONGEST_INSTRUCTIONS = 4_000  # characters
+MOST_MERGE_MS = 60_000
+LANGUAGE = re.compile(r"[a-z]{2,3}")  # ISO 639, as platforms tell it without its region
+_WILD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceSection:
+    """One `[[places]]`: what holds in the places that `match` names, and in everything within them.
+
+    `match` is `<platform>:<place>`, with `/` before a topic or thread, `@account` behind the platform where one account
+    is meant, and wildcards: "telegram:-1005/42", "discord:*", "*". A key that is left out is set elsewhere.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
+
+    match: str
+    mention: MentionRule | None = None
+    instructions: str | None = None
+    persona: str | None = None
+    provider: str | None = None
+    provider_locked: bool | None = None
+    models: tuple[str, ...] | None = None
+    reasoning: Literal["off", "low", "medium", "high"] | None = None
+    tools: tuple[str, ...] | None = None
+    denied_tools: tuple[str, ...] | None = None
+    skills: tuple[str, ...] | None = None
+    memory: bool | None = None
+    language: str | None = None
+    verbosity: Literal["quiet", "normal", "verbose"] | None = None
+    queue_mode: Literal["queue", "drop", "interrupt"] | None = None
+    merge_ms: int | None = None
+    daily_usd: float | None = None
+    monthly_usd: float | None = None
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The keys that are set, each value as `/settings` writes it."""
+        given = ((field.name, getattr(self, field.name)) for field in fields(self) if field.name != "match")
+        return {name: text_of(value) for name, value in given if value is not None}
+
+    def mistakes(self) -> list[str]:
+        """Mistakes, one line each."""
+        found = []
+        if not self.match or (self.match != "*" and not self.match.partition(":")[0]):
+            found.append(f'match: {self.match!r} names no place; write it as "telegram:-1005/42" or "discord:*"')
+        if self.instructions is not None and len(self.instructions) > LONGEST_INSTRUCTIONS:
+            found.append(f"instructions: {len(self.instructions):,} characters; {LONGEST_INSTRUCTIONS:,} at most")
+        if self.language is not None and not LANGUAGE.fullmatch(self.language):
+            found.append(f'language: {self.language!r} is no language; write it as "de"')
+        if self.merge_ms is not None and not 0 <= self.merge_ms <= MOST_MERGE_MS:
+            found.append(f"merge_ms: {self.merge_ms} must be 0 to {MOST_MERGE_MS}")
+        found += [
+            f"{key}: {value} is no amount; it must be a finite number of 0 or more"
+            for key, value in (("daily_usd", self.daily_usd), ("monthly_usd", self.monthly_usd))
+            if value is not None and not (isfinite(value) and value >= 0)
+        ]
+        return found
+
+
+def text_of(value: object) -> str:
+    """A value as people write it in a chat: `on`, `shell, mcp__*`, `0.5`."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return ", ".join(value) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """`match`, taken apart. No `parts`: the account or platform as a whole; no `platform`: everything."""
+
+    platform: str
+    account: str
+    parts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, match: str) -> "_Pattern":
+        channel, _, place = match.partition(":")
+        platform, _, account = channel.partition("@")
+        parts = [part for part in re.split("[/:]", place) if part]
+        while parts and parts[-1] == "*":  # a place's rules hold within it anyway
+            parts.pop()
+        return cls("" if platform == "*" else platform, account, tuple(parts))
+
+    def fits(self, key: ConversationKey, parts: Sequence[str]) -> bool:
+        """Whether it names this very place, not one around it."""
+        if self.platform and not fnmatchcase(key.platform, self.platform):
+            return False
+        if self.account and (key.channel_type.partition("@")[2] or "default") != self.account:
+            return False
+        return len(parts) == len(self.parts) and all(map(fnmatchcase, parts, self.parts))
+
+    @property
+    def exactness(self) -> tuple[int, int, int]:
+        """Greater where it names fewer places."""
+        plain = sum(not _WILD.search(part) for part in self.parts)
+        return plain, sum(len(part) for part in self.parts), 2 * bool(self.platform) + bool(self.account)
+
+
+class PlaceRules:
+    """The sections of the file, the most exact first. Frozen: a changed file makes new ones."""
+
+    def __init__(self, sections: Iterable[PlaceSection]) -> None:
+        found = [(_Pattern.of(section.match), section) for section in sections]
+        found.sort(key=lambda one: one[0].exactness, reverse=True)
+        self._sections = found
+
+    def __bool__(self) -> bool:
+        return bool(self._sections)
+
+    def find(self, name: str, key: ConversationKey | None) -> tuple[str, PlaceSection] | None:
+        """The text that the most exact section for exactly this place gives `name`; None for `key`: that for all."""
+        if key is None:
+            wanted = (one for pattern, one in self._sections if not pattern.platform and not pattern.parts)
+        else:
+            parts = () if key.channel_id == "*" else parts_of(key.channel_id)
+            fitting = (one for one in self._sections if one[0].platform or one[0].parts)
+            wanted = (one for pattern, one in fitting if pattern.fits(key, parts))
+        for section in wanted:
+            text = section.texts.get(name)
+            if text is not None:
+                return text, section
+        return None
