@@ -166,12 +166,15 @@ async def _history(call: Call[SettingsCommandDeps], shown: Mapping[str, Setting[
 
 
 async def suggested(declared: Declared, call: Call[SettingsCommandDeps]) -> Sequence[str]:
-    """The keys, and the values of those that have a list of them."""
-    found: list[str] = []
-    for setting in _shown(declared, call).values():
-        values = (*setting.choices, DEFAULT[0]) if setting.may_be_changed(call) else ()
-        found += [setting.key, *(f"{setting.key} {value}" for value in values)]
-    return (*found, HISTORY, RESET)
+    """The keys, and then the values of those that have a list of them."""
+    shown = _shown(declared, call)
+    values = [
+        f"{setting.key} {value}"
+        for setting in shown.values()
+        if setting.may_be_changed(call)
+        for value in (*setting.choices, DEFAULT[0])
+    ]
+    return (*shown, HISTORY, RESET, *values)
 
 
 def _shown(declared: Declared, call: Call[SettingsCommandDeps]) -> Mapping[str, Setting[Any]]:

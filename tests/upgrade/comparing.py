@@ -12,7 +12,10 @@ from tests.upgrade.rows import Row, Table
 RENAMED_TABLES: Mapping[str, str] = MappingProxyType({})  # then → now
 RENAMED_COLUMNS: Mapping[str, str] = MappingProxyType({})  # "table.column" then → column now
 DROPPED: frozenset[str] = frozenset(  # "table" or "table.column" that is gone on purpose, with a comment why
-    {"control"}  # nothing ever wrote or read it
+    {
+        "control",  # nothing ever wrote or read it
+        "channel_preference",  # its rows are settings: see `as_settings`
+    }
 )
 
 # Columns that a start and the turns after it rewrite in rows that stay.
@@ -61,7 +64,7 @@ def differences(
 
     `ended` names rows, such as "schedule 9", that the caller knows to have ended and so to be gone.
     """
-    for name, rows in before.items():
+    for name, rows in as_settings(before, after).items():
         if name in DROPPED | INDEX:
             continue
         now = RENAMED_TABLES.get(name, name)
@@ -75,6 +78,24 @@ def differences(
                     yield f"{name} {key} is gone: {row}"
             else:
                 yield from _changed(name, key, row, found, live=live)
+
+
+def as_settings(before: Mapping[str, Table], after: Mapping[str, Table]) -> Mapping[str, Table]:
+    """The tables before, with choices of places that had tables of their own as the settings that they became."""
+    chosen = before.get("channel_preference")
+    if chosen is None or "channel_preference" in after:
+        return before
+    found = dict(before.get("channel_setting", {}))
+    for row in chosen.values():
+        place = f"{row['channel_type']}:{row['channel_id']}"
+        text = f"{row['provider']}/{row['model']}" if row["model"] else row["provider"]
+        found[f"{place} provider"] = {"value": text, "source": row["source"], "updated_at": row["updated_at"]}
+        if row["locked"]:
+            found[f"{place} provider_locked"] = {"value": "on"}
+    for row in before.get("memory_place", {}).values():
+        if row["off"]:
+            found[f"{row['conv']} memory"] = {"value": "off"}
+    return {**before, "channel_setting": found}
 
 
 def _changed(name: str, key: str, row: Row, found: Row, *, live: bool) -> Iterator[str]:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gateway.access.policy import NO_GRANTS, Allowed, Decision, Grants, Ignored, Role, Unpaired, decide
+from gateway.access.policy import NO_GRANTS, Allowed, Decision, Grants, Ignored, MentionRule, Role, Unpaired, decide
 from gateway.access.settings import AccessSettings
 from gateway.channels.inbound import ChatType, Mention, MessageReceived, Sender
 from gateway.channels.keys import ConversationKey, UserId
@@ -164,8 +164,27 @@ def test_groups_want_a_mention(mention: Mention, is_command: bool, allowed: bool
     open_groups = AccessSettings(groups="open")
     decision = decide(GROUP, open_groups, NO_GRANTS, mention=mention, is_command=is_command)
     assert decision == (Allowed(Role.MEMBER) if allowed else Ignored("no mention of the bot"))
-    heard = decide(GROUP, AccessSettings(groups="open", require_mention=False), NO_GRANTS, mention=mention)
+    heard = decide(GROUP, open_groups, NO_GRANTS, mention=mention, rule="always")
     assert heard == Allowed(Role.MEMBER)
+
+
+@pytest.mark.requirement("G-12")
+@pytest.mark.parametrize(
+    ("rule", "answered"),
+    [
+        ("always", {"nothing", "a reply", "its name", "a command"}),
+        ("replied", {"a reply", "its name", "a command"}),
+        ("mentioned", {"its name", "a command"}),
+        ("never", {"a command"}),
+    ],
+)
+def test_each_rule_of_a_place_wants_more_of_a_message(rule: MentionRule, answered: set[str]) -> None:
+    ways = {"nothing": Mention.NONE, "a reply": Mention.IMPLICIT, "its name": Mention.DIRECT, "a command": Mention.NONE}
+    open_groups = AccessSettings(groups="open")
+    for way, mention in ways.items():
+        is_command = way == "a command"
+        decision = decide(GROUP, open_groups, NO_GRANTS, mention=mention, rule=rule, is_command=is_command)
+        assert isinstance(decision, Allowed) == (way in answered), way
 
 
 @pytest.mark.requirement("G-12")

@@ -1,22 +1,42 @@
 """/provider and /model: a choice of one chat, kept with who made it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 from pydantic import SecretStr
 
 from agent.core.events import ProviderSwitched
+from agent.core.ids import ConversationId
 from agent.providers.models import lookup
 from agent.providers.settings import ProviderSettings
-from gateway.storage import preferences
-from gateway.storage.preferences import Preference
+from gateway.storage import settings_rows
 from tests.fakes.running import running
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World
 
 
-async def stored(world: World, chat: str = ANN, on: str = "telegram") -> Preference | None:
-    return await world.database.read(lambda conn: preferences.load(conn, on, chat))
+@dataclass(frozen=True)
+class Stored:
+    """The choice of a place as it is on disk."""
+
+    provider: str
+    model: str | None
+    source: str | None
+    locked: bool
+
+
+async def stored(world: World, chat: str = ANN, on: str = "telegram") -> Stored | None:
+    """None: nothing is chosen there."""
+    conversation = ConversationId(f"{on}:{chat}")
+    names = ("provider", "provider_locked")
+    rows = (await world.database.read(lambda conn: settings_rows.all_of(conn, names, (conversation,)))).get(
+        conversation, {}
+    )
+    if "provider" not in rows:
+        return None
+    name, _, model = rows["provider"].value.partition("/")
+    return Stored(name, model or None, rows["provider"].source, "provider_locked" in rows)
 
 
 async def model_for(world: World, text: str, chat: str = ANN) -> str:

@@ -13,6 +13,7 @@ from agent.core.ids import ConversationId
 from agent.storage.database import Database
 from gateway.channels.keys import ConversationKey
 from gateway.config.live import Live
+from gateway.config.places import PlaceSection
 from gateway.config.sections import QueueSettings
 from gateway.config.settings import Settings
 from gateway.conversations.place_settings import DEEPEST, InForce, PlaceSettings
@@ -42,8 +43,8 @@ def settings_on(database: Database) -> PlaceSettings:
     return PlaceSettings((COLOUR, ALONE), database, FakeClock(), live_with(QueueSettings()))
 
 
-def live_with(queue: QueueSettings) -> Live:
-    return Live(Settings.model_construct(queue=queue, source=None), {})
+def live_with(queue: QueueSettings, *places: PlaceSection) -> Live:
+    return Live(Settings.model_construct(queue=queue, source=None, places=places), {})
 
 
 def stored(place: ConversationKey, value: str, key: str = "colour") -> "partial[None]":
@@ -54,18 +55,18 @@ def stored(place: ConversationKey, value: str, key: str = "colour") -> "partial[
 async def test_the_nearest_choice_counts_and_says_where_it_was_made(sqlite_database: Database) -> None:
     settings = settings_on(sqlite_database)
     assert settings.find(COLOUR, TOPIC) == InForce(DEFAULT, None)
-    await settings.put(COLOUR, GROUP, "1")
+    await settings.put(COLOUR, GROUP, "1", by="telegram:77")
     assert settings.find(COLOUR, TOPIC) == InForce(1, GROUP)
-    await settings.put(COLOUR, TOPIC, "2")
+    await settings.put(COLOUR, TOPIC, "2", by="telegram:77")
     assert (settings.get(COLOUR, TOPIC), settings.get(COLOUR, GROUP)) == (2, 1)
     assert settings.find(COLOUR, TOPIC, own=False) == InForce(1, GROUP)
-    await settings.clear(COLOUR, TOPIC)
+    await settings.clear(COLOUR, TOPIC, by="telegram:77")
     assert settings.find(COLOUR, TOPIC) == InForce(1, GROUP)
 
 
 async def test_a_setting_that_does_not_inherit_holds_in_its_place_alone(sqlite_database: Database) -> None:
     settings = settings_on(sqlite_database)
-    await settings.put(ALONE, GROUP, "1")
+    await settings.put(ALONE, GROUP, "1", by="telegram:77")
     assert (settings.get(ALONE, GROUP), settings.get(ALONE, TOPIC)) == (1, DEFAULT)
 
 
@@ -73,7 +74,7 @@ async def test_a_thread_whose_key_tells_no_parent_inherits_from_the_one_an_adapt
     sqlite_database: Database,
 ) -> None:
     settings = settings_on(sqlite_database)
-    await settings.put(COLOUR, CHANNEL, "1")
+    await settings.put(COLOUR, CHANNEL, "1", by="telegram:77")
     assert settings.get(COLOUR, THREAD) == DEFAULT
     await settings.learn_parent(THREAD, CHANNEL.channel_id)
     later = settings_on(sqlite_database)
@@ -125,8 +126,8 @@ async def test_all_is_read_in_one_query_and_no_value_asks_the_database(sqlite_da
 
 async def test_a_change_of_another_process_counts_when_the_place_is_read_anew(sqlite_database: Database) -> None:
     settings = settings_on(sqlite_database)
-    await settings.put(COLOUR, GROUP, "1")
-    await settings.put(ALONE, TOPIC, "2")
+    await settings.put(COLOUR, GROUP, "1", by="telegram:77")
+    await settings.put(ALONE, TOPIC, "2", by="telegram:77")
     await sqlite_database.write(stored(GROUP, "7"))
     clear = partial(settings_rows.clear, conversation=ConversationId(str(TOPIC)), key="alone")
     await sqlite_database.write(clear)
@@ -140,11 +141,11 @@ async def test_a_change_of_another_process_counts_when_the_place_is_read_anew(sq
 async def test_what_was_read_before_a_change_of_ours_does_not_undo_it(sqlite_database: Database) -> None:
     settings = settings_on(sqlite_database)
     read = await sqlite_database.read(partial(settings.snapshot, place=GROUP))
-    await settings.put(COLOUR, GROUP, "1")
+    await settings.put(COLOUR, GROUP, "1", by="telegram:77")
     settings.keep(read)
     assert settings.get(COLOUR, GROUP) == 1
     read = await sqlite_database.read(partial(settings.snapshot, place=GROUP))
-    await settings.clear(COLOUR, GROUP)
+    await settings.clear(COLOUR, GROUP, by="telegram:77")
     settings.keep(read)
     assert settings.get(COLOUR, GROUP) == DEFAULT
 
@@ -160,5 +161,5 @@ async def test_a_stored_text_without_a_value_is_left_out_and_told(
     assert settings.find(COLOUR, TOPIC) == InForce(1, GROUP)
     assert "the setting colour of telegram:-1005:7 is not used" in caplog.text
     with pytest.raises(ValueError, match="blue"):
-        await settings.put(COLOUR, TOPIC, "blue")
+        await settings.put(COLOUR, TOPIC, "blue", by="telegram:77")
     assert settings.find(COLOUR, TOPIC) == InForce(1, GROUP), "nothing was stored"

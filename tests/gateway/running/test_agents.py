@@ -19,14 +19,14 @@ async def test_unreadable_preferences_do_not_keep_a_session_from_starting(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     await world.asks("/provider b", "now uses")
-    await world.database.write(lambda conn: conn.execute(sql("alter table channel_preference rename to away")))
+    await world.database.write(lambda conn: conn.execute(sql("alter table channel_setting rename to away")))
     await world.services.conversations.forget(ConversationId(f"telegram:{ANN}"))
     with caplog.at_level(logging.WARNING):
         await world.answered("hello")
     assert world.models_asked == ["model-a"]
     assert "defaults are used" in caplog.text
     assert world.texts()[-1].endswith("hello"), "nobody is bothered with it"
-    await world.database.write(lambda conn: conn.execute(sql("alter table away rename to channel_preference")))
+    await world.database.write(lambda conn: conn.execute(sql("alter table away rename to channel_setting")))
     await world.answered("hello again")
     assert world.models_asked == ["model-a", "model-b"], "the default only until the choice could be read"
 

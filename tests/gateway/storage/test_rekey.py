@@ -13,10 +13,10 @@ from agent.goals.goal import Auto, Limits, Owner
 from agent.storage import conversation_rows, outbox_rows
 from agent.storage.database import Database, check_epoch
 from agent.storage.tables import conversation, guideline, message, metadata, session
-from gateway.storage import grants, preferences, settings_rows
+from gateway.storage import grants, settings_rows
 from gateway.storage.grants import Grant
-from gateway.storage.preferences import Preference
 from gateway.storage.rekey import rekey, rekey_grants
+from gateway.storage.settings_rows import Row
 from gateway.storage.tables import schedule
 from tests.fakes.agents import admit
 
@@ -39,9 +39,8 @@ def furnish(conn: Connection, key: ConversationId, name: str) -> int:
     outbox_rows.note(conn, conversation=key, kind="status", ref="5", at=1)
     settings_rows.put(conn, key, "persona", name, at=1)
     settings_rows.put(conn, key, f"only {name}", name, at=1)
-    channel_type, _, channel_id = key.partition(":")
     goals.add(conn, conversation=key, origin=None, owner=Owner(), text=name, limits=Limits(), auto=Auto(most=5), at=1)
-    preferences.save(conn, Preference(channel_type=channel_type, channel_id=channel_id, provider=name, updated_at=1))
+    settings_rows.note(conn, settings_rows.Change(key, "persona", name, "telegram:77", 1))
     planned: dict[str, object] = {
         "conv": key,
         "name": "report",
@@ -70,11 +69,10 @@ async def test_everything_follows(database: Database) -> None:
     assert await database.write(partial(rekey, old=OLD, new=NEW))
     assert await database.read(names_left) == {NEW}
     assert await database.read(partial(settings_rows.all_of, names=SETTINGS)) == {
-        NEW: {"persona": "old", "only old": "old"}
+        NEW: {"persona": Row("old"), "only old": Row("old")}
     }
-    preference = await database.read(partial(preferences.load, channel_type="telegram", channel_id="-1005"))
-    assert preference is not None
-    assert preference.provider == "old"
+    changes = await database.read(partial(settings_rows.changes, conversations=[NEW], key="persona", most=9))
+    assert [change.value for change in changes] == ["old"], "who changed it is known there, too"
     assert await database.read(lambda conn: conn.execute(select(conversation.c.session_id)).scalar_one()) == "old"
     for key in (OLD, NEW):
         with pytest.raises(Fenced):
@@ -88,9 +86,8 @@ async def test_where_both_have_something_the_new_places_settings_and_the_older_s
     assert await database.write(partial(rekey, old=OLD, new=NEW))
     assert await database.read(names_left) == {NEW}
     assert await database.read(partial(settings_rows.all_of, names=SETTINGS)) == {
-        NEW: {"persona": "new", "only old": "old", "only new": "new"}
+        NEW: {"persona": Row("new"), "only old": Row("old"), "only new": Row("new")}
     }
-    assert [one.provider for one in await database.read(preferences.load_all)] == ["new"]
     assert await database.read(lambda conn: conn.execute(select(conversation.c.session_id)).scalar_one()) == "old"
     assert [row.say.text for row in await database.read(partial(outbox_rows.open_rows, conversation=NEW))] == [
         "old",

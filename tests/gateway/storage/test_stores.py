@@ -12,6 +12,7 @@ from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
 from gateway.running.foundation import Kept
 from gateway.storage import grants, inbox_entries, pairings, places, settings_rows
+from gateway.storage.settings_rows import Row
 from gateway.storage.grants import Grant
 from gateway.storage.tables import adapter_store
 from tests.fakes.agents import admit
@@ -27,10 +28,10 @@ async def test_settings_are_kept_by_conversation_and_name(database: Database) ->
     await database.write(partial(settings_rows.put, conversation=OTHER, key="persona", value="nurse", at=1))
     assert await database.read(partial(settings_rows.get, conversation=CHAT, key="verbosity")) == "verbose"
     read = partial(settings_rows.all_of, names=("verbosity", "persona"))
-    here = {"verbosity": "verbose", "persona": "pirate"}
-    assert await database.read(read) == {CHAT: here, OTHER: {"persona": "nurse"}}
+    here = {"verbosity": Row("verbose"), "persona": Row("pirate")}
+    assert await database.read(read) == {CHAT: here, OTHER: {"persona": Row("nurse")}}
     assert await database.read(partial(read, conversations=(CHAT,))) == {CHAT: here}
-    assert await database.read(partial(settings_rows.all_of, names=("verbosity",))) == {CHAT: {"verbosity": "verbose"}}
+    assert await database.read(partial(settings_rows.all_of, names=("verbosity",))) == {CHAT: {"verbosity": Row("verbose")}}
     clear = partial(settings_rows.clear, conversation=CHAT, key="persona")
     assert await database.write(clear)
     assert not await database.write(clear)

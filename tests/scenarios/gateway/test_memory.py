@@ -338,10 +338,10 @@ REACHED = """
 NO_WORDS = """
     conversation ephemeral usage budget_grant memory_place memory_erasure memory_backlog memory_session
     memory_unindexed memory_use access_grant
-    channel_preference channel_setting pairing pairing_attempt person_zone schedule_run skill_arm skill_trust
+    pairing pairing_attempt person_zone schedule_run skill_arm skill_trust
     adapter_store model_fact
 """  # ids, numbers and choices
-NAMED_IN_THE_DOCS = "schedule"  # /schedules delete
+NAMED_IN_THE_DOCS = "schedule channel_setting setting_change"  # /schedules delete, /settings instructions default
 
 
 def test_of_every_table_it_is_known_whether_forgetting_reaches_it() -> None:
