@@ -12,8 +12,8 @@ from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
 from gateway.running.foundation import Kept
 from gateway.storage import grants, inbox_entries, pairings, places, settings_rows
-from gateway.storage.settings_rows import Row
 from gateway.storage.grants import Grant
+from gateway.storage.settings_rows import Row
 from gateway.storage.tables import adapter_store
 from tests.fakes.agents import admit
 from tests.fakes.clock import FakeClock
@@ -31,7 +31,9 @@ async def test_settings_are_kept_by_conversation_and_name(database: Database) ->
     here = {"verbosity": Row("verbose"), "persona": Row("pirate")}
     assert await database.read(read) == {CHAT: here, OTHER: {"persona": Row("nurse")}}
     assert await database.read(partial(read, conversations=(CHAT,))) == {CHAT: here}
-    assert await database.read(partial(settings_rows.all_of, names=("verbosity",))) == {CHAT: {"verbosity": Row("verbose")}}
+    assert await database.read(partial(settings_rows.all_of, names=("verbosity",))) == {
+        CHAT: {"verbosity": Row("verbose")}
+    }
     clear = partial(settings_rows.clear, conversation=CHAT, key="persona")
     assert await database.write(clear)
     assert not await database.write(clear)
