@@ -276,6 +276,7 @@ async def test_storing_that_hangs_is_given_up_and_tried_again() -> None:
 
     chat = {"id": 77, "type": "private"}
     update = {"update_id": 1, "message": {"message_id": 1, "date": 1, "chat": chat, "from": PERSON, "text": "hi"}}
+
     async def nobody(_: str) -> Roles:
         return {}
 
