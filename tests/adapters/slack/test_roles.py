@@ -1,6 +1,7 @@
 """User groups of people on Slack, and what missing scopes keep from the app."""
 
 import logging
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.doubles.slack_api import BOT_USER, TEAM
 from tests.fakes.clock import FakeClock
 
 ALL = ",".join(SCOPES)
-NOBODY: frozenset[str] = frozenset()
+NOBODY: Set[str] = frozenset()
 ASKS = "usergroups.list"
 PATIENCE_S = 60.0  # for a busy machine
 
@@ -81,7 +82,7 @@ async def test_a_change_that_nobody_tells_is_noticed_after_five_minutes(tmp_path
         said = parse_event(event, Account(channel_type="slack", team=TEAM), received_at=clock.now())
         assert said is not None
 
-        async def told() -> tuple[bool, frozenset[str]]:
+        async def told() -> tuple[bool, Set[str]]:
             sender = (await groups.introduce(await directory.introduce(said, TEAM))).sender
             return sender.is_chat_admin, sender.platform_roles
 

@@ -1,6 +1,6 @@
 """Roles of people in groups, as getChatAdministrators and updates tell them, and what privacy mode withholds."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from tests.adapters.telegram.stage import GROUP, PERSON, Stage, hooked, stage
 from tests.fakes.clock import FakeClock
 
 ANN, BEN, CAT = PERSON, {"id": 78, "first_name": "Ben"}, {"id": 79, "first_name": "Cat"}
-NOBODY: frozenset[str] = frozenset()
+NOBODY: Set[str] = frozenset()
 ASKS = "getChatAdministrators"
 
 
@@ -34,7 +34,7 @@ async def writes(actor: Stage, text: str, user: dict[str, Any], **more: Any) -> 
     return next(said for said in actor.said if said.text == text)
 
 
-def held(said: MessageReceived | ButtonClicked) -> tuple[bool, frozenset[str]]:
+def held(said: MessageReceived | ButtonClicked) -> tuple[bool, Set[str]]:
     return said.sender.is_chat_admin, said.sender.platform_roles
 
 

@@ -60,6 +60,30 @@ async def test_with_good_tokens_everything_is_in_order(doubles: Doubles, home: P
     assert call["body"]["max_tokens"] == 16
 
 
+@pytest.mark.requirement("G-43")
+async def test_what_a_platform_withholds_is_a_warning_only_where_a_rule_needs_it(doubles: Doubles, home: Path) -> None:
+    channels = three_channels(doubles).replace(
+        f'token = "{DISCORD_TOKEN}"', f'token = "{DISCORD_TOKEN}"\nmessage_content = false'
+    )
+    kept = ("telegram: privacy mode is on", "discord intents: message_content is off", "slack platform roles: without")
+    _, found = await doctor(home, channels)
+    for line in kept:
+        (told,) = [one for one in found["✓"] if line in one]
+        assert "no rule needs more (else: " in told
+        assert not any(line in one for one in found["!"])
+    # Scopes without which an outage leaves a gap are missed in any case.
+    (gap,) = [one for one in found["!"] if "slack unaddressed messages and history" in one]
+    assert "needed by [network] catch_up_max_age" in gap
+
+    _, found = await doctor(home, "[access]\nrequire_mention = false\nplatform_admins = true\n" + channels)
+    rules = ("require_mention = false", "require_mention = false", "platform_admins = true")
+    for line, rule in zip(kept, rules, strict=True):
+        (told,) = [one for one in found["!"] if line in one]
+        assert f"needed by [access] {rule}" in told
+    for fix in ("/setprivacy", "Privileged Gateway Intents", "reinstall the app"):
+        assert any(fix in one for one in found["→"])
+
+
 @pytest.mark.parametrize(
     ("script", "finding", "mending"),
     [
