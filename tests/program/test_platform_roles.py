@@ -26,7 +26,11 @@ platform_admins = true
 async def doubles(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Doubles]:
     home = tmp_path_factory.mktemp("h", numbered=True)
     async with all_doubles() as doubles:
-        async with Program(home, ACCESS + configs.models(doubles, "a") + configs.telegram(doubles)):
+        program = Program(home, "")
+        program.write(
+            ACCESS + configs.models(doubles, "a") + configs.telegram(doubles), about={"access.platform_admins"}
+        )
+        async with program:
             yield doubles
 
 
@@ -40,16 +44,16 @@ async def test_an_administrator_of_the_group_is_answered_until_telegram_says_oth
     await doubles.telegram.post("chats", {"chat": GROUP, "administrators": [administrator(BEN)]})
     await cat.say("@double_bot from a member", chat=GROUP)
     await ben.say("@double_bot from an administrator", chat=GROUP)
-    await ben.hears("from an administrator", chat=GROUP["id"])
-    assert not any("from a member" in text for text in await ben.texts(GROUP["id"]))
+    await ben.hears("from an administrator", chat=-1005)
+    assert not any("from a member" in text for text in await ben.texts(-1005))
 
     await doubles.telegram.post("chats", {"chat": GROUP, "administrators": [administrator(CAT)]})
     change = {"old_chat_member": administrator(BEN), "new_chat_member": {"user": BEN, "status": "member"}}
     await ben.send({"raw": {"chat_member": {"chat": GROUP, "from": CAT, "date": 1, **change}}})
     await ben.say("@double_bot from a former one", chat=GROUP)
     await cat.say("@double_bot from the new one", chat=GROUP)
-    await cat.hears("from the new one", chat=GROUP["id"])
-    assert not any("from a former one" in text for text in await ben.texts(GROUP["id"]))
+    await cat.hears("from the new one", chat=-1005)
+    assert not any("from a former one" in text for text in await ben.texts(-1005))
 
 
 @pytest.mark.requirement("G-42")
@@ -61,4 +65,4 @@ async def test_nobody_is_an_administrator_while_telegram_does_not_say_so_and_all
     await ben.say("@double_bot while it fails", chat=elsewhere)
     await ben.say("privately")
     await ben.hears("privately")
-    assert await ben.texts(elsewhere["id"]) == []
+    assert await ben.texts(-1006) == []
