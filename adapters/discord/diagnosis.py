@@ -54,7 +54,7 @@ async def _intents(http: AccountHTTP, settings: DiscordSettings) -> Diagnosis:
 
 
 def withheld_by(settings: DiscordSettings) -> tuple[Withheld, ...]:
-    """What Discord keeps from the bot. Roles are never among it: they come with each message, without an intent.
+    """Messages that Discord keeps from the bot. Roles it never does: they come with each message, without an intent.
 
     With `message_content` an intent that is off in the portal is no such thing: Discord refuses the login.
     """

@@ -43,7 +43,7 @@ async def diagnose(api: SlackApi, settings: SlackSettings, adapter_context: Adap
 
 
 def withheld_by(granted: frozenset[str] | None, settings: SlackSettings) -> Iterable[Withheld]:
-    """What Slack keeps from the app for want of a scope, as far as it told which are granted."""
+    """Things that Slack keeps from the app for want of a scope, as far as it told which are granted."""
     if granted is not None and (missing := _of(_HEARING, granted)):
         finding = f"without {missing} it hears only mentions there, and reads nothing of before a pause"
         yield Withheld(affects=("unaddressed messages", "history"), finding=finding, fix=_REINSTALL)
@@ -67,7 +67,7 @@ def _scopes(name: str, granted: frozenset[str] | None, settings: SlackSettings) 
 
 
 def _of(wanted: Collection[str], granted: frozenset[str]) -> str:
-    """Those that are wanted and not granted, as people read them."""
+    """The wanted scopes that are not granted, as people read them."""
     return ", ".join(sorted(set(wanted) - granted))
 
 

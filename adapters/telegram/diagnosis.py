@@ -42,7 +42,7 @@ async def diagnose(
 
 
 def withheld_by(me: Mapping[str, Any]) -> tuple[Withheld, ...]:
-    """What Telegram keeps from the bot, by its answer to getMe (core.telegram.org/bots/features, "Privacy Mode")."""
+    """Messages that Telegram keeps from the bot, by getMe (core.telegram.org/bots/features, "Privacy Mode")."""
     if me.get("can_read_all_group_messages"):
         return ()
     finding = "privacy mode is on: in groups where it is no administrator it sees only commands, mentions and replies"

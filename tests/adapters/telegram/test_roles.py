@@ -68,6 +68,7 @@ async def test_in_a_private_chat_nobody_is_asked(tmp_path: Path) -> None:
         assert actor.telegram.calls(ASKS) == []
 
 
+@pytest.mark.requirement("G-42")
 @pytest.mark.parametrize("title", ["creator", " Administrator ", "CREATOR"])
 async def test_a_title_that_reads_like_a_status_gives_none(tmp_path: Path, title: str) -> None:
     async with stage(tmp_path) as actor:

@@ -46,6 +46,7 @@ async def asking(*, patience_s: float = PATIENCE_S) -> AsyncIterator[tuple[Platf
             group.cancel_scope.cancel()
 
 
+@pytest.mark.requirement("G-42")
 async def test_it_is_asked_once_by_key_and_anew_when_its_time_is_over() -> None:
     async with asking() as (platform, clock, lookups):
         assert [await lookups.get("a"), await lookups.get("a"), await lookups.get("b")] == ["a: old"] * 2 + ["b: old"]
@@ -65,6 +66,7 @@ async def test_a_change_that_is_told_counts_at_once() -> None:
         assert await lookups.get("a") == "a: new"
 
 
+@pytest.mark.requirement("G-42")
 @pytest.mark.parametrize(
     ("trouble", "again_s"),
     [
@@ -88,6 +90,7 @@ async def test_after_a_failure_it_waits_before_it_asks_again(trouble: Exception,
         assert await lookups.get("a") == "a: old"
 
 
+@pytest.mark.requirement("G-42")
 async def test_the_last_answer_counts_for_half_an_hour_at_most_while_no_new_one_comes() -> None:
     async with asking() as (platform, clock, lookups):
         await lookups.get("a")
