@@ -80,6 +80,8 @@ class Admission:
         arrival = Arrival(said=said, role=role, dedup=dedup_key(origin or said), event=event_key(origin or said))
         if said.parent is not None and deps.settings.parent_of(arrival.conversation) != said.parent:
             await deps.settings.learn_parent(said.key, said.parent)
+        elif said.parent is None and said.around is not None and said.around != deps.settings.group_of(arrival.conversation):
+            await deps.settings.learn_group(said.key, said.around)
         if said.from_history and self._is_too_old(
             said
         ):  # before all else: neither a stale /stop nor a stale "yes" may do anything

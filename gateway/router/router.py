@@ -291,6 +291,7 @@ def _as_said(pressed: ButtonClicked) -> MessageReceived:
         chat_title=pressed.chat_title,
         grantable=pressed.grantable,
         parent=pressed.parent,
+        around=pressed.around,
         interaction=pressed.interaction,
         text=pressed.action.removeprefix(PRESS),
         mention=Mention.DIRECT,
