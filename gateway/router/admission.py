@@ -20,6 +20,7 @@ from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import LIFETIME, MOST_PENDING, NO_MENTION, Flood, Role, Take, code_from, digest, person_name
 from gateway.channels.inbound import ButtonClicked, MessageReceived, Outcome, Receipt
+from gateway.channels.keys import ConversationKey
 from gateway.commands.approvals import answered_by_text
 from gateway.commands.command import MOST_ACTION, PRESS, AnyCommand
 from gateway.commands.queue import QUEUE_MODE
@@ -80,8 +81,7 @@ class Admission:
         arrival = Arrival(said=said, role=role, dedup=dedup_key(origin or said), event=event_key(origin or said))
         if said.parent is not None and deps.settings.parent_of(arrival.conversation) != said.parent:
             await deps.settings.learn_parent(said.key, said.parent)
-        elif said.parent is None and said.around is not None and said.around != deps.settings.group_of(arrival.conversation):
-            await deps.settings.learn_group(said.key, said.around)
+        await self._learn_group(said)
         if said.from_history and self._is_too_old(
             said
         ):  # before all else: neither a stale /stop nor a stale "yes" may do anything
@@ -121,6 +121,15 @@ class Admission:
         if what is Verdict.REFUSE_BUSY:
             return await self._end(arrival, "refused", "busy", Outcome.REFUSED, self._no_room(arrival, "drop"))
         return await self._queue(arrival, mode, interrupt=what is Verdict.ADMIT_AND_CANCEL)
+
+    async def _learn_group(self, said: MessageReceived) -> None:
+        """Keep which server the place is in, where its key does not tell."""
+        settings = self._deps.settings
+        place = said.key if said.parent is None else ConversationKey(said.key.channel_type, said.parent)
+        if said.around is None or place.around is not None or place.channel_id == said.around:
+            return
+        if settings.group_of(ConversationId(str(place))) != said.around:
+            await settings.learn_group(place, said.around)
 
     async def _answers_a_tool(self, arrival: Arrival) -> bool:
         said = arrival.said
