@@ -5,14 +5,13 @@ from dataclasses import dataclass
 
 from agent.core.ids import ConversationId, PersonId
 from agent.goals.service import Owned
-from agent.inbox import AccessRole
+from agent.inbox import AccessRole, HeldRoles
 from gateway.access.grants import AccessBook
 from gateway.access.policy import OPERATOR_PLATFORMS, Decisions, Role, role_everywhere
+from gateway.access.roles import RANK_NAMES, RANKS, deciders, roles_today
 from gateway.access.settings import AccessSettings
 from gateway.channels.keys import ConversationKey
-from gateway.commands.handler import ROLES
 from gateway.config.live import Live
-from gateway.router.messages import ROLE_NAMES
 from gateway.running.basics import Basics
 from gateway.storage import grants
 
@@ -40,12 +39,26 @@ class Rights:
         """Whether the person is an admin of the whole bot."""
         return self.role_everywhere(person) >= Role.ADMIN
 
-    def role_of(self, work: Owned) -> AccessRole | None:
-        """The role of today of whom the goal or plan belongs to; None for one who was blocked since."""
+    def role_of(self, work: Owned) -> HeldRoles | None:
+        """The roles of today of whom the goal or plan belongs to; None for one who was blocked since."""
         owner = work.owner
         if is_blocked(self.book, self.access(), owner.person):
             return None
-        return role_today(self.book, self.access(), owner.person, work.conversation, owner.role)
+        then = HeldRoles(owner.role, owner.roles)
+        return roles_held_today(self.book, self.live, owner.person, work.conversation, then)
+
+    def is_decider_known(self, conversation: ConversationId, tool: str) -> bool:
+        """Whether anybody is known who may approve a call there that somebody else asked for."""
+        settings, key = self.live.settings, ConversationKey.parse(conversation)
+        return deciders(
+            tool,
+            key.platform,
+            _places(key),
+            access=settings.access,
+            grants=self.book.grants,
+            roles=settings.roles,
+            approvers=settings.approvals.approvers,
+        )
 
 
 async def install_rights(basics: Basics) -> Rights:
@@ -62,10 +75,22 @@ def role_today(
 ) -> AccessRole:
     """The role that the person has there, and at most what they had `then`."""
     key = ConversationKey.parse(conversation)
-    places = frozenset(f"{key.platform}:{one.channel_id}" for one in (key, key.around or key))
-    now = max(book.grants.role(person or "", places), Role.MEMBER)
+    now = max(book.grants.role(person or "", _places(key)), Role.MEMBER)
     if person in access.admins:
         now = max(now, Role.ADMIN)
     if key.platform in OPERATOR_PLATFORMS:
         now = Role.OWNER
-    return ROLE_NAMES[min(now, ROLES[then])]
+    return RANK_NAMES[min(now, RANKS[then])]
+
+
+def roles_held_today(
+    book: AccessBook, live: Live, person: PersonId | None, conversation: ConversationId, then: HeldRoles
+) -> HeldRoles:
+    """`role_today`, and the named roles of today."""
+    role = role_today(book, live.settings.access, person, conversation, then.role)
+    return HeldRoles(role, roles_today(person or "", then.roles, live.settings.roles))
+
+
+def _places(key: ConversationKey) -> frozenset[str]:
+    """The names by which a grant may name the place of a conversation, as far as its key tells them."""
+    return frozenset(f"{key.platform}:{one.channel_id}" for one in (key, key.around or key))
