@@ -1,17 +1,21 @@
 """Rights: the grants as the process knows them, and what a person who set something up earlier may do today."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from agent.assembly import built_in_tool_names, known_tools
 from agent.core.ids import ConversationId, PersonId
 from agent.goals.service import Owned
 from agent.inbox import AccessRole, HeldRoles
+from agent.tools.mcp.resources import RESOURCE_TOOLS
 from gateway.access.grants import AccessBook
 from gateway.access.policy import OPERATOR_PLATFORMS, Decisions, Role, role_everywhere
-from gateway.access.roles import RANK_NAMES, RANKS, deciders, roles_today
+from gateway.access.roles import RANK_NAMES, RANKS, deciders, roles_today, without_effect
 from gateway.access.settings import AccessSettings
 from gateway.channels.keys import ConversationKey
+from gateway.commands.all import all_commands
 from gateway.config.live import Live
+from gateway.config.settings import Settings
 from gateway.running.basics import Basics
 from gateway.storage import grants
 
@@ -64,6 +68,12 @@ class Rights:
 async def install_rights(basics: Basics) -> Rights:
     """With the grants that are stored."""
     return Rights(basics.live, AccessBook(await basics.database.read(grants.all_grants)), Decisions())
+
+
+def roles_without_effect(settings: Settings, servers: Collection[str]) -> list[str]:
+    """Rules of `[[roles]]` that stand for no tool, none of these MCP servers, or no command."""
+    tools = known_tools(built_in_tool_names() | RESOURCE_TOOLS)
+    return list(without_effect(settings.roles, tools=tools, servers=servers, commands=all_commands().names))
 
 
 def is_blocked(book: AccessBook, access: AccessSettings, person: PersonId | None) -> bool:

@@ -31,7 +31,7 @@ from gateway.running.added_servers import AddedServers
 from gateway.running.alerts import DEAF_AFTER_S, Alerts
 from gateway.running.basics import Basics
 from gateway.running.messaging import Messaging
-from gateway.running.rights import Rights
+from gateway.running.rights import Rights, roles_without_effect
 from gateway.running.sending import Sending
 from gateway.telemetry.trouble import Troubles
 
@@ -185,7 +185,8 @@ def _mcp_fix(name: str, settings: ServerSettings | None) -> str:
 
 def _warn_of_configuration(added: AddedServers, settings: Settings) -> None:
     """Log former names of keys, and rules that stand for no tool. `added` are the MCP servers that chats have added."""
-    rules = rules_without_effect(settings.approvals, {one.name for one in settings.mcp.servers} | set(added.names))
+    servers = {one.name for one in settings.mcp.servers} | set(added.names)
+    rules = (*rules_without_effect(settings.approvals, servers), *roles_without_effect(settings, servers))
     for warning in (*settings.warnings, *rules):
         _log.warning("%s", warning)
 
