@@ -153,7 +153,7 @@ class Admission:
         ):
             return await self._flood_refused(arrival, flooded)
         if found and (refusal := deps.handler.refusal(found[0], arrival.incoming, role)) is not None:
-            return await self._end(arrival, "refused", f"{RIGHTS}{refusal.refused_by}", Outcome.REFUSED, *refusal.says)
+            return await self._end(arrival, "refused", f"{RIGHTS}{refusal.refused_by}", Outcome.ACCEPTED, *refusal.says)
         if found and found[0].is_immediate(found[1]):
             return await self._at_once(arrival)
         mode = deps.settings.get(QUEUE_MODE, said.key)
@@ -333,7 +333,7 @@ class Admission:
         if not await self._store(work):
             return Receipt(Outcome.DUPLICATE)
         deps.notices.committed(said.key)
-        if outcome is Outcome.REFUSED and not why.startswith(RIGHTS):  # `/why` reads these from the database
+        if outcome is Outcome.REFUSED:
             self._note(said, why)
         return Receipt(outcome, why)
 
