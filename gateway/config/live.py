@@ -40,6 +40,7 @@ RELOADABLE = (
     "skills",
     "tools",
     "approvals",
+    "roles",
     "hooks",
     "retry",
     "queue",
