@@ -135,7 +135,7 @@ def deciders_of(tool: str, spec: ToolSpec | None, chat_type: str, roles: Sequenc
 
 
 def named_deciders(deciders: Deciders, phrase: Phrases, language: str) -> str:
-    """Who decides for a place, in words: an admin, or one of the roles."""
+    """The deciders for a place in words: an admin, or one of the roles."""
     admin = phrase("approval_admin_here", language)
     return admin + "".join(phrase("approval_or", language, role=role) for role in deciders.roles)
 
@@ -284,7 +284,7 @@ class Approvals:
         return next(((id, None) for id, one in here.items() if one.takes_words and one.requester is not None), None)
 
     def deciders(self, tool: str, chat_type: str) -> Deciders:
-        """Those whose word counts on a call of the tool in a chat of that type."""
+        """Deciders of a call of the tool in a chat of that type."""
         return deciders_of(tool, self.spec(tool), chat_type, self.roles())
 
     def counts(self, one: Approval, person: PersonId, has: HeldRoles) -> RightsVerdict:
@@ -326,7 +326,7 @@ class Approvals:
                 return Ruling(Finding.NOT_YOURS, one, "only the person who was asked answers a question")
             if not one.choices and (counts := self.counts(one, word.by, word.has)).gate != "allow":
                 deciders = self.deciders(one.tool, one.chat_type)
-                return Ruling(Finding.NOT_YOURS, one, f"{counts.rule} ({one.tool})", deciders)
+                return Ruling(Finding.NOT_YOURS, one, counts.rule, deciders)
             if one.status != "pending":
                 return Ruling(Finding.OVER, one)
             if one.choices and _chosen(one, word) is None:

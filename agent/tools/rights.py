@@ -24,7 +24,7 @@ Ability = Literal["tools", "commands", "models", "approve"]
 
 @dataclass(frozen=True, slots=True)
 class RightsVerdict:
-    """What a rule says of one name, and the rule in words, for a model, `/why` and the operator."""
+    """The word of a rule on one name, and the rule in words, for a model, `/why` and the operator."""
 
     gate: Gate
     rule: str
@@ -76,7 +76,7 @@ def tool_ruling(
     only: Collection[str] = (),
     denied: Collection[str] = (),
 ) -> RightsVerdict:
-    """What the person may have done with the tool. `only` and `denied` are the place's own patterns.
+    """Verdict on the person's use of the tool. `only` and `denied` are the place's own patterns.
 
     "allow" of a named role takes away the denial of a rank, and no question.
     """

@@ -168,7 +168,7 @@ def may_be_denied(run: Run) -> bool:
 
 
 def rights_to(spec: ToolSpec, run: Run) -> RightsVerdict:
-    """What the person whose words the run answers may have done with the tool in this place."""
+    """Verdict on the tool for the person whose words the run answers, in this place."""
     incoming, settings = run.work.incoming, run.settings
     return tool_ruling(
         spec,

@@ -128,7 +128,7 @@ def table(settings: Settings) -> dict[str, Any]:
 def rights_of(
     person: str, place: str | None, platform_roles: Iterable[str], settings: Settings, grants: Grants
 ) -> dict[str, Any]:
-    """What one person may have done in the place (None: in a direct chat), each with the rule that decides."""
+    """Rights of one person in the place (None: in a direct chat), each with the rule that decides."""
     said = _words_of(person, place, frozenset(platform_roles))
     decision = decide(said, settings.access, grants, mention=Mention.DIRECT)
     names = roles_of_sender(said, settings.roles)
@@ -151,7 +151,7 @@ def rights_of(
 
 @dataclass(frozen=True, slots=True)
 class _Approval:
-    """Who decides about a call of the person, and whether the person decides about such calls of others."""
+    """The deciders of a call of the person, and whether the person decides about such calls of others."""
 
     decided_by: str
     approves: bool

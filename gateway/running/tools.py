@@ -96,7 +96,7 @@ async def install_tools(basics: Basics, rights: Rights, messaging: Messaging, sc
 
 
 def _spec_of(toolbox: Toolbox, name: str) -> ToolSpec | None:
-    """What is known of the tool; None while its server is away."""
+    """Specification of the tool; None while its server is away."""
     found = toolbox.get(name)
     return found.spec if found is not None else None
 

@@ -181,9 +181,7 @@ def test_a_chat_admin_is_one_only_where_the_operator_says_so() -> None:
     chat_admin = replace(GROUP, sender=Sender(id=UserId("77"), is_chat_admin=True))
     mapped = AccessSettings(groups="open", platform_admins=True)
     assert decide(chat_admin, mapped, NO_GRANTS, mention=MENTION) == Allowed(Role.ADMIN)
-    assert decide(chat_admin, replace(mapped, platform_admins=False), NO_GRANTS, mention=MENTION) == Allowed(
-        Role.GUEST
-    )
+    assert decide(chat_admin, replace(mapped, platform_admins=False), NO_GRANTS, mention=MENTION) == Allowed(Role.GUEST)
 
 
 def test_a_role_given_in_one_place_holds_only_there() -> None:

@@ -101,7 +101,7 @@ async def test_a_member_cannot_approve_and_a_role_can(group: World) -> None:
     async with group.process() as world:
         why = await world.asks("/why", "Refused here by the rules", chat=GROUP)
         assert why.count("calls of write are for an admin to approve") == 4, why
-        assert "`telegram:90`" in why
+        assert "telegram:90" in why
 
 
 @pytest.mark.requirement("G-43")
@@ -120,6 +120,7 @@ async def test_an_admin_decides_and_a_platform_role_too(group: World) -> None:
 
 @pytest.mark.requirement("G-42", "G-44")
 async def test_what_is_not_allowed_is_neither_shown_nor_run(group: World) -> None:
+    group.llm.double.settings["offered_only"] = False  # this model calls what it was never shown
     async with group.process() as world:
         await world.say("write it", person=DAN, chat=GROUP)
         await world.shows("Then not.", GROUP)
