@@ -43,7 +43,7 @@ def expected(rank: AccessRole, touches: Touches, effects: frozenset[Effect]) -> 
     if not effects or (touches == "own" and rank != "guest"):
         return "allow"
     if rank == "guest":
-        return "allow" if (touches, effects) == ("own", {"write"}) else "deny"
+        return "allow" if touches == "own" and effects == {"write"} else "deny"
     return "ask"
 
 
@@ -115,7 +115,8 @@ def test_who_decides_follows_from_the_words() -> None:
 
 def test_a_tool_that_says_nothing_counts_as_the_most_dangerous() -> None:
     silent = ToolSpec(name="odd", description="", schema={})
-    assert (silent.touches, silent.effects) == ("outside", {"write", "run", "spend"})
+    assert silent.touches == "outside"
+    assert set(silent.effects) == {"write", "run", "spend"}
     assert tool_ruling(silent, "guest").gate == "deny"
 
 

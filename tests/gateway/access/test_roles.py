@@ -95,7 +95,7 @@ def test_role_tool_place_platform(spec: ToolSpec) -> None:
         if has and spec.name == "web_fetch":
             assert gate == "deny", where
         elif name == "guest" and not (has and spec.name == "shell"):
-            harmless = not spec.effects or (spec.touches, spec.effects) == ("own", {"write"})
+            harmless = not spec.effects or (spec.touches == "own" and spec.effects == {"write"})
             assert gate == ("allow" if harmless else "deny"), where
         else:
             assert gate != "deny", where
