@@ -21,7 +21,7 @@ from gateway.phrases.catalogue import Catalogue
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class CommandAnswer:
     """The words of a command, and the rule that refused what it was to do; "": none did."""
 
     says: tuple[OutgoingMessage, ...]
@@ -67,19 +67,21 @@ class CommandHandler:
     def find(self, text: str) -> tuple[AnyCommand, str] | None:
         return self._commands.find(text)
 
-    async def answer(self, text: str, key: ConversationKey, incoming: Incoming, role: Role, place: str) -> Answered:
+    async def answer(
+        self, text: str, key: ConversationKey, incoming: Incoming, role: Role, place: str
+    ) -> CommandAnswer:
         """Run a command beside the conversation's turn, if one goes on; what it says is the caller's to store."""
         agent = await self._agent(key)
         reply = await self._reply(text, key, incoming, role, place, agent)
-        return Answered(_says(reply, incoming), reply.refused_by)
+        return CommandAnswer(_says(reply, incoming), reply.refused_by)
 
-    def refusal(self, command: AnyCommand, incoming: Incoming, role: Role) -> Answered | None:
+    def refusal(self, command: AnyCommand, incoming: Incoming, role: Role) -> CommandAnswer | None:
         """The answer to somebody who may not give the command here, and the rule; None for who may."""
         roles = held(incoming.roles, self._roles())
         ruling = command.ruling(role, roles, in_group=incoming.chat_type != "direct")
         if ruling.gate == "allow":
             return None
-        return Answered(_says(denied(command, ruling, incoming, role, self._phrase), incoming), ruling.rule)
+        return CommandAnswer(_says(denied(command, ruling, incoming, role, self._phrase), incoming), ruling.rule)
 
     async def suggest(
         self, text: str, key: ConversationKey, incoming: Incoming, role: Role, place: str
