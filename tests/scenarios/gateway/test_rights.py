@@ -184,3 +184,17 @@ async def test_a_requester_who_is_barred_decides_nothing_as_an_admin(world_of: "
         assert await status(world) == ["pending"]
         await world.press(yes, person=OPAL, chat=GROUP, id="p2")
         await world.shows("It is written.", GROUP)
+
+
+@pytest.mark.requirement("G-42")
+async def test_a_schedule_acts_with_the_rights_of_who_asked(world_of: "Callable[..., World]") -> None:
+    world = world_of(config='[[roles]]\nname = "careful"\npeople = ["telegram:78"]\ntools = ["!write"]\n')
+    world.script(*RULES)
+    world.llm.double.settings["offered_only"] = False
+    async with world.process():
+        await world.asks("/remind ask in 1 sec write it", "I will do this", person=BOB)
+        await world.shows("Then not.", BOB)
+        await world.settled()
+        ((verdict, why),) = await verdicts(world)
+        assert verdict == "denied"
+        assert why.endswith('the role careful has "!write" in its tools')
