@@ -218,8 +218,15 @@ def _rules(settings: Settings) -> Sequence[Diagnosis]:
     found = import_module("agent.assembly").rules_without_effect(
         settings.approvals, [one.name for one in settings.mcp.servers]
     )
+    roles = import_module("gateway.running.rights").roles_without_effect(
+        settings, [one.name for one in settings.mcp.servers]
+    )
     fix = "correct the name, unless it is of an MCP server that an admin adds in a chat"
-    return [Diagnosis(subject="approvals", level="warning", finding=finding, fix=fix) for finding in found]
+    return [
+        Diagnosis(subject=subject, level="warning", finding=finding, fix=fix)
+        for subject, findings in (("approvals", found), ("roles", roles))
+        for finding in findings
+    ]
 
 
 def recall(settings: Settings) -> Sequence[Diagnosis]:
