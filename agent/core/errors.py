@@ -13,6 +13,7 @@ AgentError
 │   ├── AgentMissing     no such agent definition (B-09)
 │   └── AgentInvalid     the definition has mistakes, all of them listed (B-10)
 ├── Refused              a gate said no
+│   ├── NoModelAllowed   to every model that is configured: the rules of the place name others
 │   └── ProviderBarred   to a call of this provider: another one may be asked
 │       └── ProviderUnpriced  because nobody said what its model costs
 ├── Fenced               another owner has taken the conversation: drop the agent, write nothing
@@ -118,6 +119,14 @@ class AgentInvalid(Permanent):
 
 class Refused(AgentError):
     """A gate (access, budget, limit, risk) said no."""
+
+
+class NoModelAllowed(Refused):
+    """No configured model is among those that may answer in this place; `patterns` are its rules."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        super().__init__(f"no configured model may answer here; allowed: {', '.join(patterns)}")
+        self.patterns = tuple(patterns)
 
 
 class ProviderBarred(Refused):

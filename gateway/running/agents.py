@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -13,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from agent.agent import Agent
 from agent.assembly import Shared, assemble
 from agent.compaction.stages import badge_of, colour_of
-from agent.core.errors import AgentInvalid, AgentMissing
+from agent.core.errors import AgentInvalid, AgentMissing, NoModelAllowed
 from agent.core.ids import ConversationId
 from agent.core.outbox import Outbox
 from agent.inbox import Source
@@ -127,8 +128,9 @@ class AgentFactory:
         if awake is None:
             return None
         state = awake.agent.provider
-        chosen, *others = state.slot.route()
-        provider = next((other for other in others if other.name == state.fallback), chosen)
+        provider = state.slot.current()
+        with suppress(NoModelAllowed):  # the current one is told where none may answer
+            provider = next((other for other in state.slot.route()[1:] if other.name == state.fallback), provider)
         return provider.name, provider.model
 
     def give_way(self, conversation: ConversationId) -> None:
@@ -182,7 +184,7 @@ class AgentFactory:
 
     async def _build(self, conversation: ConversationId) -> ActiveAgent:
         key = ConversationKey.parse(conversation)
-        slot = ProviderSlot(self._providers)
+        slot = ProviderSlot(self._providers, lambda: self._shared.settings(conversation).place.models)
         stored = await self._stored(key)
         held, persona = stored or (Held(), None)
         if held.choice is not None and not slot.restore(held.choice):
