@@ -321,6 +321,9 @@ class Card:
     max_output: int | None = None
     prices: Prices | None = None
     sees: bool | None = None
+    calls_tools: bool | None = None
+    reasons: bool | None = None
+    adapts: bool = False  # finds out by itself how much to think
     documents: tuple[str, ...] = ()
     usd_per_second: float | None = None  # of sound, where that is sold by the second
 
@@ -355,12 +358,14 @@ def _names(type_: str, model: str) -> Iterator[str]:
 
 
 def _card(entry: Mapping[str, Any], *, hour: bool) -> Card:
-    sees = entry.get("supports_vision")
     return Card(
         window=_tokens(entry.get("max_input_tokens") or entry.get("max_tokens")),
         max_output=_tokens(entry.get("max_output_tokens")),
         prices=_prices(entry, hour=hour),
-        sees=sees if isinstance(sees, bool) else None,
+        sees=_bool(entry.get("supports_vision")),
+        calls_tools=_bool(entry.get("supports_function_calling")),
+        reasons=_bool(entry.get("supports_reasoning")),
+        adapts=entry.get("supports_adaptive_thinking") is True,
         documents=("application/pdf",) if entry.get("supports_pdf_input") is True else (),
         usd_per_second=_dollars(entry, "input_cost_per_second", 1),
     )
@@ -386,6 +391,10 @@ def _dollars(entry: Mapping[str, Any], key: str, per: int = PER) -> float | None
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         return None
     return round(value * per, 9)
+
+
+def _bool(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _tokens(value: Any) -> int | None:

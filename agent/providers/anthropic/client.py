@@ -17,7 +17,7 @@ import httpx2
 
 from agent.core.errors import AgentError, ProviderRefused
 from agent.core.httpx_limits import limited_to
-from agent.providers.anthropic.requests import Encoder, longest
+from agent.providers.anthropic.requests import Encoder, Thought, budget_for, longest
 from agent.providers.anthropic.stream import Reading
 from agent.providers.encoding import IMAGES, TEXTS, Bytes, load, wanted
 from agent.providers.endpoints import host_of, is_local
@@ -41,7 +41,7 @@ from agent.providers.settings import ProviderSettings
 
 PATH = "/v1/messages"
 HEADERS = {"content-type": "application/json"}
-OURS = frozenset({"ttl", "repeats", "compaction"})  # what a request can do without, besides headers
+OURS = frozenset({"ttl", "repeats", "compaction", "thinking", "budgets", "effort"})  # what a request can do without, besides headers
 BETA = "anthropic-beta"
 COMPACTION_BETA = "compact-2026-09-04"  # platform.claude.com/docs, build-with-claude/compaction-on-demand
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes of an error, or of one line of a stream
@@ -86,6 +86,7 @@ class AnthropicProvider:
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
         self.takes = frozenset(settings.takes if settings.takes is not None else (*IMAGES, "application/pdf", *TEXTS))
+        self._most_output, self._adapts = card.max_output, card.adapts
         self._max_tokens = settings.max_tokens or min(card.max_output or SMALL_OUTPUT, MOST_OUTPUT)
         self.max_tokens = longest(self._max_tokens, settings.thinking)
         roomier = settings.max_tokens is None and (card.max_output or 0) > self._max_tokens
@@ -135,7 +136,10 @@ class AnthropicProvider:
         try:
             return await self._post(request, files, deadline)
         except ProviderRefused as error:
-            spared = _complaint(str(error), self._settings.extra_headers) - self._spared
+            spared = _complaint(str(error), self._settings.extra_headers)
+            if request.reasoning not in (None, "off"):
+                spared |= _thinking_complaint(str(error))
+            spared -= self._spared
             if error.any_request or not spared:
                 raise
             log.info("%s does not know a feature and is spared it: %s", self.name, error)
@@ -150,16 +154,32 @@ class AnthropicProvider:
     def _body(self, request: Request, files: Bytes) -> bytes:
         settings = self._settings
         tier = _tier(settings.prompt_cache_ttl, request.cache_tier)
+        thinking, effort = self._thinking(request)
+        max_tokens = self._max_tokens
+        if request.reasoning is not None and isinstance(thinking, int):  # what is thought comes on top of the answer
+            max_tokens = min(max_tokens + thinking, self._most_output or max_tokens + thinking)
         return self._encoder.body(
             request,
             model=self.model,
-            max_tokens=self._max_tokens,
-            thinking=settings.thinking,
+            max_tokens=max_tokens,
+            thinking=thinking,
+            effort=effort,
             temperature=settings.temperature,
             tier="5m" if tier == "1h" and "ttl" in self._spared else tier,
             files=files,
             in_turn="repeats" in self._spared,
         )
+
+    def _thinking(self, request: Request) -> tuple[Thought, str]:
+        """How to think, and with which effort where the model finds its budget itself."""
+        configured, level = self._settings.thinking, request.reasoning
+        if level is None:
+            return configured, ""
+        if level == "off" or "thinking" in self._spared:
+            return "off", ""
+        if configured == "adaptive" or self._adapts or "budgets" in self._spared:
+            return "adaptive", "" if "effort" in self._spared else level
+        return budget_for(level, request.max_tokens, self._most_output), ""
 
     def _headers(self, request: Request) -> dict[str, str | anthropic.Omit]:
         headers: dict[str, str | anthropic.Omit] = {**HEADERS}
@@ -246,6 +266,15 @@ def _complaint(words: str, headers: Collection[str]) -> frozenset[str]:
     found = {name for name in headers if "beta" in name.lower()} if re.search(r"\bbeta\b", words) else set()
     found |= {"ttl"} if "ttl" in words else set()
     return frozenset(found | ({"repeats"} if COMPLAINT.search(words) else set()))
+
+
+def _thinking_complaint(words: str) -> frozenset[str]:
+    """The same of a level of thinking. Some models take no budget, others no effort, most older ones neither."""
+    if re.search(r"output_config|\beffort\b", words):
+        return frozenset({"effort"})
+    if not re.search(r"\bthinking\b[^\n]{0,80}\b(?:not|unsupported)\b|not support [^\n]{0,20}thinking", words):
+        return frozenset()
+    return frozenset({"budgets" if "adaptive" in words else "thinking"})
 
 
 def _kept(dialect: Mapping[str, Any], headers: Collection[str]) -> frozenset[str]:

@@ -120,16 +120,20 @@ class LitellmProvider:
                     await stream.aclose()
 
     async def _respond(self, request: Request, deadline: float) -> Any:
-        """The stream; after one more try with user and assistant in turn where the server wants that."""
-        try:
-            return await self._post(request, deadline)
-        except self._errors as error:
-            corrected = conceded(self._dialect, str(error), frozenset({"repeats"}))
-            if corrected is None:
-                raise
-            log.info("%s wants user and assistant in turn", self.name)
-            self._dialect = corrected
-            self._known.speaks(differing(corrected, Dialect()))
+        """The stream, after conceding what the server does not understand: two messages of one role, or an effort."""
+        used = {"repeats"} | ({"effort"} if request.reasoning else set())
+        if request.reasoning == "off":
+            used.add("effort_none")
+        for _ in used:
+            try:
+                return await self._post(request, deadline)
+            except self._errors as error:
+                corrected = conceded(self._dialect, str(error), frozenset(used))
+                if corrected is None:
+                    raise
+                log.info("%s does not understand a feature and is spared it", self.name)
+                self._dialect = corrected
+                self._known.speaks(differing(corrected, Dialect()))
         return await self._post(request, deadline)
 
     async def _post(self, request: Request, deadline: float) -> Any:
@@ -153,7 +157,8 @@ class LitellmProvider:
             files=files,
         )
         arguments: dict[str, Any] = json.loads(body)
-        thought = thinking_for(request, settings.thinking, arguments.get("max_tokens") or 0, self.family)
+        thinking = settings.thinking if request.reasoning is None else "off"  # the library makes it of the effort
+        thought = thinking_for(request, thinking, arguments.get("max_tokens") or 0, self.family)
         if isinstance(thought, int):
             arguments["thinking"] = {"type": "enabled", "budget_tokens": thought}
             if not request.max_tokens:

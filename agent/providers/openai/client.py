@@ -181,8 +181,10 @@ class OpenAIProvider:
         used |= {"usage", "completion_limit", "long_ids"}
         if self._settings.temperature is not None:
             used.add("temperature")
-        if self._settings.reasoning_effort:
+        if self._settings.reasoning_effort or request.reasoning:
             used.add("effort")
+        if request.reasoning == "off":
+            used.add("effort_none")
         return frozenset(used)
 
     async def _post(self, body: bytes) -> aiohttp.ClientResponse:
