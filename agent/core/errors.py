@@ -7,6 +7,7 @@ AgentError
 │   └── LockTimeout      the conversation's lease was not to be had in time (B-12)
 ├── Permanent            tell the person
 │   ├── ProviderRefused  bad key, quota, no such model: asking again changes nothing
+│   │   ├── KeyRefused      the key is not taken, or may not do this: another key may
 │   │   └── RequestInvalid  the request itself is wrong (400, 422): what stands in it may be to blame
 │   │       └── RequestFiltered  a content filter of the service keeps it back
 │   ├── ContextTooLong   the request is larger than the model's window
@@ -84,6 +85,13 @@ class ProviderRefused(Permanent):
     def __init__(self, message: str, *, any_request: bool = False) -> None:
         super().__init__(message)
         self.any_request = any_request
+
+
+class KeyRefused(ProviderRefused):
+    """The service does not take the key, or the key may not do this."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, any_request=True)
 
 
 class QuotaUsedUp(ProviderRefused):

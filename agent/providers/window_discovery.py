@@ -219,7 +219,8 @@ def _num_ctx(parameters: Any) -> int | None:
 
 def _headers(settings: ProviderSettings) -> Mapping[str, str]:
     headers = {"Accept": "application/json", "User-Agent": "tieline"}
-    if key := settings.api_key.get_secret_value():
+    if settings.keys:
+        key = settings.keys[0].get_secret_value()
         headers["Authorization"] = f"Bearer {key}"
         if settings.type == "anthropic":
             headers |= {"x-api-key": key, "anthropic-version": "2023-06-01"}

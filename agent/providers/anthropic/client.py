@@ -43,6 +43,7 @@ PATH = "/v1/messages"
 HEADERS = {"content-type": "application/json"}
 OURS = frozenset({"ttl", "repeats", "compaction", "thinking", "budgets", "effort"})  # what a request can do without, besides headers
 BETA = "anthropic-beta"
+KEY_HEADER = "X-Api-Key"  # as the SDK spells it, whose own value it takes the place of
 COMPACTION_BETA = "compact-2026-09-04"  # platform.claude.com/docs, build-with-claude/compaction-on-demand
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes of an error, or of one line of a stream
 CONNECT_S = 15.0
@@ -98,10 +99,10 @@ class AnthropicProvider:
     async def aclose(self) -> None:
         await self._client.close()
 
-    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+    async def stream(self, request: Request, key: str = "") -> AsyncGenerator[Chunk, None]:
         deadline = self._clock.monotonic() + self._settings.stream_timeout_s
         files = await load(self._home, wanted(request.messages, self.takes), LARGEST_FILE)
-        response = await self._respond(request, files, deadline)
+        response = await self._respond(request, files, deadline, key)
         reading = Reading(self.name, self._settings.secrets)
         events = EventReader()
         pieces = response.aiter_raw()
@@ -129,12 +130,12 @@ class AnthropicProvider:
             with anyio.CancelScope(shield=True):
                 await response.aclose()
 
-    async def _respond(self, request: Request, files: Bytes, deadline: float) -> httpx2.Response:
+    async def _respond(self, request: Request, files: Bytes, deadline: float, key: str) -> httpx2.Response:
         """The response whose body is the stream; one more try without what the server does not know."""
         if request.compact and "compaction" in self._spared:
             raise refused(self.name, "this service writes no summaries")
         try:
-            return await self._post(request, files, deadline)
+            return await self._post(request, files, deadline, key)
         except ProviderRefused as error:
             spared = _complaint(str(error), self._settings.extra_headers)
             if request.reasoning not in (None, "off"):
@@ -149,7 +150,7 @@ class AnthropicProvider:
                 self._encoder.write_summaries_out()
             if request.compact:
                 raise
-        return await self._post(request, files, deadline)
+        return await self._post(request, files, deadline, key)
 
     def _body(self, request: Request, files: Bytes) -> bytes:
         settings = self._settings
@@ -181,8 +182,10 @@ class AnthropicProvider:
             return "adaptive", "" if "effort" in self._spared else level
         return budget_for(level, request.max_tokens, self._most_output), ""
 
-    def _headers(self, request: Request) -> dict[str, str | anthropic.Omit]:
+    def _headers(self, request: Request, key: str) -> dict[str, str | anthropic.Omit]:
         headers: dict[str, str | anthropic.Omit] = {**HEADERS}
+        if key and not any(name.lower() == KEY_HEADER.lower() for name in self._settings.extra_headers):
+            headers[KEY_HEADER] = key
         headers |= {name: anthropic.Omit() for name in self._spared - OURS}
         if "compaction" not in self._spared and (request.compact or self._encoder.gives_back(request.messages)):
             name = next((name for name in self._settings.extra_headers if name.lower() == BETA), BETA)
@@ -190,7 +193,7 @@ class AnthropicProvider:
             headers[name] = f"{more.get_secret_value()},{COMPACTION_BETA}" if more else COMPACTION_BETA
         return headers
 
-    async def _post(self, request: Request, files: Bytes, deadline: float) -> httpx2.Response:
+    async def _post(self, request: Request, files: Bytes, deadline: float, key: str) -> httpx2.Response:
         """The response whose body is the stream."""
         body = self._body(request, files)
         try:
@@ -199,7 +202,7 @@ class AnthropicProvider:
                     PATH,
                     cast_to=httpx2.Response,
                     content=body,
-                    options={"headers": self._headers(request)},
+                    options={"headers": self._headers(request, key)},
                     stream=True,
                     stream_cls=anthropic.AsyncStream[httpx2.Response],
                 )
@@ -235,7 +238,7 @@ class AnthropicProvider:
 
 def _client(settings: ProviderSettings) -> anthropic.AsyncAnthropic:
     return anthropic.AsyncAnthropic(
-        api_key=settings.api_key.get_secret_value() or "none",  # a gateway of one's own may want no key
+        api_key=settings.keys[0].get_secret_value() if settings.keys else "none",  # a gateway of one's own may want no key
         base_url=settings.base_url or None,
         max_retries=0,  # one retry policy for all providers, ours
         timeout=httpx2.Timeout(settings.timeout_s, connect=CONNECT_S),
