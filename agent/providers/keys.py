@@ -9,10 +9,11 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from agent.core.clock import Clock, SystemClock
 from agent.core.errors import AgentError, KeyRefused, ProviderBusy, QuotaUsedUp
+from agent.core.model_facts import KeyRest, KeyTrouble
 from agent.providers.settings import ProviderSettings
 from agent.storage.timestamps import to_timestamp
 
@@ -21,20 +22,9 @@ LONGEST_LIMITED_S = 3600.0
 PASSED_OVER_S = 3600.0  # a refused or exhausted key; then it is asked again
 DIGEST = 16  # hexadecimal digits
 
-KeyTrouble = Literal["limited", "refused", "exhausted"]
 T = TypeVar("T")
 
 log = logging.getLogger("tieline.providers")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRest:
-    """A key that is not asked until then, UTC microseconds. `digest` stands for the key, which nobody can read in it."""
-
-    provider: str
-    digest: str
-    trouble: KeyTrouble
-    until: int
 
 
 class KeyStore(Protocol):
