@@ -56,7 +56,7 @@ KeyTrouble = Literal["limited", "refused", "exhausted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRest:
-    """A key that is not asked until then, UTC microseconds. `digest` stands for the key, which nobody can read in it."""
+    """A key that is not asked until then, UTC microseconds. `digest` stands for the key, which cannot be read in it."""
 
     provider: str
     digest: str

@@ -350,6 +350,19 @@ def lookup(type_: str, model: str, table: Path = TABLE, *, cache_ttl: str = "aut
     return UNKNOWN
 
 
+def cards(type_: str, models: Sequence[str], table: Path = TABLE, *, beginning: str = "") -> Mapping[str, Card]:
+    """The cards of those of the models that the table knows, and of all whose name begins so. Call it in a thread."""
+    if type_ == "demo":
+        return {}
+    try:
+        entries = json.loads(table.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    names = [*models, *(name for name in entries if beginning and name.startswith(beginning))]
+    found = {model: next((entries[name] for name in _names(type_, model) if name in entries), None) for model in names}
+    return {model: _card(entry, hour=True) for model, entry in found.items() if isinstance(entry, dict)}
+
+
 def _names(type_: str, model: str) -> Iterator[str]:
     yield model
     yield f"{type_}/{model}"

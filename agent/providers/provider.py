@@ -38,8 +38,8 @@ class Request:
 
     `reminder` (date, time, hints) is put before the sender's own words in the newest user message. `owner`
     lives as long as the conversation is awake: for so long its history is kept as it goes over the wire. `compact`: the
-    service is to write a summary of the messages instead of an answer; only those of `COMPACTING` can. `reasoning` None:
-    as the provider is configured.
+    service is to write a summary of the messages instead of an answer; only those of `COMPACTING` can.
+    `reasoning` None: as the provider is configured.
     """
 
     system: SystemPrompt

@@ -45,9 +45,10 @@ class ProviderSettings:
     """One `[[llm.providers]]` section. Raises ValueError with every mistake in it; secrets are never shown.
 
     `timeout_s` bounds the wait for the first byte and each silence after it, `stream_timeout_s` the whole stream.
-    `api_keys` stand in place of `api_key` where there are several. `thinking` is Anthropic's: a budget in tokens, or "adaptive". `takes` lists the MIME types the model reads; without
-    it they follow from the model. `prompt_cache_ttl` "auto" follows the request. `failover` names who
-    stands in for this provider, in place of `[llm] failover`; an empty list: nobody.
+    `api_keys` stand in place of `api_key` where there are several. `thinking` is Anthropic's: a budget in tokens, or
+    "adaptive". `takes` lists the MIME types the model reads; without it they follow from the model.
+    `prompt_cache_ttl` "auto" follows the request. `failover` names who stands in for this provider, in place of
+    `[llm] failover`; an empty list: nobody.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG

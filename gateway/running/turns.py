@@ -1,6 +1,6 @@
 """Turns: the agents of the conversations, the registry of those awake, and the dispatcher that gives them work."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -8,8 +8,12 @@ from agent.assembly import Shared, SharedFeatures, SharedModels, SharedTools
 from agent.between_turns import BetweenTurns, Jobs
 from agent.built_ins import BuiltIns
 from agent.core.ids import ConversationId, random_uuid
+from agent.run.settings import Settings
 from agent.subagent.runner import SubagentRegistry
 from agent.turn.states import AgentServices
+from gateway.channels.keys import ConversationKey
+from gateway.commands.models import LEVELS, REASONING
+from gateway.config.live import Live
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations
 from gateway.dispatch.local import LocalDispatcher
@@ -65,6 +69,13 @@ class TurnServices:
         self.messaging.hide_live(conversation)
 
 
+def settings_in(live: Live, place_settings: PlaceSettings, conversation: ConversationId) -> Settings:
+    """The settings of the next turn there."""
+    turn, level = live.turn(), place_settings.get(REASONING, ConversationKey.parse(conversation))
+    reasoning = next((known for known in LEVELS if known == level), turn.place.reasoning)
+    return turn if reasoning == turn.place.reasoning else replace(turn, place=replace(turn.place, reasoning=reasoning))
+
+
 def shared_parts(
     basics: Basics,
     built_ins: BuiltIns,
@@ -74,6 +85,7 @@ def shared_parts(
     skills: SkillServices,
     tools: ToolServices,
     work: DurableWork,
+    place_settings: PlaceSettings,
 ) -> Shared:
     """All that the agents of this process share."""
     live = basics.live
@@ -89,7 +101,7 @@ def shared_parts(
             voice_transcription=models.voice_transcription,
             relief=spending.service.relief,
         ),
-        settings=lambda conversation: live.turn(),
+        settings=partial(settings_in, live, place_settings),
         built_ins=built_ins,
         models=SharedModels(models=models.models, count=models.tokenizer, counted_by=models.tokenizer.counted_by),
         tools=SharedTools(

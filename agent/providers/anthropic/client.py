@@ -41,7 +41,9 @@ from agent.providers.settings import ProviderSettings
 
 PATH = "/v1/messages"
 HEADERS = {"content-type": "application/json"}
-OURS = frozenset({"ttl", "repeats", "compaction", "thinking", "budgets", "effort"})  # what a request can do without, besides headers
+OURS = frozenset(
+    {"ttl", "repeats", "compaction", "thinking", "budgets", "effort"}
+)  # what a request can do without, besides headers
 BETA = "anthropic-beta"
 KEY_HEADER = "X-Api-Key"  # as the SDK spells it, whose own value it takes the place of
 COMPACTION_BETA = "compact-2026-09-04"  # platform.claude.com/docs, build-with-claude/compaction-on-demand
@@ -238,7 +240,9 @@ class AnthropicProvider:
 
 def _client(settings: ProviderSettings) -> anthropic.AsyncAnthropic:
     return anthropic.AsyncAnthropic(
-        api_key=settings.keys[0].get_secret_value() if settings.keys else "none",  # a gateway of one's own may want no key
+        api_key=settings.keys[0].get_secret_value()
+        if settings.keys
+        else "none",  # a gateway of one's own may want no key
         base_url=settings.base_url or None,
         max_retries=0,  # one retry policy for all providers, ours
         timeout=httpx2.Timeout(settings.timeout_s, connect=CONNECT_S),

@@ -272,9 +272,7 @@ _NO_SYSTEM = re.compile(
 )
 _SHORT_IDS = re.compile(r"tool call ids? (?:was|should be)[^\n]{0,200}length (?:of )?9", re.IGNORECASE)
 # Ollama says of a model that it does not support thinking.
-_EFFORT = re.compile(
-    r"reasoning[_ .]?effort|[`'\"]reasoning[`'\"]|not support (?:thinking|reasoning)", re.IGNORECASE
-)
+_EFFORT = re.compile(r"reasoning[_ .]?effort|[`'\"]reasoning[`'\"]|not support (?:thinking|reasoning)", re.IGNORECASE)
 _CONCESSIONS = (
     (_NO_TOOLS, "tools"),
     (_NO_SYSTEM, "system"),
