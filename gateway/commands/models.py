@@ -229,7 +229,7 @@ async def _choose(call: Call[ModelCommandDeps], name: str) -> Reply:
     provider, wanted = status.provider, name
     found = await _newest(call, provider, wanted)
     before, slash, after = name.partition("/")
-    if slash and before in registry and is_model_name(after) and not is_among(name, found.offers):
+    if slash and before in registry and is_model_name(after) and all(offer.id != name for offer in found.offers):
         provider, wanted = registry.get(before).name, after
         found = await _newest(call, provider, wanted)
     if (barred := not_allowed(call, provider, wanted)) is not None:

@@ -271,8 +271,8 @@ _NO_SYSTEM = re.compile(
     re.IGNORECASE,
 )
 _SHORT_IDS = re.compile(r"tool call ids? (?:was|should be)[^\n]{0,200}length (?:of )?9", re.IGNORECASE)
-# Ollama says of a model that it does not support thinking.
-_EFFORT = re.compile(r"reasoning[_ .]?effort|[`'\"]reasoning[`'\"]|not support (?:thinking|reasoning)", re.IGNORECASE)
+# Ollama says of a model that it does not support thinking. Looked for last: other refusals speak of reasoning models.
+_EFFORT = re.compile(r"\breasoning(?:\b|[_ .]?effort)|not support thinking", re.IGNORECASE)
 _CONCESSIONS = (
     (_NO_TOOLS, "tools"),
     (_NO_SYSTEM, "system"),
@@ -283,8 +283,6 @@ _CONCESSIONS = (
     (re.compile(r"stream_options|include_usage"), "usage"),
     (re.compile(r"max_completion_tokens"), "completion_limit"),
     (re.compile(r"temperature"), "temperature"),
-    (_EFFORT, "effort_none"),
-    (_EFFORT, "effort"),
     (
         re.compile(
             r"image|vision|multimodal|multi-modal|modalit|input_audio|content part"
@@ -293,6 +291,8 @@ _CONCESSIONS = (
         ),
         "media",
     ),
+    (_EFFORT, "effort_none"),
+    (_EFFORT, "effort"),
 )
 
 
