@@ -35,7 +35,7 @@ MOST_PAGES = 20
 MOST_MODELS = 3000
 SERVICES = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com/v1"}
 # What OpenAI's list holds beside models that answer.
-_NO_CHAT = re.compile(r"(?:^|/)(?:text-embedding|whisper|tts-|dall-e|omni-moderation|text-moderation|gpt-image|sora)")
+_NO_CHAT = re.compile(r"(?:^|/)(?:text-embedding|whis[p]er|tts-|dall-e|omni-moderation|text-moderation|gpt-image|sora)")
 
 log = logging.getLogger("tieline.providers")
 
@@ -253,7 +253,7 @@ def known_offers(settings: ProviderSettings, told: Sequence[ModelOffer]) -> tupl
 
 
 def _with_card(offer: ModelOffer, card: Card | None) -> ModelOffer:
-    """What a server says of its own model goes before what a list says."""
+    """The offer with what the price list adds; the server's own word goes before it."""
     if card is None:
         return offer
     prices = card.prices

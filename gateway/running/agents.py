@@ -110,6 +110,10 @@ class AgentFactory:
         awake = self._awake.get(conversation)
         return (awake or await self._build(conversation)).agent.operations
 
+    def models_allowed(self, key: ConversationKey) -> tuple[str, ...]:
+        """Patterns of the models that may answer in the next turn there; none: every one."""
+        return self._shared.settings(ConversationId(str(key))).place.models
+
     async def refresh(self, place: ConversationKey) -> None:
         """Something was chosen there: let those who are awake in it and have no choice of their own follow."""
         keys = [ConversationKey.parse(conversation) for conversation in self._awake]
@@ -184,7 +188,7 @@ class AgentFactory:
 
     async def _build(self, conversation: ConversationId) -> ActiveAgent:
         key = ConversationKey.parse(conversation)
-        slot = ProviderSlot(self._providers, lambda: self._shared.settings(conversation).place.models)
+        slot = ProviderSlot(self._providers, partial(self.models_allowed, key))
         stored = await self._stored(key)
         held, persona = stored or (Held(), None)
         if held.choice is not None and not slot.restore(held.choice):

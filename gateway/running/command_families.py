@@ -143,7 +143,7 @@ def about_access(
         clock=clock,
         database=database,
         held=turns.factory.held,
-        models_allowed=lambda key: (),
+        models_allowed=turns.factory.models_allowed,
         model_lists=models.lists,
         persistence=lambda: live.settings.session.provider_persistence,
         preference_changed=turns.factory.refresh,

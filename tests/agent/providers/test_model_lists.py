@@ -25,7 +25,9 @@ async def llm() -> AsyncIterator[LlmServer]:
 
 
 def settings(llm: LlmServer, type_: ProviderType = "openai", path: str = "/v1", model: str = "m") -> ProviderSettings:
-    return ProviderSettings(name="main", type=type_, model=model, base_url=f"{llm.url}{path}", api_key=SecretStr("sk-1"))
+    return ProviderSettings(
+        name="main", type=type_, model=model, base_url=f"{llm.url}{path}", api_key=SecretStr("sk-1")
+    )
 
 
 async def test_openai_lists_names_and_the_price_list_knows_the_rest(llm: LlmServer) -> None:

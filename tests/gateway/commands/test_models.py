@@ -164,9 +164,11 @@ async def test_of_a_model_that_is_known_not_to_think_nothing_is_kept(world_of: W
 
 @pytest.mark.requirement("Z-148")
 async def test_a_list_tells_that_a_model_does_not_think(world_of: WorldOf) -> None:
-    world = world_of(config='[[llm.providers]]\nname = "router"\ntype = "openai"\nmodel = "qwen/qwen3-max"\n'
-                     'default = true\nbase_url = "http://openrouter.ai/api/v1"\nproxy = "PROXY"\napi_key = "sk-1"\n')  # fmt: skip
-    world.config = world.config.replace("PROXY", world.llm.url)
+    world = world_of()
+    world.config = (
+        '[[llm.providers]]\nname = "router"\ntype = "openai"\nmodel = "qwen/qwen3-max"\ndefault = true\n'
+        f'base_url = "http://openrouter.ai/api/v1"\nproxy = "{world.llm.url}"\napi_key = "sk-1"\n'
+    )
     world.llm.double.settings["lists"] = "openrouter"
     async with world.process():
         listed = await world.asks("/model")
