@@ -66,9 +66,7 @@ async def test_the_allowed_one_answers_in_place_of_the_default_and_no_other_can_
         assert world.models_asked == ["model-b", "model-c"]
 
 
-async def test_one_that_is_not_allowed_does_not_stand_in(
-    tmp_path: Path, sqlite_template: Path, llm: LlmServer
-) -> None:
+async def test_one_that_is_not_allowed_does_not_stand_in(tmp_path: Path, sqlite_template: Path, llm: LlmServer) -> None:
     llm.double.script = [{"match": {"model": "model-a"}, "reply": {"error": {"status": 401, "message": "no"}}}]
     async with gateway(tmp_path, sqlite_template, llm, "a/*", config='[llm]\nfailover = ["b"]\n') as world:
         await world.asks("hello", "refused the request")
