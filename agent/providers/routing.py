@@ -435,7 +435,8 @@ class ProviderSlot:
             try:
                 yield
             finally:
-                self._pool, self._of_turn = self._registry, None
+                self._pool = self._registry
+                self._of_turn = None
 
     def _pool_with(self, name: str) -> Registry:
         return self._pool if name in self._pool else self._registry

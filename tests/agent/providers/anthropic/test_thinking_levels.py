@@ -30,9 +30,8 @@ async def llm() -> AsyncIterator[LlmServer]:
 
 async def sent(llm: LlmServer, home: Path, level: Reasoning | None, **more: Any) -> dict[str, Any]:
     """The body of the last request of a call with that level."""
-    own = ProviderSettings(
-        name="main", **{"type": "anthropic", "model": OLDER, "base_url": llm.url, "api_key": SecretStr("k")} | more
-    )
+    values: dict[str, Any] = {"type": "anthropic", "model": OLDER, "base_url": llm.url, "api_key": SecretStr("k")}
+    own = ProviderSettings(name="main", **values | more)
     provider = LazyProvider(own, ProviderDeps(home=home, clock=SystemClock()))
     request = Request(system=SystemPrompt("s"), messages=(text_message("user", "hello"),), reasoning=level)
     try:
