@@ -70,7 +70,7 @@ async def provider(call: Call[ModelCommandDeps]) -> Reply:
         return Reply(text=call.phrase("provider_locked", call.incoming.language), private=True)
     if name.lower() == "reset":
         return await _reset(call, place)
-    return await (_switch_all(call, name) if whole else _switch(call, name))
+    return await (_switch_all(call, name) if whole else switch(call, name))
 
 
 def unreadable(call: Call[ModelCommandDeps]) -> Reply:
@@ -88,7 +88,7 @@ def not_allowed(call: Call[ModelCommandDeps], provider: str, model: str) -> Repl
     return Reply(text=call.phrase("model_not_allowed", call.incoming.language, **values), private=True)
 
 
-async def _switch(call: Call[ModelCommandDeps], name: str) -> Reply:
+async def switch(call: Call[ModelCommandDeps], name: str) -> Reply:
     """This chat, from its next call on."""
     phrase, language, registry = call.phrase, call.incoming.language, call.deps.providers
     try:

@@ -24,6 +24,7 @@ from gateway.commands.model import (
     not_allowed,
     role_everywhere,
     save,
+    switch,
     unreadable,
 )
 from gateway.phrases.catalogue import UsageError
@@ -220,10 +221,7 @@ async def _choose(call: Call[ModelCommandDeps], name: str) -> Reply:
         return _locked(call)
     registry, status = call.deps.providers, await call.agent.status()
     if name.casefold() in registry.aliases:
-        provider, other = registry.named(name)
-        if other is not None and not is_model_name(other):
-            return unreadable(call)
-        return await _use(call, provider, other or registry.get(provider).model)
+        return await switch(call, name)
     if not is_model_name(name):
         return unreadable(call)
     provider, wanted = status.provider, name
