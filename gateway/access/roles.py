@@ -32,8 +32,10 @@ def roles_of(person: str, platform_roles: Collection[str], roles: Iterable[RoleS
 def roles_of_sender(
     inbound: Received, roles: Iterable[RoleSettings], access: AccessSettings, grants: Grants
 ) -> tuple[str, ...]:
-    """The named roles of the sender, in the place where this comes from. Roles of the platform count only where somebody
-    let in the place: in a group of their own anybody gives them to themselves."""
+    """The named roles of the sender, in the place where this comes from.
+
+    Roles of the platform count only where somebody let in the place: in a group of their own anybody gives them away.
+    """
     counts = is_let_in(inbound, access, grants, by_name=True)
     platform_roles = inbound.sender.platform_roles if counts else frozenset()
     return roles_of(f"{inbound.key.platform}:{inbound.sender.id}", platform_roles, roles)
