@@ -43,6 +43,7 @@ UNDER_TEST: Mapping[str, str] = {
     "mcp": "servers of tools are configured",
     "memory": "each stage of the context engine is reached with a short conversation",
     "network.catch_up_max_age": "a message becomes too old within the test",
+    "places": "a chat has rules of its own",
     "queue.merge_ms": "messages sent in one go are counted one by one, or wait together however slowly they come",
     "retention": "what is two days old is old within the test",
     "retry": "failures follow each other within the test",
