@@ -17,7 +17,7 @@ from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.function_tools import tools_of
 from agent.core.ids import ConversationId
 from agent.core.outbox import Outbox
-from agent.core.tools import Tool
+from agent.core.tools import Tool, ToolSpec
 from agent.definitions import Definitions
 from agent.features.approvals import ApprovalFeature
 from agent.features.goals import GoalState
@@ -54,14 +54,14 @@ from agent.tools.calculate import TimeTools, calculate
 from agent.tools.executor import Executor
 from agent.tools.files.paths import workspace_of
 from agent.tools.hooks import Hooks
-from agent.tools.mcp.resources import RESOURCE_TOOLS
+from agent.tools.mcp.resources import RESOURCE_TOOLS, ResourceTools
 from agent.tools.output_files import Outputs
 from agent.tools.rule_names import without_effect
 from agent.tools.schedules import Schedules, ScheduleTools
 from agent.tools.session_tools import SESSION_FUNCTIONS
 from agent.tools.settings import ApprovalSettings
 from agent.tools.tasks import TASK_FUNCTIONS
-from agent.tools.toolbox import WORKING, Toolbox
+from agent.tools.toolbox import WORKING, WORKING_TOOLS, Toolbox
 from agent.turn.context import read_notes, says_terminated
 from agent.turn.context_budget import show_compaction
 from agent.turn.decision import PSEUDO_TOOLS
@@ -157,6 +157,12 @@ def built_in_tool_names() -> frozenset[str]:
     """Names of `built_in_tools` and `working_tools`, for callers without the services that build them."""
     tools = (*_FUNCTIONS, *(one for kind in _OBJECTS for one in tools_of(kind)))
     return frozenset(one.spec.name for one in tools) | WORKING
+
+
+def built_in_specs() -> tuple[ToolSpec, ...]:
+    """Specifications of all tools that there may be without MCP servers, for the same callers."""
+    tools = (*_FUNCTIONS, *(one for kind in (*_OBJECTS, ResourceTools) for one in tools_of(kind)), *WORKING_TOOLS)
+    return tuple(one.spec for one in tools)
 
 
 def rules_without_effect(approvals: ApprovalSettings, servers: Collection[str]) -> list[str]:

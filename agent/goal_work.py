@@ -30,7 +30,7 @@ from agent.goals.driver import (
 from agent.goals.goal import Goal, Reason, SessionGoal, Used, is_worth_telling
 from agent.goals.service import live_line
 from agent.goals.store import short
-from agent.inbox import Work
+from agent.inbox import HeldRoles, Work
 from agent.ledger import rows
 from agent.ledger.spending import Allowance
 from agent.storage import conversation_rows, inbox_rows
@@ -93,8 +93,10 @@ class Autonomy:
         if not isinstance(moved.next, Turn):
             return None
         self._allow(moved.goal)
-        role = self._goal.deps.role_of(moved.goal) or work.incoming.role
-        return replace(work, incoming=replace(work.incoming, text=tick_text(moved.goal), role=role))
+        today = self._goal.deps.role_of(moved.goal) or HeldRoles(work.incoming.role, work.incoming.roles)
+        return replace(
+            work, incoming=replace(work.incoming, text=tick_text(moved.goal), role=today.role, roles=today.roles)
+        )
 
     async def give_up(self, work: Work, why: Reason) -> None:
         """Its turn cannot even begin. Raises Fenced or StorageTrouble."""

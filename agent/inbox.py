@@ -3,14 +3,33 @@
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from agent.core.ids import ConversationId, PersonId
 from agent.core.messages import FilePart, ToolUse
 
 WorkKind = Literal["message", "reminder", "system"]
 ChatType = Literal["direct", "group", "channel"]
-AccessRole = Literal["owner", "admin", "member"]
+AccessRole = Literal["owner", "admin", "member", "guest"]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRoles:
+    """The rank of a person and the operator's named roles that they have."""
+
+    role: AccessRole
+    roles: tuple[str, ...] = ()
+
+
+def written_role(role: AccessRole, roles: tuple[str, ...]) -> str:
+    """Rank and named roles as one text of a row: the rank, then the names. A name holds no blank."""
+    return " ".join((role, *roles))
+
+
+def read_role(text: str) -> tuple[AccessRole, tuple[str, ...]]:
+    """Rank and named roles of such a text; a row from before there were named roles is a rank alone."""
+    role, *roles = text.split()
+    return cast(AccessRole, role), tuple(roles)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +61,7 @@ class Brought:
 class Incoming:
     """One thing said to the agent, as the inbox stores it. The platform's own shapes stay outside.
 
+    `role` is the rank that the person had when they said it, `roles` are the operator's named roles that they had.
     `quoted` is the text of the message replied to, `brought` what a command has fetched from strangers for the turn
     that it begins. `place` is what people call the group or channel, "" where nobody
     does. `interaction` is the platform's handle for answering a slash
@@ -58,6 +78,7 @@ class Incoming:
     display: str = ""
     language: str = "en"
     role: AccessRole = "member"
+    roles: tuple[str, ...] = ()
     chat_type: ChatType = "direct"
     files: tuple[FilePart, ...] = ()
     quoted: str | None = None

@@ -16,7 +16,7 @@ from agent.features.goals import GoalState
 from agent.features.plans import PlanFeature
 from agent.goals.goal import Reason
 from agent.goals.store import short
-from agent.inbox import Work
+from agent.inbox import HeldRoles, Work
 from agent.plans import store
 from agent.plans.plan import AT_WORK, Plan, paused
 from agent.run.run import Executed, StagedChanges
@@ -58,9 +58,9 @@ class Planning:
             return None
         self._turns.begin()
         head = "Make a plan for" if plan.status == "drafting" else "Carry out the confirmed plan for"
-        role = self._goal.deps.role_of(plan) or work.incoming.role
+        today = self._goal.deps.role_of(plan) or HeldRoles(work.incoming.role, work.incoming.roles)
         text = f"[plan {plan.id}] {head}: {short(plan.goal)}"
-        work = replace(work, incoming=replace(work.incoming, text=text, role=role))
+        work = replace(work, incoming=replace(work.incoming, text=text, role=today.role, roles=today.roles))
         self.working_on = plan.id
         try:
             executed = await turn(work, known, states, StagedChanges(), self._turns.answer)

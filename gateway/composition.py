@@ -72,7 +72,7 @@ async def build(
     place_settings = PlaceSettings(commands.settings.values(), database, clock, live)
     await place_settings.load()
     switched_off = partial(families.switched_off, live)
-    handler = CommandHandler(commands, phrase, place_settings, switched_off)
+    handler = CommandHandler(commands, phrase, place_settings, switched_off, lambda: live.settings.roles)
     work_signal = WorkSignal()
 
     rights = await install_rights(basics)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -68,6 +69,9 @@ class DiscordAdapter:
         return DiscordChannel(ConversationKey(self.channel_type, channel_id), self._bot, self._places.locate)
 
     def health(self) -> Health:
+        return replace(self._health(), withheld=diagnosis.withheld_by(self._settings))
+
+    def _health(self) -> Health:
         link, known = self._link, self._health_monitor.health()
         if link is None:
             return known

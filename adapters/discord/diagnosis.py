@@ -7,11 +7,15 @@ from discord.http import Route
 
 from adapters.discord.rest import INTENTS_FIX, LOGIN_FIX, AccountHTTP, Trouble, open_http
 from adapters.discord.settings import DiscordSettings
-from gateway.channels.adapter import Diagnosis
+from gateway.channels.adapter import Diagnosis, Withheld
 
 CONTENT_FLAGS = 1 << 18 | 1 << 19  # the Message Content intent is on (the second for bots in few servers)
 WITHIN_S = 15.0
 FEW_SESSIONS = 50
+CONTENT_FIX = (
+    "switch on Message Content Intent at https://discord.com/developers/applications → Bot → Privileged Gateway"
+    " Intents, then set message_content = true"
+)
 REACH_FIX = "check the connection to the internet, the firewall and the `proxy` setting"
 
 
@@ -42,12 +46,22 @@ async def _intents(http: AccountHTTP, settings: DiscordSettings) -> Diagnosis:
             finding="slash commands and buttons go to an address, not to this gateway",
             fix="clear Interactions Endpoint URL at https://discord.com/developers/applications → General Information",
         )
-    if not settings.message_content:
-        finding = "message_content is off: only mentions, replies and direct messages are read"
-        return Diagnosis(subject="intents", level="warning", finding=finding)
+    if withheld := withheld_by(settings):
+        return withheld[0].diagnosis("intents")
     if not int(application.get("flags") or 0) & CONTENT_FLAGS:
         return Diagnosis(subject="intents", level="error", finding="Message Content is off", fix=INTENTS_FIX)
     return _ok("intents", "Message Content is on")
+
+
+def withheld_by(settings: DiscordSettings) -> tuple[Withheld, ...]:
+    """Messages that Discord keeps from the bot. Roles it never does: they come with each message, without an intent.
+
+    With `message_content` an intent that is off in the portal is no such thing: Discord refuses the login.
+    """
+    if settings.message_content:
+        return ()
+    finding = "message_content is off: in servers only mentions, replies to it and commands can be read"
+    return (Withheld(affects=("unaddressed messages",), finding=finding, fix=CONTENT_FIX),)
 
 
 async def _gateway(http: AccountHTTP, settings: DiscordSettings) -> Diagnosis:

@@ -5,7 +5,7 @@ None for the bot's own words and for what is no message of a person (joins, pins
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -48,6 +48,11 @@ class Where:
     def parent(self) -> str | None:
         """The channel that this is a thread of: its key does not tell."""
         return self.place if self.place != self.channel_id else None
+
+    @property
+    def around(self) -> str | None:
+        """The server that it is in."""
+        return self.guild_id if self.guild_id != self.channel_id else None
 
     @property
     def chat_type(self) -> ChatType:
@@ -96,6 +101,7 @@ def said(
         key=ConversationKey(account.channel_type, where.channel_id),
         place=where.place,
         parent=where.parent,
+        around=where.around,
         message_id=str(message["id"]),
         sender=sender_of(message["author"], where, message.get("member"), webhook=bool(message.get("webhook_id"))),
         received_at=received_at,
@@ -122,6 +128,7 @@ def edited(message: Payload, where: Where, account: Account, *, received_at: dat
         key=ConversationKey(account.channel_type, where.channel_id),
         place=where.place,
         parent=where.parent,
+        around=where.around,
         message_id=str(message["id"]),
         sender=sender_of(message["author"], where, message.get("member"), webhook=bool(message.get("webhook_id"))),
         received_at=received_at,
@@ -140,6 +147,7 @@ def deleted(message_id: str, where: Where, account: Account, *, received_at: dat
         key=ConversationKey(account.channel_type, where.channel_id),
         place=where.place,
         parent=where.parent,
+        around=where.around,
         message_id=message_id,
         sender=Sender(id=UserId("")),
         received_at=received_at,
@@ -154,6 +162,7 @@ def membership(where: Where, account: Account, *, present: bool, received_at: da
         key=ConversationKey(account.channel_type, where.channel_id),
         place=where.place,
         parent=where.parent,
+        around=where.around,
         message_id="",
         sender=Sender(id=UserId("")),
         received_at=received_at,
@@ -181,6 +190,7 @@ def _addressed(message: Payload, where: Where, account: Account) -> tuple[str, M
 
 
 def sender_of(user: Payload, where: Where, member: Payload | None, *, webhook: bool = False) -> Sender:
+    """The author. Events and interactions bring the `member` along; a history has none, and so nobody's roles."""
     roles = {str(role) for role in (member or {}).get("roles", ())}
     granted = int((member or {}).get("permissions") or 0)  # told by interactions only
     admin = (
@@ -193,6 +203,7 @@ def sender_of(user: Payload, where: Where, member: Payload | None, *, webhook: b
         display=str((member or {}).get("nick") or user.get("global_name") or user.get("username") or ""),
         is_bot=bool(user.get("bot")) or webhook,
         is_chat_admin=where.guild_id is not None and admin,
+        platform_roles=frozenset(roles) if where.guild_id is not None else frozenset(),
     )
 
 
@@ -285,6 +296,7 @@ def command(interaction: Payload, where: Where, account: Account, *, received_at
         key=ConversationKey(account.channel_type, where.channel_id),
         place=where.place,
         parent=where.parent,
+        around=where.around,
         message_id=number,
         sender=_person(interaction, where),
         received_at=received_at,
@@ -312,6 +324,7 @@ def press(interaction: Payload, where: Where, account: Account, *, received_at: 
         key=ConversationKey(account.channel_type, where.channel_id),
         place=where.place,
         parent=where.parent,
+        around=where.around,
         message_id=str(message["id"]),
         sender=_person(interaction, where),
         received_at=received_at,
@@ -339,14 +352,7 @@ def person_of(interaction: Payload) -> str:
 def _person(interaction: Payload, where: Where) -> Sender:
     member = interaction.get("member")
     user = (member or interaction)["user"]
-    sender = sender_of(user, where, member)
-    return Sender(
-        id=sender.id,
-        display=sender.display,
-        is_bot=sender.is_bot,
-        language=interaction.get("locale"),
-        is_chat_admin=sender.is_chat_admin,
-    )
+    return replace(sender_of(user, where, member), language=interaction.get("locale"))
 
 
 def _options(options: Sequence[Payload]) -> tuple[list[str], list[str]]:

@@ -30,6 +30,11 @@ class Address:
         return place_id(self.team, self.channel)
 
     @property
+    def around(self) -> str | None:
+        """The workspace that the channel is in; None for the workspace itself."""
+        return self.team if self.channel else None
+
+    @property
     def is_direct(self) -> bool:
         return self.channel.startswith("D")
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -11,8 +12,8 @@ from starlette.routing import BaseRoute
 from adapters.slack.account import Account, Address
 from adapters.slack.api import RECONNECTING, SlackApi
 from adapters.slack.channel import SlackChannel, SlackInteractions
-from adapters.slack.diagnosis import diagnose
-from adapters.slack.directory import Directory
+from adapters.slack.diagnosis import diagnose, withheld_by
+from adapters.slack.directory import Directory, UserGroups
 from adapters.slack.files import SlackFiles
 from adapters.slack.history import SlackHistory
 from adapters.slack.intake import Arrival, Intake
@@ -51,6 +52,7 @@ class SlackAdapter:
             settings,
             adapter_context,
             Directory(self._api, adapter_context),
+            UserGroups(self._api, adapter_context, self._queues.beside),
             self._uninstalled,
             queues=self._queues,
             history_of=self._history,
@@ -103,7 +105,8 @@ class SlackAdapter:
         )
 
     def health(self) -> Health:
-        return self._health_monitor.health()
+        withheld = tuple(withheld_by(self._api.granted, self._settings))
+        return replace(self._health_monitor.health(), withheld=withheld)
 
     async def publish(self, commands: Sequence[CommandSpec]) -> None:
         """Slack's slash commands live in the app's manifest; here only their names are learned."""

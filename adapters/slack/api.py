@@ -155,6 +155,7 @@ RATES = {
     "conversations.history": _TIER_3,
     "conversations.replies": _TIER_3,
     "conversations.info": _TIER_3,
+    "usergroups.list": _TIER_2,
     "users.info": _TIER_4,
     "files.info": _TIER_4,
     "files.getUploadURLExternal": _TIER_4,
@@ -177,7 +178,16 @@ PATIENCE_S = 3.0  # waits for a free place in a bucket up to this long, rather t
 RECONNECTING = Backoff(first_s=0.5, longest_s=30.0, jitter=0.5)
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes; a page of a history has less than one megabyte
 
-_READS = frozenset({"conversations.history", "conversations.replies", "conversations.info", "users.info", "files.info"})
+_READS = frozenset(
+    {
+        "conversations.history",
+        "conversations.replies",
+        "conversations.info",
+        "usergroups.list",
+        "users.info",
+        "files.info",
+    }
+)
 _JSON = frozenset(  # the others take forms only
     {
         "chat.postMessage",
@@ -220,6 +230,7 @@ class SlackApi:
         self._limits = limits_of_account()
         self._session: aiohttp.ClientSession | None = None
         self._client: AsyncWebClient | None = None
+        self.granted: frozenset[str] | None = None  # scopes of the bot token, by the newest answer; None: never told
         _library_log.setLevel(logging.INFO)
 
     async def __aenter__(self) -> Self:
@@ -268,10 +279,11 @@ class SlackApi:
             fields["token"] = token
         try:
             if method in _READS:
-                return await self._web().api_call(method, http_verb="GET", params=fields)
-            if method in _JSON:
-                return await self._web().api_call(method, json=fields)
-            return await self._web().api_call(method, params=fields)
+                answer = await self._web().api_call(method, http_verb="GET", params=fields)
+            elif method in _JSON:
+                answer = await self._web().api_call(method, json=fields)
+            else:
+                answer = await self._web().api_call(method, params=fields)
         except SlackApiError as error:
             raise self._refused(method, channel, error, repeatable=repeatable) from None
         except (aiohttp.ClientError, OSError) as error:  # a deadline is one of them
@@ -280,6 +292,9 @@ class SlackApi:
             # The library trips over an answer that is no JSON object, such as a captive portal's page.
             says = f"no Slack at the other end of {method}: {type(error).__name__}"
             raise cut(says, creates=not repeatable) from None
+        if token is None and (told := header(answer.headers, "x-oauth-scopes")) is not None:
+            self.granted = frozenset(scope.strip() for scope in told.split(","))
+        return answer
 
     async def aclose(self) -> None:
         if self._session is not None:
@@ -333,9 +348,14 @@ class SlackApi:
         return known
 
 
-def _seconds(header: str | None) -> float | None:
+def header(headers: Mapping[str, str], name: str) -> str | None:
+    """The value of a header, whatever the case of its name; `name` is lower case."""
+    return next((value for key, value in headers.items() if key.lower() == name), None)
+
+
+def _seconds(told: str | None) -> float | None:
     try:
-        return float(header) if header else None
+        return float(told) if told else None
     except ValueError:
         return None
 

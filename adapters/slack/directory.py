@@ -1,7 +1,9 @@
-"""Names of people and channels: looked up once, remembered for an hour, never waited for long."""
+"""Names of people and channels, and people's user groups: looked up, remembered, never waited for long."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import anyio
 
@@ -11,13 +13,17 @@ from agent.core.bounded_map import BoundedMap
 from gateway.channels.adapter import AdapterContext
 from gateway.channels.errors import ChannelError
 from gateway.channels.inbound import ButtonClicked, ChatType, Edited, Inbound, MessageReceived, Sender
+from gateway.channels.kit.lookups import Beside, Lookups
 
 log = logging.getLogger("tieline.slack")
 
 KEEP_S = 3600.0
+KEEP_PERSON_S = 300.0  # an admin of the workspace may be none a moment later
 KEEP_FAILURE_S = 300.0
 MOST = 4096
 PATIENCE_S = 0.8  # Slack wants its acknowledgement within 3 s
+GROUPS_PATIENCE_S = 0.4  # behind that one
+_ALL = "user groups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,7 @@ class Directory:
             answer = await self._api.call(
                 "users.info", {"user": user, "include_locale": True}, frame=True, patient=False
             )
-            person, keep_s = _described(answer.get("user", {})), KEEP_S
+            person, keep_s = _described(answer.get("user", {})), KEEP_PERSON_S
         except ChannelError as error:
             log.info("a person could not be looked up", extra={"user": user, "why": str(error)})
         self._people[user] = self._clock.monotonic() + keep_s, person
@@ -87,6 +93,51 @@ class Directory:
             log.info("a channel could not be looked up", extra={"channel": channel, "why": str(error)})
         self._titles[channel] = self._clock.monotonic() + keep_s, title
         return title
+
+
+class UserGroups:
+    """The user groups of each person, asked for as one list; nothing is asked without the scope.
+
+    `beside` is that of the account's queues.
+    """
+
+    def __init__(
+        self, api: SlackApi, adapter_context: AdapterContext, beside: Beside, *, patience_s: float = GROUPS_PATIENCE_S
+    ) -> None:
+        self._api = api
+        self._lookups = Lookups(self._ask, adapter_context.clock, log, beside=beside, patience_s=patience_s)
+
+    async def introduce(self, inbound: Inbound) -> Inbound:
+        """The same with the sender's groups, as far as Slack tells in time."""
+        if not isinstance(inbound, MessageReceived | Edited | ButtonClicked) or not self._may_be_told:
+            return inbound
+        found = (await self._lookups.get(_ALL) or {}).get(inbound.sender.id)
+        return inbound if not found else replace(inbound, sender=replace(inbound.sender, platform_roles=found))
+
+    def forget(self) -> None:
+        """Slack told of a change."""
+        self._lookups.forget(_ALL)
+
+    @property
+    def _may_be_told(self) -> bool:
+        return self._api.granted is None or "usergroups:read" in self._api.granted
+
+    async def _ask(self, _: str) -> Mapping[str, frozenset[str]]:
+        """Raises the errors of a channel, and ValueError."""
+        answer = await self._api.call("usergroups.list", {"include_users": "true"}, frame=True, patient=False)
+        return groups_of(answer.get("usergroups"))
+
+
+def groups_of(rows: object) -> Mapping[str, frozenset[str]]:
+    """The ids of user groups, by the people in them. Raises ValueError for an answer of another form."""
+    found: dict[str, set[str]] = {}
+    try:
+        for row in cast(Any, rows):
+            for user in row["users"] if not row.get("date_delete") else ():
+                found.setdefault(str(user), set()).add(str(row["id"]))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a list of user groups ({type(error).__name__})") from error
+    return {user: frozenset(groups) for user, groups in found.items()}
 
 
 def _known(sender: Sender, person: Person, team: str) -> Sender:

@@ -10,9 +10,17 @@ from typing import Any
 import anyio
 
 from adapters.slack.account import Account, Address, completed
-from adapters.slack.directory import Directory
+from adapters.slack.directory import Directory, UserGroups
 from adapters.slack.history import FACTS, SlackHistory
-from adapters.slack.parse import UNINSTALLED, UNREADABLE, attachments_of, parse_event, parse_press, parse_slash
+from adapters.slack.parse import (
+    GROUPS_CHANGED,
+    UNINSTALLED,
+    UNREADABLE,
+    attachments_of,
+    parse_event,
+    parse_press,
+    parse_slash,
+)
 from adapters.slack.settings import SlackSettings
 from agent.core.bounded_map import BoundedMap
 from gateway.channels.adapter import AdapterContext, Admit, Place
@@ -119,6 +127,7 @@ class Intake:
         settings: SlackSettings,
         adapter_context: AdapterContext,
         directory: Directory,
+        user_groups: UserGroups,
         uninstalled: Callable[[], None],
         *,
         queues: KeyedQueue,
@@ -151,6 +160,7 @@ class Intake:
         self._settings = settings
         self._clock = adapter_context.clock
         self._directory = directory
+        self._user_groups = user_groups
         self._uninstalled = uninstalled
         self._recent: BoundedMap[tuple[str, str], None] = BoundedMap(MOST_RECENT)
 
@@ -189,6 +199,9 @@ class Intake:
         """Returns when it is stored, or was nothing to store. Raises GatewayUnavailable."""
         kind, payload = arrival.kind, arrival.payload
         self.account = completed(self.account, payload)
+        event_type = (payload.get("event") or {}).get("type") if kind == "events_api" else None
+        if event_type in GROUPS_CHANGED:
+            self._user_groups.forget()
         try:
             inbound = self._parsed(arrival)
             if (
@@ -204,7 +217,7 @@ class Intake:
             return
         if inbound is not None:
             await self.hand_over(inbound)
-        if kind == "events_api" and (payload.get("event") or {}).get("type") in UNINSTALLED:
+        if event_type in UNINSTALLED:
             self._uninstalled()
 
     async def hand_over(self, inbound: Inbound) -> Receipt | None:
@@ -216,6 +229,7 @@ class Intake:
             return None
         if self._settings.look_up_people:
             inbound = await self._directory.introduce(inbound, self.account.team)
+        inbound = await self._user_groups.introduce(inbound)
         if isinstance(inbound, MessageReceived) and inbound.attachments:
             inbound = replace(inbound, attachments=tuple([await self._described(one) for one in inbound.attachments]))
         receipt = await self.admit(inbound)

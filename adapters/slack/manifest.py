@@ -25,6 +25,7 @@ SCOPES = (
     "mpim:history",
     "mpim:read",
     "reactions:write",
+    "usergroups:read",
     "users:read",
 )
 EVENTS = (
@@ -45,6 +46,9 @@ EVENTS = (
     "message.groups",
     "message.im",
     "message.mpim",
+    "subteam_created",
+    "subteam_members_changed",
+    "subteam_updated",
     "tokens_revoked",
 )
 _MOST_COMMANDS = 50

@@ -79,6 +79,7 @@ _BACK = ("channel_unarchive", "group_unarchive")
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)  # what a payload of another form than Slack's raises
 UNTOLD = "file:"  # begins the handle of a file whose address Slack has not told; its id follows
 UNINSTALLED = ("app_uninstalled", "tokens_revoked")
+GROUPS_CHANGED = ("subteam_created", "subteam_members_changed", "subteam_updated")
 
 
 def parse_event(
@@ -138,6 +139,7 @@ def parse_message(
         received_at=received_at,
         chat_type=chat_type,
         grantable=(address.channel, address.team),
+        around=address.around,
         text=text,
         attachments=attachments,
         mention=_mention(message, account, address, mentioned, joined),
@@ -168,6 +170,7 @@ def _changed(
         received_at=received_at,
         chat_type=chat_type,
         grantable=(address.channel, address.team),
+        around=address.around,
         event_id=event_id,
         text=readable(wire),
         version=str(new["edited"].get("ts") or event.get("ts") or ts),
@@ -189,6 +192,7 @@ def _deleted(event: Event, old: Event, account: Account, received_at: datetime, 
         received_at=received_at,
         chat_type=chat_type,
         grantable=(address.channel, address.team),
+        around=address.around,
         event_id=event_id,
     )
 
@@ -219,6 +223,7 @@ def _membership(event: Event, account: Account, received_at: datetime, event_id:
         received_at=received_at,
         chat_type=ChatType.DIRECT if address.is_direct else ChatType.GROUP,
         grantable=(address.channel, address.team) if address.channel else (address.team,),
+        around=address.around,
         event_id=event_id,
         present=present,
     )
@@ -328,6 +333,7 @@ def parse_slash(
         chat_type=ChatType.DIRECT if direct else ChatType.GROUP,
         chat_title="" if direct or name == "privategroup" else name,
         grantable=(address.channel, address.team),
+        around=address.around,
         interaction=handle(str(payload.get("response_url") or ""), user),
         text=text.strip(),
         mention=Mention.DIRECT,
@@ -359,6 +365,7 @@ def parse_press(payload: Mapping[str, Any], account: Account, *, received_at: da
         received_at=received_at,
         chat_type=ChatType.DIRECT if address.is_direct else ChatType.GROUP,
         grantable=(address.channel, address.team),
+        around=address.around,
         interaction=handle(str(payload.get("response_url") or ""), user),
         action=str(pressed.get("value") or pressed.get("action_id") or ""),
         interaction_id=str(payload.get("trigger_id") or pressed.get("action_ts") or ts),

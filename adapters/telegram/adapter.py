@@ -10,8 +10,8 @@ from starlette.routing import BaseRoute
 
 from adapters.telegram.account import Account
 from adapters.telegram.channel import TelegramChannel
-from adapters.telegram.diagnosis import diagnose
-from adapters.telegram.parse import Context, Me, moved
+from adapters.telegram.diagnosis import diagnose, withheld_by
+from adapters.telegram.parse import Context, Me, Roles, moved, roles_of
 from adapters.telegram.polling import RETRYING, Intake, Polling, asked_s
 from adapters.telegram.request import (
     POLL_SLACK_S,
@@ -105,7 +105,13 @@ class TelegramAdapter:
     async def run(self, admit: Admit) -> None:
         self._me = await self._sign_in()
         self._account.signed_in = True
-        intake = Intake(admit, self._context, self._clock)
+        intake = Intake(
+            admit,
+            self._context,
+            self._clock,
+            administrators=self._administrators,
+            look_around=self._look_around,
+        )
         fatal: ChannelFatal | None = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._tell_moves, admit)
@@ -166,7 +172,20 @@ class TelegramAdapter:
                 log.warning("cannot sign in", extra={"reason": error.message, "again_in_s": wait_s})
                 await self._clock.sleep(wait_s)
             else:
+                self._health_monitor.withheld = withheld_by(me)
                 return Me(id=me["id"], username=me.get("username", ""))
+
+    async def _administrators(self, chat: str) -> Roles:
+        """Raises the errors of a channel, and ValueError."""
+        with in_channel_words():
+            return roles_of(await self._api.call("getChatAdministrators", chat_id=int(chat)))
+
+    async def _look_around(self) -> None:
+        """Ask again what Telegram keeps from the bot. A new privacy mode counts from when it is brought to a group."""
+        try:
+            self._health_monitor.withheld = withheld_by(await self._api.call("getMe"))
+        except TelegramError as error:
+            log.info("whether privacy mode is on is not known anew: %s", error.message)
 
     def _context(self) -> Context:
         assert self._me is not None

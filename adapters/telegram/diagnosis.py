@@ -1,12 +1,14 @@
 """Questions of `tieline doctor` to Telegram about this bot."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from adapters.telegram.request import Api, InvalidToken, TelegramError, Unknown
 from adapters.telegram.settings import TelegramSettings
 from adapters.telegram.webhook import complaint_in
 from agent.core.clock import Clock
-from gateway.channels.adapter import Diagnosis
+from gateway.channels.adapter import Diagnosis, Withheld
 
 CLOCK_TOLERANCE_S = 5.0
 
@@ -26,14 +28,10 @@ async def diagnose(
         fix = f"check that {settings.api_base_url} can be reached from here, and the proxy if one is set"
         return (Diagnosis(subject=subject, level="error", finding=error.message, fix=fix),)
     found = [Diagnosis(subject=subject, level="ok", finding=f"signed in as @{me.get('username')}")]
-    if me.get("can_read_all_group_messages"):
-        found.append(Diagnosis(subject=subject, level="ok", finding="reads every message of its groups"))
+    if withheld := withheld_by(me):
+        found += [one.diagnosis(subject) for one in withheld]
     else:
-        finding = "privacy mode is on: in groups it sees only commands, mentions and replies"
-        fix = (
-            "fine while require_mention is on; else @BotFather /setprivacy, Disable, then bring it into the group anew"
-        )
-        found.append(Diagnosis(subject=subject, level="warning", finding=finding, fix=fix))
+        found.append(Diagnosis(subject=subject, level="ok", finding="reads every message of its groups"))
     if not me.get("can_join_groups", True):
         fix = "@BotFather /setjoingroups, Enable"
         found.append(Diagnosis(subject=subject, level="warning", finding="it cannot be added to groups", fix=fix))
@@ -41,6 +39,15 @@ async def diagnose(
     if server_time is not None:
         found.append(_clock(subject, server_time, clock.now()))
     return tuple(found)
+
+
+def withheld_by(me: Mapping[str, Any]) -> tuple[Withheld, ...]:
+    """Messages that Telegram keeps from the bot, by getMe (core.telegram.org/bots/features, "Privacy Mode")."""
+    if me.get("can_read_all_group_messages"):
+        return ()
+    finding = "privacy mode is on: in groups where it is no administrator it sees only commands, mentions and replies"
+    fix = "@BotFather /setprivacy, Disable, then bring it into the group anew; or make it an administrator there"
+    return (Withheld(affects=("unaddressed messages",), finding=finding, fix=fix),)
 
 
 def _webhook(

@@ -2,7 +2,7 @@
 
 import mimetypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -192,7 +192,15 @@ def _attachment(file: Mapping[str, Any], kind: Kind, usual_type: str, stem: str)
 
 
 # Updates that Telegram is asked for; it need not send any other.
-UPDATES = ("message", "edited_message", "channel_post", "edited_channel_post", "callback_query", "my_chat_member")
+UPDATES = (
+    "message",
+    "edited_message",
+    "channel_post",
+    "edited_channel_post",
+    "callback_query",
+    "my_chat_member",
+    "chat_member",  # only of groups that the bot administers
+)
 _PRESENT = {"creator", "administrator", "member"}
 
 
@@ -260,6 +268,57 @@ def _common(message: Json, sender: Sender, event_id: str, context: Context) -> d
     }
 
 
+# Roles in a group: the status, and the title that an administrator has there. Pure.
+
+ADMINISTRATORS = ("creator", "administrator")
+_NOBODY: frozenset[str] = frozenset()
+Roles = Mapping[str, frozenset[str]]  # of a group's administrators, by their ids
+
+
+def roles_of(members: Sequence[Json]) -> Roles:
+    """The roles that getChatAdministrators tells. Raises ValueError for an answer of another form."""
+    try:
+        return {
+            str(member["user"]["id"]): _roles(member["status"], member.get("custom_title"))
+            for member in members
+            if member["status"] in ADMINISTRATORS
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a list of administrators ({type(error).__name__})") from error
+
+
+def with_roles(inbound: Inbound, roles: Roles) -> Inbound:
+    """The same with the roles of its sender."""
+    held = roles.get(inbound.sender.id, _NOBODY)
+    if not held:
+        return inbound
+    return replace(inbound, sender=replace(inbound.sender, is_chat_admin=True, platform_roles=held))
+
+
+def has_roles(inbound: Inbound) -> bool:
+    """Whether its sender may have roles that the update does not tell: a person in a group."""
+    acts = isinstance(inbound, MessageReceived | Edited | ButtonClicked)
+    return acts and inbound.chat_type is ChatType.GROUP and inbound.sender.id.isdecimal()
+
+
+def changed_roles_in(update: Json) -> str | None:
+    """The chat whose administrators an update changes, or that the bot comes to or leaves; None for any other."""
+    if "my_chat_member" in update:
+        return place_of(update)
+    change = update.get("chat_member")
+    if not isinstance(change, Mapping):
+        return None
+    members = (change.get("old_chat_member"), change.get("new_chat_member"))
+    statuses = [member.get("status") for member in members if isinstance(member, Mapping)]
+    return place_of(update) if any(status in ADMINISTRATORS for status in statuses) else None
+
+
+def _roles(status: str, title: object) -> frozenset[str]:
+    """A title that reads like a status is none: whoever may promote others gives them titles as they like."""
+    named = str(title or "").strip()
+    return frozenset({status} if not named or named.casefold() in ADMINISTRATORS else {status, named})
+
+
 def _person(user: Json) -> Sender:
     name = " ".join(filter(None, (user.get("first_name"), user.get("last_name"))))
     return Sender(
@@ -274,10 +333,13 @@ def _sender(message: Json) -> Sender:
     """The sender. A message in the name of a chat has a stand-in bot in `from`: then the chat itself is the sender."""
     chat = message["chat"]
     if spokes := message.get("sender_chat"):
+        anonymous = spokes["id"] == chat["id"]
         return Sender(
             id=UserId(str(spokes["id"])),
             display=message.get("author_signature") or spokes.get("title") or "",
-            is_chat_admin=spokes["id"] == chat["id"],
+            is_chat_admin=anonymous,
+            # Who posts in the group's name is an administrator of it, and shown by title alone.
+            platform_roles=_roles("administrator", message.get("author_signature")) if anonymous else _NOBODY,
         )
     return _person(message.get("from") or chat)
 

@@ -5,12 +5,23 @@ in one chat keeps nobody else waiting.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import anyio
 
-from adapters.telegram.parse import UPDATES, Context, Json, parse, place_of
+from adapters.telegram.parse import (
+    UPDATES,
+    Context,
+    Json,
+    Roles,
+    changed_roles_in,
+    has_roles,
+    parse,
+    place_of,
+    with_roles,
+)
 from adapters.telegram.request import (
     POLL_SLACK_S,
     Api,
@@ -26,8 +37,10 @@ from agent.core.backoff import Backoff, Retries
 from agent.core.clock import Clock
 from gateway.channels.adapter import Admit
 from gateway.channels.errors import GatewayUnavailable
+from gateway.channels.inbound import Membership
 from gateway.channels.kit.health import HealthMonitor
 from gateway.channels.kit.keyed_queue import KeyedQueue
+from gateway.channels.kit.lookups import Lookups
 
 # Intake: hands updates over, in order within a place, and says whether they may be acknowledged.
 
@@ -37,15 +50,25 @@ TAKE_WITHIN_S = 120.0  # its files and a press's answer have deadlines of their 
 
 
 class Intake:
-    """`queue` has to run while updates are put."""
+    """`queue` has to run while updates are put. `administrators` gives the roles of a group's administrators."""
 
     def __init__(
-        self, admit: Admit, context: Callable[[], Context], clock: Clock, *, within_s: float = TAKE_WITHIN_S
+        self,
+        admit: Admit,
+        context: Callable[[], Context],
+        clock: Clock,
+        *,
+        administrators: Callable[[str], Awaitable[Roles]],
+        look_around: Callable[[], Coroutine[Any, Any, None]],
+        within_s: float = TAKE_WITHIN_S,
     ) -> None:
+        """`look_around` asks again what Telegram keeps from the bot: it was brought to a group, or taken from one."""
         self._admit = admit
         self._context = context
         self._within_s = within_s
         self.queue = KeyedQueue(clock, log)
+        self._administrators = Lookups(administrators, clock, log, beside=self.queue.beside)
+        self._look_around = look_around
 
     async def put(self, update: Json, told: Callable[[bool], None], *, holds: bool) -> None:
         """Take it in when its place's turn has come; `told` hears after a try whether it is dealt with.
@@ -69,6 +92,8 @@ class Intake:
         """One try. Raises GatewayUnavailable when the update must come again."""
         where = {"update_id": update.get("update_id")}
         try:
+            if (chat := changed_roles_in(update)) is not None:
+                self._administrators.forget(chat)
             inbound = parse(update, context)
         except Exception:  # the channel loop
             # An update we cannot read would come again for ever and hold up all others.
@@ -76,6 +101,10 @@ class Intake:
             return
         if inbound is None:
             return
+        if isinstance(inbound, Membership):
+            self.queue.beside(self._look_around)
+        if has_roles(inbound):
+            inbound = with_roles(inbound, await self._administrators.get(inbound.place) or {})
         try:
             with anyio.fail_after(self._within_s):
                 await self._admit(inbound)

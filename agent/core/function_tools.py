@@ -1,6 +1,6 @@
 """Decorator `@tool`: makes a tool of a typed function. Name, docstring and annotated parameters are what a model sees.
 
-    @tool(category="info", risk="safe")
+    @tool(category="edit", risk="safe", touches="own", effects=["write"])
     async def forget(context: ToolContext, *, fact: Annotated[int, Field(ge=1)]) -> str:
         \"""Forgets one fact, by its number.\"""
 
@@ -9,7 +9,7 @@ tool needs (`tools_of`). pydantic makes the schema and checks the arguments.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from types import MethodType
@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from agent.core.argument_mistakes import MOST_MISTAKES, missing, mistake, unknown, written
 from agent.core.errors import ToolError
-from agent.core.tools import Appraisal, Category, Risk, ToolContext, ToolSpec
+from agent.core.tools import EVERY_EFFECT, Appraisal, Category, Effect, Risk, ToolContext, ToolSpec, Touches
 
 Function = Callable[..., Awaitable[str]]
 Appraise = Callable[[Mapping[str, Any], ToolContext], Awaitable[Appraisal]]
@@ -163,6 +163,8 @@ def tool(
     name: str = "",
     category: Category = "edit",
     risk: Risk = "unrated",
+    touches: Touches = "outside",
+    effects: Collection[Effect] = EVERY_EFFECT,
     concurrency_safe: bool = True,
     keys: Callable[[Mapping[str, Any]], frozenset[str]] | None = None,
     retryable: bool = False,
@@ -183,6 +185,8 @@ def tool(
             check=parameters.mistakes,
             category=category,
             risk=risk,
+            touches=touches,
+            effects=frozenset(effects),
             concurrency_safe=concurrency_safe,
             keys=keys,
             retryable=retryable,

@@ -98,6 +98,9 @@ S = TypeVar("S")
 Category = Literal["exec", "mcp", "info", "edit"]  # sets the time limit; "info" looks and changes nothing
 Risk = Literal["safe", "write", "unrated"]  # safe runs, all else is asked for
 Gate = Literal["allow", "ask", "deny"]
+Touches = Literal["own", "place", "outside"]
+Effect = Literal["write", "run", "spend"]
+EVERY_EFFECT: frozenset[Effect] = frozenset({"write", "run", "spend"})
 SKILLS = "/skills"  # what the folders of skills lie below, for a model and in the sandbox
 
 
@@ -127,6 +130,10 @@ class ToolSpec:
     `appraise` looks at one call, whose arguments fit the schema; it may look at files and changes nothing. It raises
     OutOfScope for what lies outside of the conversation's reach: refused whatever is approved or set. Without it the
     arguments are taken as they are.
+
+    `touches` says whose things a call reaches: those of the person and of the work itself, those that all people of the
+    chat share, or anything beyond it. `effects` says what a call does there; none: it only looks. Rights follow from
+    both (`agent.tools.rights`), and a tool that says nothing counts as the most dangerous.
     """
 
     name: str
@@ -135,6 +142,8 @@ class ToolSpec:
     check: Callable[[Mapping[str, Any]], list[str]] | None = field(default=None, compare=False)
     category: Category = "edit"  # what only looks says "info": plan mode leaves nothing else
     risk: Risk = "unrated"
+    touches: Touches = "outside"
+    effects: frozenset[Effect] = EVERY_EFFECT
     concurrency_safe: bool = True
     keys: Callable[[Mapping[str, Any]], frozenset[str]] | None = None  # calls with a key in common run one by one
     retryable: bool = False  # may be run again after a transient failure or a crash
@@ -172,11 +181,12 @@ NOWHERE = ExecutionContext(workspace=Path("/dev/null"), cwd=Path("/dev/null"))  
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """The person whose words the run answers, as far as is known. `zone` is an IANA name."""
+    """The person whose words the run answers, as far as is known. `roles` are named ones; `zone` is an IANA name."""
 
     display: str = ""
     language: str = "en"
-    role: Literal["owner", "admin", "member"] = "member"
+    role: Literal["owner", "admin", "member", "guest"] = "member"
+    roles: tuple[str, ...] = ()
     chat_type: Literal["direct", "group", "channel"] = "direct"
     zone: str | None = None
 

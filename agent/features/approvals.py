@@ -17,6 +17,7 @@ from agent.core.messages import ToolUse
 from agent.core.outbox import Answer, Button, Outbox, OutgoingMessage, Question
 from agent.core.phrases import Phrases
 from agent.core.untrusted_text import longest_run, plain
+from agent.inbox import Incoming
 from agent.run.features import AskingFeature, Look, Permitted
 from agent.run.run import SHUTDOWN, LeftForLater, Run
 from agent.storage import approval_rows, inbox_rows, outbox_rows
@@ -31,6 +32,7 @@ from agent.tools.approvals import (
     covers_of,
     digest_of,
     extent_of,
+    named_deciders,
     prompt_key,
     shown_of,
 )
@@ -74,7 +76,8 @@ class ApprovalFeature(AskingFeature):
         Raises LeftForLater, Fenced or StorageTrouble.
         """
         settings, name, requester = run.settings.approvals, cleared.call.name, run.work.incoming.person
-        if not anyone_may_decide(requester, settings.approvers, requester_may=settings.requester):
+        by_place = self.approvals.deciders(name, run.work.incoming.chat_type).by_place
+        if not anyone_may_decide(requester, settings.approvers, requester_may=settings.requester, by_place=by_place):
             return _denied(NOBODY.format(name=name))
         if not self.outbox.suspends:
             return _denied(NO_WAY.format(name=name))
@@ -208,11 +211,7 @@ class ApprovalFeature(AskingFeature):
         terms = [
             phrase("approval_terms_group" if is_shared else "approval_terms", language, minutes=minutes),
             *([phrase("approval_covers", language, tool=one.tool, covers=plain(extent))] if extent else []),
-            *(
-                [phrase("approval_who", language, who=plain(str(incoming.display or incoming.person)))]
-                if is_shared
-                else []
-            ),
+            *(self._who_decides(one, incoming, language) if is_shared else []),
         ]
         return OutgoingMessage(
             text="\n".join(lines),
@@ -233,6 +232,16 @@ class ApprovalFeature(AskingFeature):
             without_buttons=phrase("approval_by_text", language, id=one.id),
             while_open="\n".join(terms),
         )
+
+    def _who_decides(self, one: Approval, incoming: Incoming, language: str) -> list[str]:
+        """The people whose word counts, and at once if none of them is known to be there."""
+        phrase, deciders = self.phrases, self.approvals.deciders(one.tool, one.chat_type)
+        if not deciders.by_place:
+            return [phrase("approval_who", language, who=plain(str(incoming.display or incoming.person)))]
+        lines = [phrase("approval_who_place", language, who=named_deciders(deciders, phrase, language))]
+        if not self.approvals.is_decider_known(self.conversation, one.tool):
+            lines.append(phrase("approval_nobody_known", language))
+        return lines
 
     def _required(self, one: Approval, run: Run) -> ApprovalRequired:
         left_s = (one.expires_at - to_timestamp(self.clock.now())) / 1e6

@@ -131,6 +131,7 @@ class PlanFeature(Feature):
             display=incoming.display,
             language=incoming.language,
             role=incoming.role,
+            roles=incoming.roles,
             chat_type=incoming.chat_type,
         )
         try:

@@ -38,6 +38,7 @@ class Owner:
     display: str = ""
     language: str = "en"
     role: AccessRole = "member"
+    roles: tuple[str, ...] = ()
     chat_type: ChatType = "direct"
 
 

@@ -19,7 +19,7 @@ from agent.goals import store
 from agent.goals.goal import LONGEST_TEXT, MOVES, Auto, Goal, Limits, Owner, Reason, Status, rested, spent_limit
 from agent.goals.settings import GoalSettings
 from agent.goals.store import short
-from agent.inbox import AccessRole
+from agent.inbox import HeldRoles
 from agent.sessions import runs
 from agent.storage import conversation_rows, outbox_rows
 from agent.storage.database import Database
@@ -40,12 +40,12 @@ class Owned(Protocol):
 
 Reachable = Callable[[ConversationId], bool]  # False: the platform refuses the account's login
 
-RoleOf = Callable[[Owned], AccessRole | None]  # None: the owner may not have it worked on any more
+RoleOf = Callable[[Owned], HeldRoles | None]  # None: the owner may not have it worked on any more
 
 
-def role_then(goal: Owned) -> AccessRole | None:
+def role_then(goal: Owned) -> HeldRoles | None:
     """Where nobody knows better: the role that they had when they set it."""
-    return goal.owner.role
+    return HeldRoles(goal.owner.role, goal.owner.roles)
 
 
 def always_reachable(conversation: ConversationId) -> bool:

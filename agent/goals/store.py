@@ -13,7 +13,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, literal_colu
 from agent.core.errors import Transient
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.goals.goal import IDLE, LIVE, Auto, Goal, Limits, Owner, Reason, SessionGoal, State, Status, Used
-from agent.inbox import AccessRole, ChatType, Incoming, WakeUp
+from agent.inbox import ChatType, Incoming, WakeUp, read_role, written_role
 from agent.storage import inbox_rows
 from agent.storage.payloads import encode_incoming
 from agent.storage.statements import CompiledStatement, or_ignore, or_update
@@ -102,7 +102,7 @@ def add(
             "person": owner.person,
             "display": owner.display,
             "language": owner.language,
-            "role": owner.role,
+            "role": written_role(owner.role, owner.roles),
             "chat_type": owner.chat_type,
             "text": text,
             "status": "active",
@@ -190,6 +190,7 @@ def _goals(rows: Any) -> tuple[Goal, ...]:
 
 
 def _goal(row: Any) -> Goal:
+    role, roles = read_role(row.role)
     return Goal(
         id=row.id,
         conversation=ConversationId(row.conv),
@@ -197,7 +198,8 @@ def _goal(row: Any) -> Goal:
             person=PersonId(row.person) if row.person is not None else None,
             display=row.display,
             language=row.language,
-            role=cast(AccessRole, row.role),
+            role=role,
+            roles=roles,
             chat_type=cast(ChatType, row.chat_type),
         ),
         text=row.text,
@@ -226,6 +228,7 @@ def schedule_wake_up(conn: Connection, goal: Goal, *, after_s: float, at: int) -
         display=owner.display,
         language=owner.language,
         role=owner.role,
+        roles=owner.roles,
         chat_type=owner.chat_type,
         wake_up=WakeUp(goal=goal.id, round=auto.round, tick=auto.ticks),
         received_at=from_timestamp(at),

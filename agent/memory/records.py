@@ -210,9 +210,9 @@ class Forgotten:
 
 # Rights to erase within a place's memory: in a group their own, admins all; by a command or by the agent.
 
-RoleName = Literal["owner", "admin", "member"]
+RoleName = Literal["owner", "admin", "member", "guest"]
 
 
 def reaches_others(chat_type: ChatType, role: RoleName) -> bool:
     """Whether what others have told may be taken away too."""
-    return chat_type == "direct" or role != "member"
+    return chat_type == "direct" or role not in ("member", "guest")

@@ -34,7 +34,7 @@ def _memory(context: ToolContext) -> Remembering:
     return context.memory
 
 
-@tool(risk="safe", core=True, retryable=True)
+@tool(risk="safe", touches="place", effects=["write"], core=True, retryable=True)
 async def remember(
     context: ToolContext,
     *,
@@ -47,25 +47,25 @@ async def remember(
     return await _memory(context).remember(fact, confidence=confidence, replaces=replaces, call=context.idempotency_key)
 
 
-@tool(category="info", risk="safe", untrusted=True, retryable=True)
+@tool(category="info", risk="safe", touches="place", effects=[], untrusted=True, retryable=True)
 async def recall(context: ToolContext, *, query: _Query) -> str:
     """Finds facts and earlier messages of any session of these people, by meaning or words."""
     return await _memory(context).recall(query)
 
 
-@tool(category="info", risk="safe", untrusted=True, retryable=True)
+@tool(category="info", risk="safe", touches="place", effects=[], untrusted=True, retryable=True)
 async def session_search(context: ToolContext, *, query: _Query) -> str:
     """Finds what was said in earlier sessions, by the words that stood there."""
     return await _memory(context).search_sessions(query)  # W-68
 
 
-@tool(risk="safe", retryable=True)
+@tool(risk="safe", touches="place", effects=["write"], retryable=True)
 async def forget(context: ToolContext, *, fact: Annotated[int, Field(ge=1)]) -> str:
     """Forgets one fact, by its number as recall or remember gave it."""
     return await _memory(context).forget(fact)
 
 
-@tool(risk="safe", concurrency_safe=False, retryable=True)
+@tool(risk="safe", touches="place", effects=["write"], concurrency_safe=False, retryable=True)
 async def write_notes(
     context: ToolContext,
     *,

@@ -12,7 +12,7 @@ from agent.core.ids import ConversationId, PersonId
 from agent.core.untrusted_text import whole
 from agent.goals.goal import Owner, Reason
 from agent.goals.store import short
-from agent.inbox import AccessRole, ChatType, Incoming, PlanStep
+from agent.inbox import ChatType, Incoming, PlanStep, read_role, written_role
 from agent.plans.plan import GATE, Estimate, Plan, Status, Tasks
 from agent.storage import inbox_rows
 from agent.storage.payloads import dump, encode_incoming
@@ -67,7 +67,7 @@ def add(
         "person": owner.person,
         "display": whole(owner.display),
         "language": owner.language,
-        "role": owner.role,
+        "role": written_role(owner.role, owner.roles),
         "chat_type": owner.chat_type,
         "goal": goal,
         "redacted": redacted,
@@ -145,6 +145,7 @@ def _first(row: Any) -> Plan | None:
 
 
 def _plan(row: Any) -> Plan:
+    role, roles = read_role(row.role)
     return Plan(
         id=row.id,
         conversation=ConversationId(row.conv),
@@ -153,7 +154,8 @@ def _plan(row: Any) -> Plan:
             person=PersonId(row.person) if row.person is not None else None,
             display=row.display,
             language=row.language,
-            role=cast(AccessRole, row.role),
+            role=role,
+            roles=roles,
             chat_type=cast(ChatType, row.chat_type),
         ),
         goal=row.goal,
@@ -190,6 +192,7 @@ def schedule_wake_up(conn: Connection, plan: Plan, *, at: int) -> None:
         display=owner.display,
         language=owner.language,
         role=owner.role,
+        roles=owner.roles,
         chat_type=owner.chat_type,
         plan=PlanStep(plan=plan.id, tick=plan.ticks),
         received_at=from_timestamp(at),

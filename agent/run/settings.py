@@ -19,7 +19,7 @@ from agent.goals.settings import GoalSettings
 from agent.plans.settings import PlanSettings
 from agent.skills.settings import SkillSettings
 from agent.tools.mcp.settings import McpSettings
-from agent.tools.settings import ApprovalSettings, FileSettings, ShellSettings, WebSettings
+from agent.tools.settings import ApprovalSettings, FileSettings, RoleSettings, ShellSettings, WebSettings
 
 Encoding = Literal["bytes", "cl100k_base", "o200k_base"]
 Effort = Literal["off", "low", "medium", "high"]  # of a model that thinks before it answers
@@ -287,3 +287,4 @@ class Settings:
     skills: SkillSettings = field(default_factory=SkillSettings)
     plans: PlanSettings = field(default_factory=PlanSettings)
     place: PlacePolicy = field(default_factory=PlacePolicy)
+    roles: tuple[RoleSettings, ...] = ()

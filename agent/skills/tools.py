@@ -10,7 +10,7 @@ from agent.core.tools import ToolContext
 from agent.skills.catalogue import LOAD
 
 
-@tool(name=LOAD, category="info", core=True, risk="safe", retryable=True)
+@tool(name=LOAD, category="info", core=True, risk="safe", touches="own", effects=[], retryable=True)
 async def load_skill(context: ToolContext, *, name: Annotated[str, Field(min_length=1, max_length=100)]) -> str:
     """Brings the text of one of the skills that are listed; follow it where it fits what was asked."""
     if context.skill is None:

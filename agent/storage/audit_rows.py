@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, select
+from sqlalchemy import Connection, Row, bindparam, func, insert, or_, select
 
 from agent.core.ids import ConversationId, SessionId
 from agent.storage.statements import or_ignore
@@ -67,6 +67,14 @@ def newest(conn: Connection, *, conversation: ConversationId | None = None, most
     """The last calls, of one conversation or of all, newest first."""
     statement = _LIST if conversation is None else _LIST.where(tool_call.c.conv == conversation)
     return tuple(map(_read, conn.execute(statement, {"most": most})))
+
+
+def denied_within(conn: Connection, place: ConversationId, *, most: int) -> tuple[Record, ...]:
+    """The last calls that were denied there, and in the topics and threads of the place, newest first."""
+    prefix = f"{place}:"
+    within = or_(tool_call.c.conv == place, func.substr(tool_call.c.conv, 1, len(prefix)) == prefix)
+    found = conn.execute(_LIST.where(within, tool_call.c.verdict == "denied"), {"most": most})
+    return tuple(map(_read, found))
 
 
 def of_run(conn: Connection, conversation: ConversationId, inbox_id: int, *, most: int = 200) -> tuple[Record, ...]:

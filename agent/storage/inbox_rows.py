@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 from pydantic import ValidationError
 from sqlalchemy import Connection, Row, Text, and_, bindparam, case, func, insert, literal_column, or_, select, update
 
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, PersonId
 from agent.inbox import Incoming, WorkKind
 from agent.storage.conversation_rows import ensure, lock_row
 from agent.storage.payloads import decode_incoming, encode_incoming
@@ -62,6 +62,16 @@ class OpenRow:
     attempts: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedRow:
+    """Something that rights refused: whose it was, the rule, and when, in UTC microseconds."""
+
+    person: PersonId | None
+    rule: str
+    created_at: int
+
+
+RIGHTS = "rights: "  # begins the note of a row that rights refused; behind it the rule
 _CONV = inbox.c.conv == bindparam("conversation")
 # Written out: behind a parameter a prepared plan of PostgreSQL could not use the partial index of new rows.
 NEW = inbox.c.status == literal_column("'new'")
@@ -103,6 +113,17 @@ _CALLED = (
 )
 _WITH_NEW = select(inbox.c.conv).where(NEW, _DUE).distinct()
 _NEXT_DUE = select(func.min(inbox.c.not_before)).where(NEW, inbox.c.not_before > bindparam("now"))
+
+_BY_RIGHTS = (
+    select(inbox.c.payload, inbox.c.note, inbox.c.created_at)
+    .where(
+        or_(_CONV, func.substr(inbox.c.conv, 1, bindparam("length")) == bindparam("prefix")),
+        inbox.c.status == "refused",
+        func.substr(inbox.c.note, 1, len(RIGHTS)) == bindparam("begins"),
+    )
+    .order_by(inbox.c.id.desc())
+    .limit(bindparam("most"))
+)
 
 _IS_NEW = select(inbox.c.id).where(_ONE, NEW)
 _NEXT_OPEN = (
@@ -245,6 +266,18 @@ def conversations_with_work(conn: Connection, now: int) -> tuple[ConversationId,
 def next_due(conn: Connection, now: int) -> int | None:
     """The next moment after `now` at which put-off work becomes due."""
     return cast(int | None, conn.execute(_NEXT_DUE, {"now": now}).scalar_one())
+
+
+def refused_by_rights(conn: Connection, place: ConversationId, *, most: int) -> tuple[RefusedRow, ...]:
+    """The newest things there, and in the topics and threads of the place, that nobody with rights had asked for."""
+    prefix = f"{place}:"
+    found = conn.execute(
+        _BY_RIGHTS, {"conversation": place, "length": len(prefix), "prefix": prefix, "begins": RIGHTS, "most": most}
+    )
+    return tuple(
+        RefusedRow(person=decode_incoming(row.payload).person, rule=row.note[len(RIGHTS) :], created_at=row.created_at)
+        for row in found
+    )
 
 
 def next_open(conn: Connection, conversation: ConversationId, *, said_at: int, unbegun: bool = False) -> OpenRow | None:

@@ -12,7 +12,9 @@ NESTED = "a sub-agent cannot begin another one; do the task yourself"
 LONGEST_TASK = 16_000  # characters
 
 
-@tool(name=AGENT, category="exec", risk="safe", untrusted=True)  # its answer may repeat what strangers wrote
+@tool(
+    name=AGENT, category="exec", risk="safe", touches="own", effects=["spend"], untrusted=True
+)  # its answer may repeat what strangers wrote
 async def agent_tool(
     context: ToolContext,
     *,

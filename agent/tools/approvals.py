@@ -8,7 +8,7 @@ The database is the truth; what is in memory only wakes who waits. Nothing here 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -19,12 +19,15 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId, PersonId
-from agent.core.tools import Appraisal, Gate, ToolSpec
+from agent.core.phrases import Phrases
+from agent.core.tools import EVERY_EFFECT, Appraisal, Gate, ToolSpec
+from agent.inbox import HeldRoles
 from agent.storage import approval_rows
 from agent.storage.approval_rows import Approval, ApprovalStatus
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
-from agent.tools.settings import ApprovalSettings
+from agent.tools.rights import RightsVerdict, approving_roles, held, may_approve, place_decides
+from agent.tools.settings import ApprovalSettings, RoleSettings
 
 PRESS = "a:"  # begins the action of a button that answers an approval: `a:<id>:<y, n or a>`
 
@@ -107,9 +110,57 @@ def may_decide(
     return person in approvers or (requester_may and requester is not None and person == requester)
 
 
-def anyone_may_decide(requester: PersonId | None, approvers: Collection[str], *, requester_may: bool = True) -> bool:
-    """Whether there is anybody at all whose word would count."""
-    return bool(approvers) or (requester_may and requester is not None)
+def anyone_may_decide(
+    requester: PersonId | None, approvers: Collection[str], *, requester_may: bool = True, by_place: bool = False
+) -> bool:
+    """Whether there is anybody at all whose word would count. `by_place`: an admin's there does."""
+    return by_place or bool(approvers) or (requester_may and requester is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deciders:
+    """The people whose word counts on one call. `by_place`: an admin of the place or one of `roles`, and who asked only
+    as such; else who asked. Approvers of the configuration always."""
+
+    by_place: bool
+    roles: tuple[str, ...] = ()
+
+
+def deciders_of(tool: str, spec: ToolSpec | None, chat_type: str, roles: Sequence[RoleSettings]) -> Deciders:
+    """The deciders of a call in a chat of that type. A tool that is not there counts as the most dangerous."""
+    touches, effects = (spec.touches, spec.effects) if spec is not None else ("outside", EVERY_EFFECT)
+    if chat_type == "direct" or not place_decides(touches, effects):
+        return Deciders(by_place=False)
+    return Deciders(by_place=True, roles=tuple(role.name for role in approving_roles(tool, roles)))
+
+
+def named_deciders(deciders: Deciders, phrase: Phrases, language: str) -> str:
+    """The deciders for a place in words: an admin, or one of the roles."""
+    admin = phrase("approval_admin_here", language)
+    return admin + "".join(phrase("approval_or", language, role=role) for role in deciders.roles)
+
+
+def word_counts(
+    one: Approval,
+    person: PersonId,
+    has: HeldRoles,
+    settings: ApprovalSettings,
+    *,
+    deciders: Deciders,
+    roles: Sequence[RoleSettings],
+) -> RightsVerdict:
+    """Whether that person's word counts on the call, and the rule. `requester = false` bars who asked, whoever they are
+    otherwise but an approver."""
+    if may_decide(person, requester=None, approvers=settings.approvers):
+        return RightsVerdict("allow", f"{person} is in [approvals] approvers")
+    has_asked = one.requester is not None and person == one.requester
+    if has_asked and not settings.requester:
+        return RightsVerdict("deny", "[approvals] requester is false: who asked does not decide")
+    if deciders.by_place:
+        return may_approve(one.tool, has.role, held(has.roles, roles))
+    if has_asked:
+        return RightsVerdict("allow", "who asked decides")
+    return RightsVerdict("deny", "only who asked decides, or somebody in [approvals] approvers")
 
 
 REAP_EVERY_S = 30.0  # looks for overdue approvals
@@ -129,20 +180,28 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The effect of somebody's word; `approval` as it stands now."""
+    """The effect of somebody's word; `approval` as it stands now. `rule` is why it does not count, `deciders` are those
+    whose word does."""
 
     finding: Finding
     approval: Approval | None = None
+    rule: str = ""
+    deciders: Deciders = Deciders(by_place=False)
+
+
+NOBODY_SPECIAL = HeldRoles("member")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """Somebody's answer. `may_allow_for_good`: they have the role that this takes. `choice` is the number of an answer
-    to a question, `words` are one in the person's own; without either `approve` means "yes" or "no"."""
+    """Somebody's answer. `has` are the roles they have there; `may_allow_for_good`: the one that this takes is among
+    them. `choice` is the number of an answer to a question, `words` are one in the person's own; without either
+    `approve` means "yes" or "no"."""
 
     by: PersonId
     name: str
     approve: bool
+    has: HeldRoles = NOBODY_SPECIAL
     for_good: bool = False
     may_allow_for_good: bool = False
     choice: int | None = None
@@ -151,12 +210,19 @@ class Word:
 
 @dataclass(slots=True)
 class Approvals:
-    """`changed` is told the name of an approval whose message should show something else now."""
+    """`changed` is told the name of an approval whose message should show something else now.
+
+    `roles` are the operator's named roles, `spec` gives what is known of a tool. `is_decider_known`: somebody is known
+    in that conversation who may approve such a call of others.
+    """
 
     database: Database
     clock: Clock
     settings: Callable[[], ApprovalSettings]
     changed: Callable[[str], None] = lambda id: None
+    roles: Callable[[], Sequence[RoleSettings]] = lambda: ()
+    spec: Callable[[str], ToolSpec | None] = lambda tool: None
+    is_decider_known: Callable[[ConversationId, str], bool] = lambda conversation, tool: True
     look_again_s: float = LOOK_AGAIN_S
     _wake_events: dict[str, anyio.Event] = field(default_factory=dict)
     _questions: dict[str, Approval] = field(default_factory=dict)  # open ones, for answers by text
@@ -217,37 +283,50 @@ class Approvals:
             return None
         return next(((id, None) for id, one in here.items() if one.takes_words and one.requester is not None), None)
 
-    def ruled(self, conversation: ConversationId, person: PersonId, text: str) -> tuple[str, bool] | None:
+    def deciders(self, tool: str, chat_type: str) -> Deciders:
+        """Deciders of a call of the tool in a chat of that type."""
+        return deciders_of(tool, self.spec(tool), chat_type, self.roles())
+
+    def counts(self, one: Approval, person: PersonId, has: HeldRoles) -> RightsVerdict:
+        """Whether the word of somebody with these roles counts on the call."""
+        deciders = self.deciders(one.tool, one.chat_type)
+        return word_counts(one, person, has, self.settings(), deciders=deciders, roles=self.roles())
+
+    def ruled(
+        self, conversation: ConversationId, person: PersonId, text: str, has: HeldRoles
+    ) -> tuple[str, bool] | None:
         """The call that these words allow or refuse, and which of the two: a plain yes or no of somebody who may, where
         one call is asked for."""
         word = text.strip().casefold().rstrip(".!")
         if word not in YES and word not in NO:
             return None
-        settings = self.settings()
         here = [one for one in self._asked.values() if one.conversation == conversation]
-        return (here[0].id, word in YES) if len(here) == 1 and _may_allow(here[0], person, settings) else None
+        counts = len(here) == 1 and self.counts(here[0], person, has).gate == "allow"
+        return (here[0].id, word in YES) if counts else None
 
-    def expects(self, conversation: ConversationId, person: PersonId, text: str) -> bool:
+    def expects(self, conversation: ConversationId, person: PersonId, text: str, has: HeldRoles) -> bool:
         """Are these words one of the answers offered for what is open there on behalf of exactly this person?
 
         Narrower than `asks` and `ruled`: free words and words of other approvers are none.
         """
-        if (ruled := self.ruled(conversation, person, text)) is not None:
+        if (ruled := self.ruled(conversation, person, text, has)) is not None:
             return self._asked[ruled[0]].requester == person
         found = self.asks(conversation, person, text)
         return found is not None and found[1] is not None and self._questions[found[0]].requester == person
 
     async def answer(self, id: str, conversation: ConversationId, word: Word) -> Ruling:
         """Somebody gives their word, in that conversation. What it changes is committed when this returns."""
-        settings = self.settings()
 
         def rule(conn: Connection) -> Ruling:
             one = approval_rows.find(conn, id)
             is_answer = word.choice is not None or word.words is not None
             if one is None or one.conversation != conversation or (is_answer and not one.choices):
                 return Ruling(Finding.UNKNOWN)
-            if not (_may_answer(one, word.by) if one.choices else _may_allow(one, word.by, settings)):
-                return Ruling(Finding.NOT_YOURS, one)
+            if one.choices and not _may_answer(one, word.by):
+                return Ruling(Finding.NOT_YOURS, one, "only the person who was asked answers a question")
+            if not one.choices and (counts := self.counts(one, word.by, word.has)).gate != "allow":
+                deciders = self.deciders(one.tool, one.chat_type)
+                return Ruling(Finding.NOT_YOURS, one, counts.rule, deciders)
             if one.status != "pending":
                 return Ruling(Finding.OVER, one)
             if one.choices and _chosen(one, word) is None:
@@ -301,12 +380,6 @@ class Approvals:
 
     def _now(self) -> int:
         return to_timestamp(self.clock.now())
-
-
-def _may_allow(one: Approval, person: PersonId, settings: ApprovalSettings) -> bool:
-    return may_decide(
-        person, requester=one.requester, approvers=settings.approvers, requester_may=settings.requester
-    )  # fmt: skip
 
 
 def is_same(word: str, choice: str) -> bool:

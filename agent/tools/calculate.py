@@ -59,7 +59,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-@tool(category="info", risk="safe", retryable=True, core=True)
+@tool(category="info", risk="safe", touches="own", effects=[], retryable=True, core=True)
 async def calculate(
     *,
     expression: Annotated[
@@ -214,7 +214,7 @@ class TimeTools:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    @tool(category="info", risk="safe", retryable=True, core=True)
+    @tool(category="info", risk="safe", touches="own", effects=[], retryable=True, core=True)
     async def current_time(
         self,
         context: ToolContext,

@@ -68,6 +68,8 @@ def search_tool(names: Iterable[str]) -> ToolSpec:
         core=True,
         category="info",
         risk="safe",
+        touches="own",
+        effects=frozenset(),
     )
 
 

@@ -85,7 +85,9 @@ class Outputs:
         except (OSError, ValueError) as error:
             raise ToolError(f"there is no output {name!r} any more; run the tool again") from error
 
-    @tool(category="info", risk="safe", retryable=True, untrusted=True)  # what stands there may be a stranger's
+    @tool(
+        category="info", risk="safe", touches="own", effects=[], retryable=True, untrusted=True
+    )  # what stands there may be a stranger's
     async def read_output(
         self,
         context: ToolContext,

@@ -67,7 +67,7 @@ class ScheduleTools:
     def __init__(self, schedules: Schedules) -> None:
         self._schedules = schedules
 
-    @tool(risk="safe", concurrency_safe=False, retryable=True)
+    @tool(risk="safe", touches="place", effects=["write", "spend"], concurrency_safe=False, retryable=True)
     async def schedule_periodic(
         self,
         context: ToolContext,
@@ -89,7 +89,7 @@ class ScheduleTools:
         given = config.model_dump(exclude_none=True) if config is not None else {}
         return await self._schedules.periodic(name, cron, kind, given, context)
 
-    @tool(risk="safe", concurrency_safe=False, retryable=True, core=True)
+    @tool(risk="safe", touches="place", effects=["write", "spend"], concurrency_safe=False, retryable=True, core=True)
     async def schedule_deferred(
         self,
         context: ToolContext,
@@ -110,12 +110,12 @@ class ScheduleTools:
         """Sets something that happens once, later, in this conversation."""
         return await self._schedules.deferred(name, run_at, kind, task or name, zone, context)
 
-    @tool(category="info", risk="safe", retryable=True)
+    @tool(category="info", risk="safe", touches="place", effects=[], retryable=True)
     async def list_schedules(self, context: ToolContext) -> str:
         """Lists the reminders and scheduled tasks of this conversation, with their next times."""
         return await self._schedules.listed(context)
 
-    @tool(risk="safe", concurrency_safe=False)
+    @tool(risk="safe", touches="place", effects=["write"], concurrency_safe=False)
     async def cancel_task(
         self, context: ToolContext, *, name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
     ) -> str:

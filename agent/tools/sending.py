@@ -40,7 +40,15 @@ class SendTools:
     def __init__(self, sending: Sending) -> None:
         self._sending = sending
 
-    @tool(category="exec", risk="safe", concurrency_safe=False, retryable=True, appraise=appraised)
+    @tool(
+        category="exec",
+        risk="safe",
+        touches="place",
+        effects=["write"],
+        concurrency_safe=False,
+        retryable=True,
+        appraise=appraised,
+    )
     async def send_file(
         self,
         context: ToolContext,
@@ -56,7 +64,7 @@ class SendTools:
         await self._sending.file(context.conversation, data, name, mime_type, caption, context.idempotency_key)
         return f"{shown(names)} is on its way ({len(data)} bytes)."
 
-    @tool(category="exec", risk="write", concurrency_safe=False, retryable=True)
+    @tool(category="exec", risk="write", touches="outside", effects=["write"], concurrency_safe=False, retryable=True)
     async def send_message(
         self,
         context: ToolContext,
@@ -83,7 +91,7 @@ class SendTools:
         text, to = str(arguments["text"]), str(arguments.get("to") or "").strip()
         if to in ("", context.conversation):
             return Appraisal(arguments={"text": text, "to": ""}, gate="allow")
-        if context.asker.role == "member" or not self._sending.may_send_elsewhere(context.person):
+        if context.asker.role in ("member", "guest") or not self._sending.may_send_elsewhere(context.person):
             raise OutOfScope("only admins of the whole bot may have messages sent to other chats")
         if not await self._sending.knows(ConversationId(to)):
             raise ToolError(f"there is no chat {to!r} that this bot talks in")

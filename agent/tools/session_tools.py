@@ -20,7 +20,7 @@ down as a plan of steps. Change nothing: only tools that look are there. When it
 it; a person reviews it, and only when they approve it the other tools come back."""
 
 
-@tool(name=ENTER, risk="safe", concurrency_safe=False)
+@tool(name=ENTER, risk="safe", touches="own", effects=["write"], concurrency_safe=False)
 async def enter_plan_mode(context: ToolContext) -> str:
     """Begin plan mode before a task with several steps or with consequences: you look and plan, a person reviews the
     plan, then you carry it out."""
@@ -33,7 +33,7 @@ async def _reviewed(arguments: Mapping[str, Any], context: ToolContext) -> Appra
     return Appraisal(arguments=arguments, gate="ask", reason=REVIEW, shown=str(arguments["plan"]), covers=None)
 
 
-@tool(name=EXIT, risk="write", core=True, concurrency_safe=False, appraise=_reviewed)
+@tool(name=EXIT, risk="write", touches="own", effects=["write"], core=True, concurrency_safe=False, appraise=_reviewed)
 async def exit_plan_mode(
     context: ToolContext,
     *,
@@ -59,7 +59,7 @@ async def exit_plan_mode(
 LONGEST_SCOPE, LONGEST_SUMMARY = 200, 4_000
 
 
-@tool(category="info", risk="safe", core=True, concurrency_safe=False)
+@tool(category="info", risk="safe", touches="own", effects=["write"], core=True, concurrency_safe=False)
 async def start_focus(
     context: ToolContext,
     *,
@@ -72,7 +72,7 @@ async def start_focus(
     return _focus(context).start(scope)
 
 
-@tool(category="info", risk="safe", core=True, concurrency_safe=False)
+@tool(category="info", risk="safe", touches="own", effects=["write"], core=True, concurrency_safe=False)
 async def complete_focus(
     context: ToolContext,
     *,
@@ -101,7 +101,9 @@ def _focus(context: ToolContext) -> Bracketing:
 # Tool that finds what left the window: searched by words, read back by the message's number.
 
 
-@tool(category="info", risk="safe", retryable=True, untrusted=True)  # what stands there may be a stranger's
+@tool(
+    category="info", risk="safe", touches="own", effects=[], retryable=True, untrusted=True
+)  # what stands there may be a stranger's
 async def recall_transcript(
     context: ToolContext,
     *,

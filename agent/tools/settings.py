@@ -1,5 +1,6 @@
 """Settings of tools; light, because the configuration embeds it."""
 
+import re
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar, Literal
@@ -96,6 +97,60 @@ class ApprovalSettings:
             mistakes.append("requester is false and there are no approvers: nobody could approve anything")
         if mistakes:
             raise ValueError("; ".join(mistakes))
+
+
+# Named roles of the operator.
+
+RESERVED = ("owner", "admin", "member", "guest", "blocked", "stranger")  # ranks, which nobody may redefine
+_ROLE = re.compile(r"[\w-]{1,32}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleSettings:
+    """One `[[roles]]` entry: rights that `people` (`telegram:77`) have beyond or below their rank.
+
+    `platform_roles` are roles and user groups of the platforms (`discord:112233`), whose people have the role where the
+    platform tells so. `tools`, `commands` and `models` (`provider/model`) are names or patterns; `!` before one denies.
+    `approve` names tools: calls of these that others asked for may be approved by people of the role.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
+
+    name: str
+    people: tuple[str, ...] = ()
+    platform_roles: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    approve: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise ValueError that names every impossible key and what it may be."""
+        mistakes = []
+        if self.name.lower() in RESERVED:
+            mistakes.append(f"name is {self.name!r}, which is a rank of its own; choose another")
+        elif not _ROLE.fullmatch(self.name):
+            mistakes.append(f"name is {self.name!r}; use up to 32 letters, digits, - and _")
+        for key, names, example in (
+            ("people", self.people, "telegram:77"),
+            ("platform_roles", self.platform_roles, "discord:112233"),
+        ):
+            mistakes += [
+                f'{key}: {name!r} names no platform; write it as "{example}"'
+                for name in names
+                if not all(name.partition(":"))
+            ]
+        for key in ("tools", "commands", "models", "approve"):
+            mistakes += [f"{key}: {rule!r} names nothing" for rule in getattr(self, key) if not rule.strip("! ")]
+        mistakes += [
+            f"commands: {rule!r} begins with /; write {rule.replace('/', '', 1)!r}"
+            for rule in self.commands
+            if rule.removeprefix("!").startswith("/")
+        ]
+        _refuse(mistakes)
 
 
 # Sections `[tools.files]`, `[tools.shell]`, `[tools.web]`: tools that reach for files, programs and the web.

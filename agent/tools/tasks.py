@@ -64,7 +64,7 @@ class SessionTasks:
         return await self.database.read(lambda conn: task_rows.all_of(conn, self.session))
 
 
-@tool(risk="safe", concurrency_safe=False, retryable=True)
+@tool(risk="safe", touches="own", effects=["write"], concurrency_safe=False, retryable=True)
 async def task_create(
     context: ToolContext,
     *,
@@ -76,7 +76,7 @@ async def task_create(
     return f"Task {made.id} is on the list, {made.status}."
 
 
-@tool(risk="safe", concurrency_safe=False, retryable=True)
+@tool(risk="safe", touches="own", effects=["write"], concurrency_safe=False, retryable=True)
 async def task_update(
     context: ToolContext,
     *,
@@ -91,14 +91,14 @@ async def task_update(
     return f"Task {changed.id} is {changed.status}."
 
 
-@tool(category="info", risk="safe", retryable=True)
+@tool(category="info", risk="safe", touches="own", effects=[], retryable=True)
 async def task_list(context: ToolContext) -> str:
     """Lists the tasks of this session with number and status."""
     found = await _tasks(context).all()
     return "\n".join(f"{one.id} [{one.status}] {one.description}" for one in found) or "There are no tasks."
 
 
-@tool(category="info", risk="safe", retryable=True)
+@tool(category="info", risk="safe", touches="own", effects=[], retryable=True)
 async def task_get(context: ToolContext, *, task_id: int) -> str:
     """Shows one task with its output."""
     one = await _tasks(context).find(task_id)

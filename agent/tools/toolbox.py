@@ -132,10 +132,11 @@ class Toolbox:
 
 # All tools that there may be; `shell` and `web_search` only where the operator's machine and settings have them.
 FILE_FUNCTIONS = (read, list_folder, glob, grep, set_working_directory)
-WORKING = frozenset(
-    one.spec.name
-    for one in (*FILE_FUNCTIONS, *tools_of(EditTools), *tools_of(WebTools), *tools_of(SendTools), *tools_of(Shell))
+WORKING_TOOLS = (
+    *FILE_FUNCTIONS,
+    *(one for kind in (EditTools, WebTools, SendTools, Shell) for one in tools_of(kind)),
 )
+WORKING = frozenset(one.spec.name for one in WORKING_TOOLS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

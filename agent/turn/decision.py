@@ -22,6 +22,8 @@ def _spec(name: str, description: str, argument: str, meaning: str) -> ToolSpec:
         },
         category="info",
         risk="safe",
+        touches="own",
+        effects=frozenset(),
     )
 
 

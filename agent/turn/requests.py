@@ -22,6 +22,7 @@ from agent.storage import audit_rows
 from agent.tools.approvals import matches
 from agent.tools.deferred_tools import deferred, search_tool
 from agent.tools.mcp.offers import curated
+from agent.tools.rights import RightsVerdict, held, tool_ruling
 from agent.tools.session_tools import ENTER, EXIT, FOCUS_TOOLS, INSTRUCTIONS
 from agent.turn.decision import ASK_USER, PSEUDO_TOOLS
 from agent.turn.states import Shown, States
@@ -163,9 +164,31 @@ def scope_of(run: Run, states: States) -> frozenset[str]:
 
 
 def visible_of(run: Run, states: States) -> frozenset[str]:
-    """The tools that the model is told of: one that the operator never lets run needs no definition (R-02)."""
-    deny = run.settings.approvals.deny
-    return frozenset(name for name in scope_of(run, states) if not matches(name, deny))
+    """The tools that the model is told of: one that the operator or the person's rights never let run needs no
+    definition (R-02)."""
+    deny, names = run.settings.approvals.deny, scope_of(run, states)
+    if may_be_denied(run):
+        specs = states.tool.executor.toolbox.specs(names)
+        names = frozenset(spec.name for spec in specs if rights_to(spec, run).gate != "deny")
+    return frozenset(name for name in names if not matches(name, deny))
+
+
+def may_be_denied(run: Run) -> bool:
+    """Whether any tool may be denied to the person whose words the run answers: to a plain member none is."""
+    incoming, place = run.work.incoming, run.settings.place
+    return incoming.role == "guest" or bool(incoming.roles or place.tools or place.denied_tools)
+
+
+def rights_to(spec: ToolSpec, run: Run) -> RightsVerdict:
+    """Verdict on the tool for the person whose words the run answers, in this place."""
+    incoming, settings = run.work.incoming, run.settings
+    return tool_ruling(
+        spec,
+        incoming.role,
+        held(incoming.roles, settings.roles),
+        only=settings.place.tools,
+        denied=settings.place.denied_tools,
+    )
 
 
 def is_planning(run: Run, states: States) -> bool:

@@ -44,7 +44,7 @@ from agent.turn.commit import save_progress
 from agent.turn.decision import parts_with
 from agent.turn.interim_text import commit_before_question
 from agent.turn.model_call import SideCalls
-from agent.turn.requests import scope_of, visible_of
+from agent.turn.requests import rights_to, scope_of, visible_of
 from agent.turn.states import States, announce, waiting_for_approval
 
 # Shortening: a model shortens long output before it enters the conversation; the raw output is kept (Z-98).
@@ -111,6 +111,7 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
             display=incoming.display,
             language=incoming.language,
             role=incoming.role,
+            roles=incoming.roles,
             chat_type=incoming.chat_type,
             zone=incoming.zone,
         ),
@@ -370,6 +371,8 @@ async def looked_at(use: ToolUse, context: ToolContext, run: Run, states: States
     found = await states.tool.executor.look(use, context, allowed=scope_of(run, states))
     if isinstance(found, Outcome):
         return found
+    if (rights := rights_to(found.tool.spec, run)).gate == "deny":
+        return _denied(use, rights.rule)
     for before_tool in states.runtime.features.before_tool:
         if why := await before_tool(run, use):
             return _denied(use, why)

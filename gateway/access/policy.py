@@ -20,9 +20,10 @@ class Role(IntEnum):
 
     BLOCKED = -1
     STRANGER = 0
-    MEMBER = 1
-    ADMIN = 2
-    OWNER = 3
+    GUEST = 1  # speaks in a place that is open to everybody, and was let in by nobody
+    MEMBER = 2
+    ADMIN = 3
+    OWNER = 4
 
 
 MentionRule = Literal["always", "replied", "mentioned", "never"]
@@ -193,8 +194,9 @@ def _decide_group(
     if Role.BLOCKED in given:
         return Ignored("blocked")
     let_in = names & set(settings.allow_groups) or names & grants.places or given - {Role.STRANGER}
-    open_here = settings.groups == "open" or let_in
-    return Allowed(max(role, Role.MEMBER)) if open_here else Ignored("group not allowed")
+    if let_in:
+        return Allowed(max(role, Role.MEMBER))
+    return Allowed(max(role, Role.GUEST)) if settings.groups == "open" else Ignored("group not allowed")
 
 
 # Flood limit of one sender: token buckets as values, bounded in memory.

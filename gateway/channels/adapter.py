@@ -122,13 +122,38 @@ class State(StrEnum):
     FAILED = "failed"  # the login was refused
 
 
+# What rules rely on and a platform may keep from an account: messages of groups that do not address the bot; the roles
+# of people, administrators included; what was written while the account heard nothing.
+Affected = Literal["unaddressed messages", "platform roles", "history"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withheld:
+    """Something that the platform keeps from the account by a setting that the operator can change.
+
+    `finding` says which setting and what is missing through it, `fix` where it is changed: as in a `Diagnosis`.
+    """
+
+    affects: tuple[Affected, ...]
+    finding: str
+    fix: str
+
+    def diagnosis(self, subject: str) -> "Diagnosis":
+        """The same as a line of `tieline doctor`, which says by its rules whether it matters."""
+        return Diagnosis(subject=subject, level="warning", finding=self.finding, fix=self.fix, affects=self.affects)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """Is the account able to hear? `last_event_at` is the last sign of life from the platform, not from people."""
+    """Is the account able to hear? `last_event_at` is the last sign of life from the platform, not from people.
+
+    `withheld` is what the platform keeps from it, as far as the platform has told since the start.
+    """
 
     state: State
     detail: str = ""
     last_event_at: datetime | None = None
+    withheld: tuple[Withheld, ...] = ()
 
     @property
     def hears(self) -> bool:
@@ -227,12 +252,16 @@ class AdapterContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """One line of `tieline doctor`: what was looked at, whether it is well, and what mends it."""
+    """One line of `tieline doctor`: what was looked at, whether it is well, and what mends it.
+
+    A warning that `affects` something is shown as one only where a rule of the configuration needs that.
+    """
 
     subject: str
     level: Literal["ok", "warning", "error"]
     finding: str
     fix: str = ""
+    affects: tuple[Affected, ...] = ()
 
 
 class Adapter(Protocol):

@@ -31,7 +31,7 @@ class Sender:
     """The sender. `language` is the platform's language tag ("de"), `zone` an IANA time zone, if it tells.
 
     `platform_roles` are the platform's own ids of roles and user groups that the person has in this place; on Telegram
-    "creator", "administrator" or a custom title.
+    "creator" or "administrator", and the custom title. What the platform did not tell in time is left out.
     """
 
     id: UserId
@@ -61,7 +61,8 @@ class Received:
     `place` is the group, chat or workspace channel that grants are given for (`-1005` for every topic of a Telegram
     group, the parent channel of a Discord or Slack thread); `grantable` lists further names a grant may use (a Discord
     guild, a Slack team). `parent` is the channel id of the place that this one is a thread of, where the key does not
-    tell it: what was chosen there counts here. `message_id` is the platform's id of the message acted on. `event_id` is
+    tell it: what was chosen there counts here. `around` is the id of the guild, team or the like that the place is in.
+    `message_id` is the platform's id of the message acted on. `event_id` is
     the platform's own update or event id, where there is one: a second key against repeats. `interaction` is a handle
     for answering a slash command or a button (opaque; given back in `Outbound.interaction`).
     """
@@ -75,6 +76,7 @@ class Received:
     chat_title: str = ""
     grantable: tuple[str, ...] = ()
     parent: str | None = None
+    around: str | None = None
     event_id: str | None = None
     interaction: str | None = None
 

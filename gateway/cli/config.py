@@ -31,6 +31,9 @@ def check(config_path: Path | None, home: Path | None) -> None:
     # Loaded only here: the other commands of the group need no tools.
     rules = import_module("agent.assembly").rules_without_effect
     without_effect = rules(settings.approvals, [one.name for one in settings.mcp.servers])
+    without_effect += import_module("gateway.running.rights").roles_without_effect(
+        settings, [one.name for one in settings.mcp.servers]
+    )
     for warning in (*settings.warnings, *without_effect, *_agent_missing(settings)):
         click.secho(f"warning: {warning}", fg="yellow")
     there = "" if settings.home.exists() else " (not there yet)"

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,8 +16,9 @@ import click
 from agent.core.phrases import as_typed, home_as_typed, how_to_install
 from agent.providers.models import lookup
 from agent.providers.settings import ProviderSettings
-from gateway.channels.adapter import Diagnosis
-from gateway.cli.checks.platforms import bare_adapter_context, diagnose
+from gateway.access.needs import needs
+from gateway.channels.adapter import Affected, Diagnosis
+from gateway.cli.checks.platforms import bare_adapter_context, diagnose, weighed
 from gateway.cli.options import config_option, settings_from
 from gateway.config.settings import Settings
 from gateway.web.control_client import RESTART, NoGateway, OtherVersion, Refused, call, differing, is_running
@@ -100,8 +101,16 @@ async def _everything(settings: Settings, offline: bool, drill: bool) -> AsyncIt
         if offline and channel.type not in ("web", "console"):
             yield _line(channel.channel_type, NOT_ASKED)
         elif channel.type not in ("web", "console"):
+            rules = _needs(channel.channel_type, settings)
             for found in await diagnose(channel, adapter_context):
-                yield found
+                yield weighed(found, rules)
+
+
+def _needs(channel_type: str, settings: Settings) -> Mapping[Affected, Sequence[str]]:
+    """The rules of the configuration that need more of the account's platform than it gives by itself."""
+    places, roles = getattr(settings, "places", ()), getattr(settings, "roles", ())
+    catches_up = settings.network.catch_up_max_age > 0
+    return needs(channel_type, settings.access, places=places, roles=roles, catches_up=catches_up)
 
 
 async def _in_thread(find: Callable[..., Iterable[Diagnosis]], *about: Any) -> Sequence[Diagnosis]:
@@ -209,8 +218,15 @@ def _rules(settings: Settings) -> Sequence[Diagnosis]:
     found = import_module("agent.assembly").rules_without_effect(
         settings.approvals, [one.name for one in settings.mcp.servers]
     )
+    roles = import_module("gateway.running.rights").roles_without_effect(
+        settings, [one.name for one in settings.mcp.servers]
+    )
     fix = "correct the name, unless it is of an MCP server that an admin adds in a chat"
-    return [Diagnosis(subject="approvals", level="warning", finding=finding, fix=fix) for finding in found]
+    return [
+        Diagnosis(subject=subject, level="warning", finding=finding, fix=fix)
+        for subject, findings in (("approvals", found), ("roles", roles))
+        for finding in findings
+    ]
 
 
 def recall(settings: Settings) -> Sequence[Diagnosis]:

@@ -20,6 +20,7 @@ COMMANDS = {
     "doctor": ("gateway.cli.doctor:command", "Check everything and tell how to mend it."),
     "config": ("gateway.cli.config:command", "Check or show the configuration."),
     "pair": ("gateway.cli.pair:command", "Let people in: list, approve or deny pairing codes."),
+    "rights": ("gateway.cli.rights:command", "Show who may have what done, and by which rule."),
     "mcp": ("gateway.cli.mcp:command", "Log in at MCP servers that ask for it."),
     "inbox": ("gateway.cli.queues:inbox", "Messages that wait for their turn."),
     "outbox": ("gateway.cli.queues:outbox", "Answers that are on their way."),

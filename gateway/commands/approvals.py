@@ -10,12 +10,14 @@ from difflib import get_close_matches
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId, PersonId
 from agent.core.phrases import Phrases
+from agent.inbox import HeldRoles
 from agent.storage import approval_rows
 from agent.storage.approval_rows import EVERY_CALL, Approval, Effect, Rule
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
-from agent.tools.approvals import PRESS, Approvals, Finding, Ruling, Word, extent_of, may_decide
+from agent.tools.approvals import PRESS, Approvals, Finding, Ruling, Word, extent_of, named_deciders
 from gateway.access.policy import Role
+from gateway.access.roles import RANK_NAMES
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.delivery.ephemeral.prompts import label_of
 
@@ -42,11 +44,15 @@ async def pressed(
     person: PersonId,
     name: str,
     role: Role,
+    roles: tuple[str, ...],
     in_group: bool,
     phrase: Phrases,
     language: str,
-) -> str | None:
-    """The words for somebody who pressed a button; None for a button that belongs to something else."""
+) -> tuple[str, str] | None:
+    """The words for somebody who pressed a button, and the rule by which their word does not count ("": it does).
+
+    None for a button that belongs to something else. `roles` are the named roles that they have there.
+    """
     id, _, choice = action.removeprefix(PRESS).partition(":")
     number = int(choice) if choice.isdecimal() else None
     if not action.startswith(PRESS) or (choice not in ("y", "n", "a") and number is None):
@@ -54,12 +60,14 @@ async def pressed(
     word = Word(
         by=person,
         name=name,
+        has=HeldRoles(RANK_NAMES[role], roles),
         approve=choice != "n",
         for_good=choice == "a",
         choice=number,
         may_allow_for_good=_may_allow_for_good(role, in_group=in_group),
     )
-    return told(await approvals.answer(id, conversation, word), word, phrase, language)
+    ruling = await approvals.answer(id, conversation, word)
+    return told(ruling, word, phrase, language), ruling.rule
 
 
 def told(ruling: Ruling, word: Word, phrase: Phrases, language: str) -> str:
@@ -75,6 +83,8 @@ def told(ruling: Ruling, word: Word, phrase: Phrases, language: str) -> str:
         case Finding.OVER if one is not None:
             status = "approved" if one.status == "executed" else one.status
             return phrase(f"approval_over_{status}", language, who=one.decided_name or one.decided_by or "")
+        case Finding.NOT_YOURS if ruling.deciders.by_place:
+            return phrase("approval_not_yours_place", language, who=named_deciders(ruling.deciders, phrase, language))
         case Finding.NOT_YOURS:
             return phrase("approval_not_yours", language)
         case Finding.NOT_FOR_GOOD if one is not None and one.covers is None:
@@ -109,17 +119,17 @@ def _told_of_question(finding: Finding, one: Approval, phrase: Phrases, language
 
 
 async def answered_by_text(
-    text: str, approvals: Approvals, conversation: ConversationId, *, person: PersonId, name: str
+    text: str, approvals: Approvals, conversation: ConversationId, *, person: PersonId, name: str, has: HeldRoles
 ) -> bool:
     """Whether the words answer what a tool of that conversation has asked; then they have done so."""
     found = approvals.asks(conversation, person, text)
     if found is not None:
         id, number = found
         words = text.strip() if number is None else None
-        word = Word(by=person, name=name, approve=False, choice=number, words=words)
-    elif (ruled := approvals.ruled(conversation, person, text)) is not None:
+        word = Word(by=person, name=name, has=has, approve=False, choice=number, words=words)
+    elif (ruled := approvals.ruled(conversation, person, text, has)) is not None:
         id, approve = ruled
-        word = Word(by=person, name=name, approve=approve)
+        word = Word(by=person, name=name, has=has, approve=approve)
     else:
         return False
     return (await approvals.answer(id, conversation, word)).finding is Finding.DONE
@@ -207,26 +217,26 @@ async def _answer(call: Call[ApprovalCommandDeps], *, approve: bool) -> Reply:
     word = Word(
         by=person,
         name=call.incoming.display or person,
+        has=_has(call),
         approve=approve,
         for_good=for_good,
         may_allow_for_good=_may_allow_for_good(call.role, in_group=call.in_group),
     )
     found = await call.deps.database.read(lambda conn: approval_rows.conversation_of(conn, conversation, id))
     ruling = await call.deps.approvals.answer(id, found or conversation, word)
-    return Reply(text=told(ruling, word, phrase, language), private=True)
+    return Reply(text=told(ruling, word, phrase, language), private=True, refused_by=ruling.rule)
+
+
+def _has(call: Call[ApprovalCommandDeps]) -> HeldRoles:
+    return HeldRoles(call.incoming.role, call.incoming.roles)
 
 
 async def _answerable(
     call: Call[ApprovalCommandDeps], conversation: ConversationId, person: PersonId
 ) -> list[Approval]:
-    settings = call.deps.approvals.settings()
+    approvals = call.deps.approvals
     waiting = await call.deps.database.read(lambda conn: approval_rows.pending_within(conn, conversation))
-    return [
-        one
-        for one in waiting
-        if not one.choices
-        and may_decide(person, requester=one.requester, approvers=settings.approvers, requester_may=settings.requester)
-    ]
+    return [one for one in waiting if not one.choices and approvals.counts(one, person, _has(call)).gate == "allow"]
 
 
 async def _revoke(call: Call[ApprovalCommandDeps], conversation: ConversationId) -> Reply:

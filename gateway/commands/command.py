@@ -10,7 +10,10 @@ from agent.core.messages import FilePart, ToolUse
 from agent.core.outbox import Button, FileRef
 from agent.inbox import Brought, Incoming
 from agent.operations import Operations
+from agent.tools.rights import RightsVerdict
+from agent.tools.settings import RoleSettings
 from gateway.access.policy import Role
+from gateway.access.roles import CommandRights, command_ruling
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
 from gateway.config.settings import Settings
@@ -49,6 +52,7 @@ class Turns(Protocol):
 
 
 Group = Literal["chat", "later", "model", "people", "more"]
+FOR_GUESTS: frozenset[Group] = frozenset({"chat", "people"})  # the others set up work, spend, or change the bot
 PRESS = "c:"  # begins the action of a button that stands for a command
 MOST_ACTION = 64  # bytes (Telegram's callback_data)
 
@@ -59,7 +63,8 @@ class Call(Generic[D]):
 
     `place` is the group that grants name, "" where it is not known. `agent` is what may be done to the
     conversation; commands that run beside a turn may only look and switch, never stage. `settings` are those of
-    single places; `deps` is what the commands of this family may use of the gateway.
+    single places; `deps` is what the commands of this family may use of the gateway. `roles` are the named roles of who
+    gave it. Where one of them gives the command (`is_granted`), `role` is an admin's at least.
     """
 
     name: str
@@ -69,6 +74,8 @@ class Call(Generic[D]):
     agent: Operations
     incoming: Incoming
     role: Role
+    roles: tuple[RoleSettings, ...] = ()
+    is_granted: bool = False
     phrase: Catalogue
     settings: PlaceSettings
     deps: D
@@ -91,7 +98,7 @@ class Reply:
     """The answer of a command. `go_on_with` makes it a turn with that text, whose first step is `go_on_call`
     where there is one; `end` closes the conversation's loop.
 
-    A `private` answer is ephemeral where the platform can.
+    A `private` answer is ephemeral where the platform can. `refused_by` is the rule that refused it, for `/why`.
     """
 
     text: str = ""
@@ -105,6 +112,7 @@ class Reply:
     go_on_call: ToolUse | None = None
     go_on_brought: Brought | None = None
     end: bool = False
+    refused_by: str = ""
 
 
 AnyCall = Call[object]
@@ -266,9 +274,16 @@ class Command(Generic[Own]):
         """The phrase that says what it does."""
         return f"command.{self.name}"
 
-    def allowed(self, role: Role, *, in_group: bool) -> bool:
-        needed = Role.ADMIN if self.admin or (self.admin_in_groups and in_group) else Role.MEMBER
-        return role >= needed
+    def ruling(self, role: Role, roles: Sequence[RoleSettings] = (), *, in_group: bool) -> RightsVerdict:
+        """Whether somebody of that rank, with these named roles, may give it; and by which rule."""
+        needs = Role.GUEST if self.group in FOR_GUESTS else Role.MEMBER
+        if self.admin or (self.admin_in_groups and in_group):
+            needs = Role.ADMIN
+        return command_ruling(CommandRights(name=self.name, needs=needs, aliases=self.aliases), role, roles)
+
+    def allowed(self, role: Role, roles: Sequence[RoleSettings] = (), *, in_group: bool) -> bool:
+        """Whether they may give it."""
+        return self.ruling(role, roles, in_group=in_group).gate == "allow"
 
 
 AnyCommand = Command[Any]
@@ -342,7 +357,20 @@ def split_command(text: str) -> tuple[str, str]:
 def refused(call: AnyCall, part: str = "") -> Reply:
     """The answer to somebody without the role; `part` is what the command does for admins alone, "": all of it."""
     values = {"name": f"{call.name} {part}".rstrip(), "role": call.role.name.lower()}
-    return Reply(text=call.phrase("admin_only", call.incoming.language, **values), private=True)
+    rule = f"/{values['name']} is for admins; this person is {values['role']} here"
+    return Reply(text=call.phrase("admin_only", call.incoming.language, **values), private=True, refused_by=rule)
+
+
+def denied(command: AnyCommand, ruling: RightsVerdict, incoming: Incoming, role: Role, phrase: Catalogue) -> Reply:
+    """The answer to somebody who may not give the command, by the ruling about them."""
+    name, language, in_group = command.name, incoming.language, incoming.chat_type != "direct"
+    if ruling.by_role:
+        text = phrase("command_denied_by_role", language, name=name, role=ruling.by_role)
+    elif role is Role.GUEST and command.allowed(Role.MEMBER, in_group=in_group):
+        text = phrase("command_for_members", language, name=name)
+    else:
+        text = phrase("admin_only", language, name=name, role=role.name.lower())
+    return Reply(text=text, private=True, refused_by=ruling.rule)
 
 
 def choices(command: str, names: Iterable[str], *, most: int) -> tuple[tuple[Button, ...], ...]:

@@ -277,6 +277,7 @@ async def _create(call: Call[GoalCommandDeps], words: str) -> Reply:
         display=incoming.display,
         language=incoming.language,
         role=incoming.role,
+        roles=incoming.roles,
         chat_type=incoming.chat_type,
     )
     made = await call.deps.goals.create(

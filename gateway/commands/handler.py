@@ -1,6 +1,7 @@
 """The command handler: finds the command of a text, checks the role, runs it, and makes its answer sayable."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from agent.built_ins import CommandResult
@@ -8,14 +9,23 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming, Work
 from agent.operations import Operations
+from agent.tools.rights import held
+from agent.tools.settings import RoleSettings
 from gateway.access.policy import Role
+from gateway.access.roles import RANKS
 from gateway.channels.keys import ConversationKey
-from gateway.commands.command import AnyCommand, Call, Commands, Reply, refused, split_command
+from gateway.commands.command import AnyCommand, Call, Commands, Reply, denied, split_command
 from gateway.commands.help import unknown
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.phrases.catalogue import Catalogue
 
-ROLES = {"owner": Role.OWNER, "admin": Role.ADMIN, "member": Role.MEMBER}
+
+@dataclass(frozen=True, slots=True)
+class CommandAnswer:
+    """The words of a command, and the rule that refused what it was to do; "": none did."""
+
+    says: tuple[OutgoingMessage, ...]
+    refused_by: str = ""
 
 
 class CommandHandler:
@@ -27,12 +37,17 @@ class CommandHandler:
         phrase: Catalogue,
         settings: PlaceSettings,
         switched_off: Callable[[], Collection[str]],
+        roles: Callable[[], Sequence[RoleSettings]],
     ) -> None:
-        """`switched_off` gives the features that the configuration switches off, as `Command.feature` names them."""
+        """`switched_off` gives the features that the configuration switches off, as `Command.feature` names them.
+
+        `roles` are the operator's named roles.
+        """
         self._commands = commands
         self._phrase = phrase
         self._settings = settings
         self._switched_off = switched_off
+        self._roles = roles
         self._families: Mapping[type, object] = {}
         self._operations: Callable[[ConversationId], Awaitable[Operations]] | None = None
 
@@ -54,17 +69,26 @@ class CommandHandler:
 
     async def answer(
         self, text: str, key: ConversationKey, incoming: Incoming, role: Role, place: str
-    ) -> tuple[OutgoingMessage, ...]:
+    ) -> CommandAnswer:
         """Run a command beside the conversation's turn, if one goes on; what it says is the caller's to store."""
         agent = await self._agent(key)
-        result = await self._result(text, key, incoming, role, place, agent)
-        return result.says
+        reply = await self._reply(text, key, incoming, role, place, agent)
+        return CommandAnswer(_says(reply, incoming), reply.refused_by)
+
+    def refusal(self, command: AnyCommand, incoming: Incoming, role: Role) -> CommandAnswer | None:
+        """The answer to somebody who may not give the command here, and the rule; None for who may."""
+        roles = held(incoming.roles, self._roles())
+        ruling = command.ruling(role, roles, in_group=incoming.chat_type != "direct")
+        if ruling.gate == "allow":
+            return None
+        return CommandAnswer(_says(denied(command, ruling, incoming, role, self._phrase), incoming), ruling.rule)
 
     async def suggest(
         self, text: str, key: ConversationKey, incoming: Incoming, role: Role, place: str
     ) -> tuple[str, ...]:
         """Completions of a half written command: whole lines without the slash, the likeliest first."""
         in_group, written = incoming.chat_type != "direct", text.removeprefix("/")
+        roles = held(incoming.roles, self._roles())
         if not text.startswith("/") or "\n" in text:
             return ()
         found = self._commands.find(text)
@@ -73,11 +97,11 @@ class CommandHandler:
             names = [
                 command.name
                 for command in self._commands.all
-                if command.allowed(role, in_group=in_group) and not command.hidden and command.feature not in off
+                if command.allowed(role, roles, in_group=in_group) and not command.hidden and command.feature not in off
             ]
             return nearest(names, written.strip())
         command, args = found
-        if not command.allowed(role, in_group=in_group) or command.feature in self._switched_off():
+        if not command.allowed(role, roles, in_group=in_group) or command.feature in self._switched_off():
             return ()
         options: Sequence[str] = command.choices
         if command.suggest is not None:
@@ -94,23 +118,9 @@ class CommandHandler:
         if not self.concerns(work):
             return None
         key = ConversationKey.parse(agent.conversation)
-        return await self._result(incoming.text, key, incoming, ROLES[incoming.role], "", agent)
-
-    async def _result(
-        self, text: str, key: ConversationKey, incoming: Incoming, role: Role, place: str, agent: Operations
-    ) -> CommandResult:
-        name, args = split_command(text)
-        found = self._commands.find(text)
-        call = self._call(found[0] if found else None, args, key, incoming, role, place, agent, name)
-        if found is None:
-            reply = unknown(self._commands, call)
-        elif not found[0].allowed(role, in_group=call.in_group):
-            reply = refused(call)
-        else:
-            reply = await found[0].run(call)
-        says = (_say(reply, incoming),) if reply.text else ()
+        reply = await self._reply(incoming.text, key, incoming, RANKS[incoming.role], "", agent)
         return CommandResult(
-            says=says,
+            says=_says(reply, incoming),
             go_on_with=reply.go_on_with,
             go_on_files=reply.go_on_files,
             go_on_quoted=reply.go_on_quoted,
@@ -118,6 +128,19 @@ class CommandHandler:
             go_on_brought=reply.go_on_brought,
             end=reply.end,
         )
+
+    async def _reply(
+        self, text: str, key: ConversationKey, incoming: Incoming, role: Role, place: str, agent: Operations
+    ) -> Reply:
+        name, args = split_command(text)
+        found = self._commands.find(text)
+        call = self._call(found[0] if found else None, args, key, incoming, role, place, agent, name)
+        if found is None:
+            return unknown(self._commands, call)
+        ruling = found[0].ruling(role, call.roles, in_group=call.in_group)
+        if ruling.gate != "allow":
+            return denied(found[0], ruling, incoming, role, self._phrase)
+        return await found[0].run(call)
 
     async def _agent(self, key: ConversationKey) -> Operations:
         assert self._operations is not None, "a command came before the handler serves"
@@ -135,6 +158,9 @@ class CommandHandler:
         written: str = "",
     ) -> Call[Any]:
         """A call of the command; of the word that was `written`, where that is none."""
+        roles = held(incoming.roles, self._roles())
+        ruling = command.ruling(role, roles, in_group=incoming.chat_type != "direct") if command else None
+        is_granted = ruling is not None and ruling.gate == "allow" and bool(ruling.by_role)
         return Call(
             name=command.name if command else written,
             args=args,
@@ -142,11 +168,17 @@ class CommandHandler:
             place=place,
             agent=agent,
             incoming=incoming,
-            role=role,
+            role=max(role, Role.ADMIN) if is_granted else role,
+            roles=roles,
+            is_granted=is_granted,
             phrase=self._phrase,
             settings=self._settings,
             deps=self._families[command.deps] if command else None,
         )
+
+
+def _says(reply: Reply, incoming: Incoming) -> tuple[OutgoingMessage, ...]:
+    return (_say(reply, incoming),) if reply.text else ()
 
 
 def _say(reply: Reply, incoming: Incoming) -> OutgoingMessage:

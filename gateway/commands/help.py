@@ -38,7 +38,7 @@ def help_of(commands: Commands, call: Call[HelpCommandDeps]) -> Reply:
     lines = [f"`{MARK}/{found.name}{usage}`", phrase(found.summary_key, language)]
     if found.aliases:
         lines.append(phrase("help_also", language, names=", ".join(f"{MARK}/{alias}" for alias in found.aliases)))
-    if not found.allowed(call.role, in_group=call.in_group):
+    if not found.allowed(call.role, call.roles, in_group=call.in_group):
         lines.append(phrase("help_admins", language))
     if found.examples:
         lines += ["", _listed(phrase(found.examples, language))]
@@ -83,7 +83,7 @@ def all_text(commands: Commands, call: Call[HelpCommandDeps]) -> str:
 
 def _is_shown(command: AnyCommand, call: Call[HelpCommandDeps]) -> bool:
     is_here = command.platform in ("", call.key.platform) and command.feature not in call.deps.switched_off()
-    return is_here and not command.hidden and command.allowed(call.role, in_group=call.in_group)
+    return is_here and not command.hidden and command.allowed(call.role, call.roles, in_group=call.in_group)
 
 
 def _line(command: AnyCommand, call: Call[HelpCommandDeps]) -> str:

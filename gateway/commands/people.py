@@ -8,7 +8,8 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
-from agent.storage import audit_rows
+from agent.core.untrusted_text import one_line
+from agent.storage import audit_rows, inbox_rows
 from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.access.grants import AccessBook
@@ -25,6 +26,7 @@ from gateway.storage.grants import Grant
 from gateway.storage.pairings import Pairing
 
 LOOKED_AT, MOST_LINES = 50, 10  # calls of tools
+LONGEST_RULE = 300  # characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,15 +202,21 @@ async def whoami(call: Call[PeopleCommandDeps]) -> Reply:
 
 
 async def why(call: Call[WhyCommandDeps]) -> Reply:
-    """The last messages of this chat that were not answered; with "skill" why one was hinted, with "tools" which
-    outputs a model shortened."""
+    """The last messages of this chat that were not answered, and what rights refused; with "skill" why one was hinted,
+    with "tools" which outputs a model shortened."""
     if call.args.strip().lower() == "skill":
         return await why_skill(call.on(call.deps.skills))
     if call.args.strip().lower() == "tools":
         return await _why_tools(call)
-    phrase, language = call.phrase, call.incoming.language
+    phrase, language, conversation = call.phrase, call.incoming.language, ConversationId(str(call.key))
     found = call.deps.decisions.of(str(call.key))
-    if not found:
+    refused_here, denied_calls = await call.deps.database.read(
+        lambda conn: (
+            inbox_rows.refused_by_rights(conn, conversation, most=MOST_LINES),
+            audit_rows.denied_within(conn, conversation, most=MOST_LINES),
+        )
+    )
+    if not found and not refused_here and not denied_calls:
         return Reply(text=phrase("why_none", language), private=True)
     zone = await call.deps.schedules.zone_of(call.incoming.person, call.incoming.zone)
     here = zone_named(zone.name)
@@ -222,7 +230,22 @@ async def why(call: Call[WhyCommandDeps]) -> Reply:
         )
         for entry in found
     ]
-    return Reply(text="\n".join([phrase("why_title", language), "", *lines]), private=True)
+    parts = ["\n".join([phrase("why_title", language), "", *lines])] if lines else []
+    told: list[tuple[int, str | None, str]] = [(one.created_at, one.person, one.rule) for one in refused_here]
+    told += [(one.at, one.person, one.result) for one in denied_calls]
+    if told:
+        refusals = [
+            phrase(
+                "why_line",
+                language,
+                when=f"{from_timestamp(at).astimezone(here):%Y-%m-%d %H:%M %Z}",
+                person=f"`{person or '–'}`",
+                why=one_line(rule, LONGEST_RULE),
+            )
+            for at, person, rule in sorted(told, reverse=True, key=lambda one: one[0])[:MOST_LINES]
+        ]
+        parts.append("\n".join([phrase("why_refused_title", language), "", *refusals]))
+    return Reply(text="\n\n".join(parts), private=True)
 
 
 async def _why_tools(call: Call[WhyCommandDeps]) -> Reply:

@@ -98,6 +98,7 @@ async def _draft(call: Call[PlanCommandDeps], words: str) -> Reply:
         display=incoming.display,
         language=incoming.language,
         role=incoming.role,
+        roles=incoming.roles,
         chat_type=incoming.chat_type,
     )
     origin = origin_of(call) or f"{conversation}:{to_timestamp(incoming.received_at)}"

@@ -161,6 +161,7 @@ def creator_of(call: AnyCall) -> Creator:
         display=incoming.display,
         language=incoming.language,
         role=incoming.role,
+        roles=incoming.roles,
         chat_type=incoming.chat_type,
     )
 

@@ -24,6 +24,7 @@ from gateway.commands.command import MOST_ACTION, PRESS, AnyCall, Call, Command,
 from gateway.phrases.catalogue import Catalogue
 
 MOST_LINES = 8
+BUDGETS = "budgets are decided by admins of the whole bot"
 MOST_PERCENT = 999  # of a limit; above it a share says no more
 GROUPINGS: tuple[rows.Grouping, ...] = ("model", "purpose")
 MOST_EXPORTED = 50_000  # calls
@@ -72,9 +73,9 @@ async def cost(call: Call[SpendingCommandDeps]) -> Reply:
 
 
 async def budget(call: Call[SpendingCommandDeps]) -> Reply:
-    """Every budget in use; `more` raises one. For admins of the whole bot: it is the operator's money."""
-    if not _is_admin_everywhere(call):  # a group's own admins are let through as far as here
-        return Reply(text=call.phrase("budget_not_yours", call.incoming.language), private=True)
+    """Every budget in use; `more` raises one. For admins of the whole bot, and roles that are given it."""
+    if not call.is_granted and not _is_admin_everywhere(call):  # a group's own admins are let through as far as here
+        return Reply(text=call.phrase("budget_not_yours", call.incoming.language), private=True, refused_by=BUDGETS)
     if call.words[:1] == ["more"]:
         return await _more(call, call.words[1:])
     phrase, language = call.phrase, call.incoming.language

@@ -41,6 +41,7 @@ RELOADABLE = (
     "skills",
     "tools",
     "approvals",
+    "roles",
     "hooks",
     "retry",
     "queue",

@@ -8,6 +8,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pydantic import ValidationError
 
 from agent.providers.settings import from_environment, missing_extra
 from agent.style.backends import unknown
+from agent.tools.rights import WILD
 from gateway.access.policy import subject_kind
 from gateway.channels.adapter import ChannelSettings
 from gateway.channels.entry_points import ids_of, installed, settings_class
@@ -231,12 +233,16 @@ def _of_nobody(sections: Sections, platforms: Mapping[str, EntryPoint]) -> Itera
     """Names that nobody has: they would let in, shut out and make an admin nobody, without a word."""
     access = sections.access
     people = {f"access.{key}": getattr(access, key) for key in ("allow", "admins", "block")}
+    people |= {f"roles ({role.name}): people": role.people for role in sections.roles}
     named = {**people, "access.allow_groups": access.allow_groups, "approvals.approvers": sections.approvals.approvers}
+    named |= {f"roles ({role.name}): platform_roles": role.platform_roles for role in sections.roles}
     for key, names in named.items():
         for name in names:
             platform, colon, _ = name.partition(":")
             if colon and platform not in platforms:
-                yield f"{key}: {name!r}: {platform!r} is no platform; use one of {', '.join(platforms)}"
+                near = get_close_matches(platform, platforms, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(platforms)}"
+                yield f"{key}: {name!r}: {platform!r} is no platform; {hint}"
                 continue
             ids = ids_of(platforms, platform)
             kind = subject_kind(name, ids)
@@ -268,6 +274,10 @@ def _conflicts(sections: Sections) -> Iterator[str]:
     yield from _without_vectors(sections)
     if wrong := unknown(sections.memory.style.backend):
         yield f"memory.style.backend: {wrong}"
+    roles = [role.name.lower() for role in sections.roles]
+    yield from (
+        f'roles: two are called "{name}"; names must differ' for name in dict.fromkeys(roles) if roles.count(name) > 1
+    )
     names = [provider.name.lower() for provider in sections.llm.providers]
     yield from (
         f'llm.providers: two are called "{name}"; names must differ'
@@ -315,6 +325,9 @@ def _named_providers(sections: Sections, channels: Sequence[ChannelSettings]) ->
     yield "memory.graph.provider", memory.graph.provider
     yield "memory.semantic.provider", memory.semantic.provider if memory.semantic.engine == "provider" else None
     yield "tools.taco.provider", sections.tools.taco.provider
+    for role in sections.roles:
+        wanted = (rule.removeprefix("!").partition("/")[0] for rule in role.models)
+        yield from ((f"roles ({role.name}): models", name) for name in wanted if WILD.isdisjoint(name))
     for index, limit in enumerate(sections.spending.limits):
         yield f"spending.limits[{index}].name", limit.name if limit.scope == "provider" else None
     yield from ((f"channels ({one.channel_type}): provider", one.provider) for one in channels)

@@ -24,7 +24,7 @@ from agent.run.settings import (
 from agent.run.settings import Settings as TurnSettings
 from agent.skills.settings import SkillSettings
 from agent.tools.mcp.settings import McpSettings
-from agent.tools.settings import ApprovalSettings, HookSettings
+from agent.tools.settings import ApprovalSettings, HookSettings, RoleSettings
 from gateway.access.settings import AccessSettings
 from gateway.channels.adapter import ChannelSettings
 from gateway.config.places import PlaceRules, PlaceSection
@@ -63,6 +63,7 @@ class Sections(BaseModel):
     tools: ToolSettings = Field(default_factory=ToolSettings)
     mcp: McpSettings = Field(default_factory=McpSettings)
     approvals: ApprovalSettings = Field(default_factory=ApprovalSettings)
+    roles: tuple[RoleSettings, ...] = ()
     plans: PlanSettings = Field(default_factory=PlanSettings)
     hooks: tuple[HookSettings, ...] = ()
     memory: MemorySettings = Field(default_factory=MemorySettings)
@@ -107,6 +108,7 @@ class Sections(BaseModel):
             mcp=self.mcp,
             skills=self.skills,
             plans=self.plans,
+            roles=self.roles,
         )
 
 

@@ -83,6 +83,6 @@ def _may_merge(row: InboxRow) -> bool:
 def _belong_together(earlier: Incoming, later: Incoming, within: timedelta) -> bool:
     return (
         later.quoted is None
-        and (earlier.person, earlier.role) == (later.person, later.role)
+        and (earlier.person, earlier.role, earlier.roles) == (later.person, later.role, later.roles)
         and abs(later.received_at - earlier.received_at) < within
     )

@@ -79,6 +79,7 @@ class Operations:
             "pair.deny": self.pair_deny,
             **DeadLetters(self._database, self._callbacks).table(),
             **Finding(self._database).table(),
+            "access.grants": self.access_grants,
             "export": self.export,
             "usage": self.usage.sums,
             "usage.export": self.usage.export,
@@ -187,6 +188,14 @@ class Operations:
 
     def _grant(self, subject: str, at: int, role: Literal["admin", "member"]) -> Grant:
         return Grant(subject=subject, kind="person", role=role, granted_by="operator", at=at)
+
+    async def access_grants(self, _: Mapping[str, Json]) -> Json:
+        """The grants given while running."""
+        found = await self._database.read(grants.all_grants)
+        return [
+            {"subject": one.subject, "kind": one.kind, "role": one.role, "place": one.place, "at": one.at}
+            for one in found
+        ]
 
     async def export(self, arguments: Mapping[str, Json]) -> Json:
         """A session's transcript as JSON lines; of the current session where none is named."""

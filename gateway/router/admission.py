@@ -13,13 +13,27 @@ from sqlalchemy import Connection
 from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId
 from agent.core.outbox import Button, Buttons, OutgoingMessage
-from agent.inbox import Incoming
+from agent.inbox import HeldRoles, Incoming
 from agent.storage import conversation_rows, inbox_rows
 from agent.storage.errors import StorageTrouble
+from agent.storage.inbox_rows import RIGHTS
 from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import to_timestamp
-from gateway.access.policy import LIFETIME, MOST_PENDING, NO_MENTION, Flood, Role, Take, code_from, digest, person_name
+from gateway.access.policy import (
+    LIFETIME,
+    MOST_PENDING,
+    NO_MENTION,
+    Flood,
+    Role,
+    Take,
+    code_from,
+    digest,
+    person_name,
+    role_of,
+)
+from gateway.access.roles import RANK_NAMES, roles_of_sender
 from gateway.channels.inbound import ButtonClicked, MessageReceived, Outcome, Receipt
+from gateway.channels.keys import ConversationKey
 from gateway.commands.approvals import answered_by_text
 from gateway.commands.command import MOST_ACTION, PRESS, AnyCommand
 from gateway.commands.queue import QUEUE_MODE
@@ -58,9 +72,33 @@ class Admission:
         deps, person = self._deps, person_of(said)
         if said.sender.is_bot or said.attachments:
             return False
+        roles = roles_of_sender(said, deps.live.settings.roles)
+        role = RANK_NAMES.get(role_of(said, deps.live.settings.access, deps.book.grants), "guest")
         return deps.questions.expects(said.key, person, said.text) or deps.approvals.expects(
-            ConversationId(str(said.key)), person, said.text
+            ConversationId(str(said.key)), person, said.text, HeldRoles(role, roles)
         )
+
+    async def refused_press(self, pressed: ButtonClicked, rule: str) -> None:
+        """Keep that somebody pressed a button of an approval who may not decide it, for `/why`."""
+        deps, at = self._deps, to_timestamp(self._deps.clock.now())
+        incoming = Incoming(text=pressed.action, person=person_of(pressed), received_at=pressed.received_at)
+
+        def work(conn: Connection) -> None:
+            admitted = inbox_rows.admit(
+                conn,
+                conversation=ConversationId(str(pressed.key)),
+                kind="message",
+                dedup=dedup_key(pressed),
+                event_dedup=event_key(pressed),
+                platform_ref=None,
+                payload=encode_incoming(incoming),
+                at=at,
+                limit=None,
+            )
+            if admitted.id is not None:
+                inbox_rows.finish(conn, [admitted.id], "refused", note=f"{RIGHTS}{rule}")
+
+        await deps.database.write(work)
 
     async def take(
         self,
@@ -77,9 +115,16 @@ class Admission:
         """
         deps = self._deps
         failpoint("admit.before")
-        arrival = Arrival(said=said, role=role, dedup=dedup_key(origin or said), event=event_key(origin or said))
+        arrival = Arrival(
+            said=said,
+            role=role,
+            roles=roles_of_sender(said, deps.live.settings.roles),
+            dedup=dedup_key(origin or said),
+            event=event_key(origin or said),
+        )
         if said.parent is not None and deps.settings.parent_of(arrival.conversation) != said.parent:
             await deps.settings.learn_parent(said.key, said.parent)
+        await self._learn_group(said)
         if said.from_history and self._is_too_old(
             said
         ):  # before all else: neither a stale /stop nor a stale "yes" may do anything
@@ -90,7 +135,8 @@ class Admission:
             if deps.questions.text(said.key, arrival.person, said.text):
                 return await self._end(arrival, "done", "answered a question", Outcome.ACCEPTED)
         here = (arrival.conversation, arrival.person, said.text)
-        if origin is None and not said.attachments and (deps.approvals.asks(*here) or deps.approvals.ruled(*here)):
+        has = HeldRoles(RANK_NAMES[role], arrival.roles)
+        if origin is None and not said.attachments and (deps.approvals.asks(*here) or deps.approvals.ruled(*here, has)):
             if await self._is_known(arrival):
                 return Receipt(Outcome.DUPLICATE)
             if await self._answers_a_tool(arrival):
@@ -108,6 +154,8 @@ class Admission:
             and (flooded := self._flooded(arrival)) is not Take.TAKEN
         ):
             return await self._flood_refused(arrival, flooded)
+        if found and (refusal := deps.handler.refusal(found[0], arrival.incoming, role)) is not None:
+            return await self._end(arrival, "refused", f"{RIGHTS}{refusal.refused_by}", Outcome.ACCEPTED, *refusal.says)
         if found and found[0].is_immediate(found[1]):
             return await self._at_once(arrival)
         mode = deps.settings.get(QUEUE_MODE, said.key)
@@ -120,6 +168,15 @@ class Admission:
             return await self._end(arrival, "refused", "busy", Outcome.REFUSED, self._no_room(arrival, "drop"))
         return await self._queue(arrival, mode, interrupt=what is Verdict.ADMIT_AND_CANCEL)
 
+    async def _learn_group(self, said: MessageReceived) -> None:
+        """Keep which server the place is in, where its key does not tell."""
+        settings = self._deps.settings
+        place = said.key if said.parent is None else ConversationKey(said.key.channel_type, said.parent)
+        if said.around is None or place.around is not None or place.channel_id == said.around:
+            return
+        if settings.group_of(ConversationId(str(place))) != said.around:
+            await settings.learn_group(place, said.around)
+
     async def _answers_a_tool(self, arrival: Arrival) -> bool:
         said = arrival.said
         return await answered_by_text(
@@ -128,6 +185,7 @@ class Admission:
             arrival.conversation,
             person=arrival.person,
             name=said.sender.display or arrival.person,
+            has=HeldRoles(RANK_NAMES[arrival.role], arrival.roles),
         )
 
     async def _queue(self, arrival: Arrival, mode: QueueMode, *, interrupt: bool) -> Receipt:
@@ -186,13 +244,13 @@ class Admission:
         if await self._is_known(arrival):
             return Receipt(Outcome.DUPLICATE)  # a repeated /stop must not stop the next turn
         incoming = arrival.incoming
-        answer, note = await self._run(arrival, incoming)
+        answer, note, status = await self._run(arrival, incoming)
 
         def work(conn: Connection) -> bool:
             admitted = self._insert(conn, arrival, incoming, None)
             if admitted.id is None:
                 return False
-            inbox_rows.finish(conn, [admitted.id], "done", note=note)
+            inbox_rows.finish(conn, [admitted.id], status, note=note)
             for number, say in enumerate(answer):
                 deps.notices.add(conn, said.key, say, dedup=f"{arrival.dedup}#{number}", inbox_id=admitted.id)
             return True
@@ -202,7 +260,9 @@ class Admission:
         deps.notices.committed(said.key)
         return Receipt(Outcome.ACCEPTED, "command")
 
-    async def _run(self, arrival: Arrival, incoming: Incoming) -> tuple[tuple[OutgoingMessage, ...], str]:
+    async def _run(
+        self, arrival: Arrival, incoming: Incoming
+    ) -> tuple[tuple[OutgoingMessage, ...], str, inbox_rows.InboxStatus]:
         """Run the command and note its answer; a broken one ends in a sentence with a reference."""
         said = arrival.said
         try:
@@ -214,13 +274,15 @@ class Admission:
             ref = hashlib.sha256(arrival.dedup.encode()).hexdigest()[:8]
             phrase, language = self._deps.phrase, incoming.language
             told = phrase("with_ref", language, text=phrase("command_failed", language), ref=ref)
-            return (notice_for(said, told),), f"command failed ({ref})"
-        return answer, "command"
+            return (notice_for(said, told),), f"command failed ({ref})", "done"
+        if answer.refused_by:
+            return answer.says, f"{RIGHTS}{answer.refused_by}", "refused"
+        return answer.says, "command", "done"
 
     async def _with_files(self, arrival: Arrival) -> Incoming:
         deps, said, role = self._deps, arrival.said, arrival.role
         fetched = await deps.attachments.fetch(deps.channel(said.key), said, arrival.dedup, language_of(said))
-        return incoming_from(said, role, fetched.files, fetched.notes)
+        return incoming_from(said, role, fetched.files, fetched.notes, roles=arrival.roles)
 
     def _no_room(self, arrival: Arrival, mode: QueueMode) -> str:
         """The words to the sender of one message too many."""
@@ -264,7 +326,7 @@ class Admission:
         status: inbox_rows.InboxStatus,
         why: str,
         outcome: Outcome,
-        notice: str | None = None,
+        notice: str | OutgoingMessage | None = None,
     ) -> Receipt:
         """Keep it as dealt with, so that a repeat is a repeat; `notice` is said to its sender."""
         deps, said = self._deps, arrival.said
@@ -275,7 +337,7 @@ class Admission:
                 return False
             inbox_rows.finish(conn, [admitted.id], status, note=why)
             if notice is not None:
-                say = notice_for(said, notice)
+                say = notice_for(said, notice) if isinstance(notice, str) else notice
                 deps.notices.add(conn, said.key, say, dedup=arrival.dedup, inbox_id=admitted.id)
             return True
 

@@ -8,12 +8,10 @@ from agent.core.ids import PersonId
 from agent.core.messages import FilePart
 from agent.core.outbox import OutgoingMessage
 from agent.core.untrusted_text import one_line, whole
-from agent.inbox import AccessRole, Incoming
+from agent.inbox import Incoming
 from gateway.access.policy import Role, Unanswered, person_name
+from gateway.access.roles import RANK_NAMES
 from gateway.channels.inbound import ButtonClicked, ChatType, Edited, Inbound, MessageReceived, Received
-
-ROLE_NAMES: dict[Role, AccessRole] = {Role.MEMBER: "member", Role.ADMIN: "admin", Role.OWNER: "owner"}
-
 
 LONGEST_NAME = 255  # characters of a person's, a chat's or a file's name
 NAMED_BY = 60  # characters of a message that tell which one is meant
@@ -42,15 +40,21 @@ def made_whole(inbound: Inbound) -> Inbound:
 
 
 def incoming_from(
-    said: MessageReceived, role: Role, files: Sequence[FilePart] = (), notes: Sequence[str] = ()
+    said: MessageReceived,
+    role: Role,
+    files: Sequence[FilePart] = (),
+    notes: Sequence[str] = (),
+    *,
+    roles: tuple[str, ...] = (),
 ) -> Incoming:
-    """The message as the inbox stores it; `notes` name what could not be read of it."""
+    """The message as the inbox stores it; `notes` name what could not be read of it, `roles` are named roles."""
     return Incoming(
         text=with_notes(said.text, notes),
         person=person_of(said),
         display=said.sender.display,
         language=language_of(said),
-        role=ROLE_NAMES[role],
+        role=RANK_NAMES[role],
+        roles=roles,
         chat_type=said.chat_type.value,
         place=said.chat_title,
         files=tuple(files),

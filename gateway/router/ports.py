@@ -34,10 +34,11 @@ from gateway.router.messages import incoming_from, person_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A message, as whose it is taken, and what makes it the same when it comes again."""
+    """A message, as whose it is taken (`roles` are named ones), and what makes it the same when it comes again."""
 
     said: MessageReceived
     role: Role
+    roles: tuple[str, ...] = ()
     dedup: str
     event: str | None
     conversation: ConversationId = field(init=False)
@@ -50,7 +51,7 @@ class Arrival:
     @property
     def incoming(self) -> Incoming:
         """The message as the agent gets it, without the content of its files."""
-        return incoming_from(self.said, self.role)
+        return incoming_from(self.said, self.role, roles=self.roles)
 
     def is_known(self, conn: Connection) -> bool:
         """It came before and was stored."""

@@ -20,6 +20,7 @@ from agent.storage.errors import StorageTrouble
 from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Allowed, Ignored, Role, Take, Unpaired, addresses, bot_loop_guard, decide, person_name
+from gateway.access.roles import roles_of_sender
 from gateway.channels.errors import ChannelError
 from gateway.channels.inbound import (
     ButtonClicked,
@@ -209,12 +210,16 @@ class Router:
             person=person_of(pressed),
             name=pressed.sender.display or person_name(pressed),
             role=role,
+            roles=roles_of_sender(pressed, self._deps.live.settings.roles),
             in_group=pressed.chat_type is not ChatType.DIRECT,
             phrase=self._deps.phrase,
             language=language,
         )
         if ruled is not None:
-            await self._acknowledge(pressed, ruled)
+            words, rule = ruled
+            if rule:
+                await self._admission.refused_press(pressed, rule)
+            await self._acknowledge(pressed, words)
             return Receipt(Outcome.ACCEPTED, "an approval")
         if not pressed.action.startswith(PRESS):
             await self._acknowledge(pressed, self._deps.phrase("button_over", language))
@@ -242,7 +247,8 @@ class Router:
         decision = decide(said, access, deps.book.grants, mention=Mention.DIRECT, is_command=True)
         if not isinstance(decision, Allowed):
             return ()
-        incoming = incoming_from(replace(said, text=whole(said.text)), decision.role)
+        roles = roles_of_sender(said, deps.live.settings.roles)
+        incoming = incoming_from(replace(said, text=whole(said.text)), decision.role, roles=roles)
         return await deps.handler.suggest(incoming.text, said.key, incoming, decision.role, said.place)
 
     async def _role(
@@ -291,6 +297,7 @@ def _as_said(pressed: ButtonClicked) -> MessageReceived:
         chat_title=pressed.chat_title,
         grantable=pressed.grantable,
         parent=pressed.parent,
+        around=pressed.around,
         interaction=pressed.interaction,
         text=pressed.action.removeprefix(PRESS),
         mention=Mention.DIRECT,

@@ -1,18 +1,21 @@
 """Rights: the grants as the process knows them, and what a person who set something up earlier may do today."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from agent.assembly import built_in_tool_names, known_tools
 from agent.core.ids import ConversationId, PersonId
 from agent.goals.service import Owned
-from agent.inbox import AccessRole
+from agent.inbox import AccessRole, HeldRoles
+from agent.tools.mcp.resources import RESOURCE_TOOLS
 from gateway.access.grants import AccessBook
 from gateway.access.policy import OPERATOR_PLATFORMS, Decisions, Role, role_everywhere
+from gateway.access.roles import RANK_NAMES, RANKS, deciders, roles_today, without_effect
 from gateway.access.settings import AccessSettings
 from gateway.channels.keys import ConversationKey
-from gateway.commands.handler import ROLES
+from gateway.commands.all import all_commands
 from gateway.config.live import Live
-from gateway.router.messages import ROLE_NAMES
+from gateway.config.settings import Settings
 from gateway.running.basics import Basics
 from gateway.storage import grants
 
@@ -40,17 +43,37 @@ class Rights:
         """Whether the person is an admin of the whole bot."""
         return self.role_everywhere(person) >= Role.ADMIN
 
-    def role_of(self, work: Owned) -> AccessRole | None:
-        """The role of today of whom the goal or plan belongs to; None for one who was blocked since."""
+    def role_of(self, work: Owned) -> HeldRoles | None:
+        """The roles of today of whom the goal or plan belongs to; None for one who was blocked since."""
         owner = work.owner
         if is_blocked(self.book, self.access(), owner.person):
             return None
-        return role_today(self.book, self.access(), owner.person, work.conversation, owner.role)
+        then = HeldRoles(owner.role, owner.roles)
+        return roles_held_today(self.book, self.live, owner.person, work.conversation, then)
+
+    def is_decider_known(self, conversation: ConversationId, tool: str) -> bool:
+        """Whether anybody is known who may approve a call there that somebody else asked for."""
+        settings, key = self.live.settings, ConversationKey.parse(conversation)
+        return deciders(
+            tool,
+            key.platform,
+            _places(key),
+            access=settings.access,
+            grants=self.book.grants,
+            roles=settings.roles,
+            approvers=settings.approvals.approvers,
+        )
 
 
 async def install_rights(basics: Basics) -> Rights:
     """With the grants that are stored."""
     return Rights(basics.live, AccessBook(await basics.database.read(grants.all_grants)), Decisions())
+
+
+def roles_without_effect(settings: Settings, servers: Collection[str]) -> list[str]:
+    """Rules of `[[roles]]` that stand for no tool, none of these MCP servers, or no command."""
+    tools = known_tools(built_in_tool_names() | RESOURCE_TOOLS)
+    return list(without_effect(settings.roles, tools=tools, servers=servers, commands=all_commands().names))
 
 
 def is_blocked(book: AccessBook, access: AccessSettings, person: PersonId | None) -> bool:
@@ -62,10 +85,22 @@ def role_today(
 ) -> AccessRole:
     """The role that the person has there, and at most what they had `then`."""
     key = ConversationKey.parse(conversation)
-    places = frozenset(f"{key.platform}:{one.channel_id}" for one in (key, key.around or key))
-    now = max(book.grants.role(person or "", places), Role.MEMBER)
+    now = max(book.grants.role(person or "", _places(key)), Role.MEMBER)
     if person in access.admins:
         now = max(now, Role.ADMIN)
     if key.platform in OPERATOR_PLATFORMS:
         now = Role.OWNER
-    return ROLE_NAMES[min(now, ROLES[then])]
+    return RANK_NAMES[min(now, RANKS[then])]
+
+
+def roles_held_today(
+    book: AccessBook, live: Live, person: PersonId | None, conversation: ConversationId, then: HeldRoles
+) -> HeldRoles:
+    """`role_today`, and the named roles of today."""
+    role = role_today(book, live.settings.access, person, conversation, then.role)
+    return HeldRoles(role, roles_today(person or "", then.roles, live.settings.roles))
+
+
+def _places(key: ConversationKey) -> frozenset[str]:
+    """The names by which a grant may name the place of a conversation, as far as its key tells them."""
+    return frozenset(f"{key.platform}:{one.channel_id}" for one in (key, key.around or key))

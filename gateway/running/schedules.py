@@ -8,14 +8,14 @@ from sqlalchemy import Connection
 from agent.core.errors import ToolError
 from agent.core.ids import ConversationId
 from agent.core.tools import ToolContext
-from agent.inbox import AccessRole
+from agent.inbox import HeldRoles
 from gateway.channels.keys import ConversationKey
 from gateway.commands.schedules import QUIET_HOURS
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.phrases.catalogue import UsageError
 from gateway.running.basics import Basics
 from gateway.running.messaging import Messaging
-from gateway.running.rights import Rights, is_blocked, role_today
+from gateway.running.rights import Rights, is_blocked, roles_held_today
 from gateway.scheduler.firing import FiringDeps
 from gateway.scheduler.person_zones import Zone
 from gateway.scheduler.phrases.when import read_moment
@@ -153,10 +153,11 @@ class Scheduling:
         blocked = is_blocked(self._book, self._live.settings.access, schedule.creator.person)
         return self._phrase("schedule_blocked", language) if blocked else None
 
-    def _role(self, schedule: Schedule) -> AccessRole:
+    def _role(self, schedule: Schedule) -> HeldRoles:
         """Their role when they set it, or less: a lost role is lost in a schedule, too."""
         creator = schedule.creator
-        return role_today(self._book, self._live.settings.access, creator.person, schedule.conversation, creator.role)
+        then = HeldRoles(creator.role, creator.roles)
+        return roles_held_today(self._book, self._live, creator.person, schedule.conversation, then)
 
     def _serves(self, conversation: ConversationId) -> bool:
         channel_type = ConversationKey.parse(conversation).channel_type
@@ -179,6 +180,7 @@ def _creator(context: ToolContext) -> Creator:
         display=asker.display,
         language=asker.language,
         role=asker.role,
+        roles=asker.roles,
         chat_type=asker.chat_type,
     )
 

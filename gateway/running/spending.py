@@ -64,7 +64,7 @@ class SpendingService:
         chats = self._refused.setdefault(account, {})
         if len(chats) < MOST_TOLD:
             chats[conversation] = (incoming.language, error.approvals)
-        if incoming.chat_type == "direct" and incoming.role == "member":
+        if incoming.chat_type == "direct" and incoming.role in ("member", "guest"):
             return ()
         return more_button(self._phrase, incoming.language, account, error.approvals)
 

@@ -9,7 +9,7 @@ import anyio
 
 from agent.assembly import built_in_tools, known_tools, rules_without_effect, shared_executor
 from agent.core.clock import Clock
-from agent.core.tools import Tool
+from agent.core.tools import Tool, ToolSpec
 from agent.definitions import Definitions
 from agent.subagent.profiles import Profiles
 from agent.tools.approvals import Approvals
@@ -22,7 +22,7 @@ from agent.tools.mcp.settings import ServerSettings
 from agent.tools.output_files import Outputs
 from agent.tools.schedules import Schedules
 from agent.tools.shell.shell import room_for
-from agent.tools.toolbox import WORKING, Reach, working_tools
+from agent.tools.toolbox import WORKING, Reach, Toolbox, working_tools
 from gateway.channels.keys import ConversationKey
 from gateway.config.errors import ConfigError
 from gateway.config.settings import Settings
@@ -31,7 +31,7 @@ from gateway.running.added_servers import AddedServers
 from gateway.running.alerts import DEAF_AFTER_S, Alerts
 from gateway.running.basics import Basics
 from gateway.running.messaging import Messaging
-from gateway.running.rights import Rights
+from gateway.running.rights import Rights, roles_without_effect
 from gateway.running.sending import Sending
 from gateway.telemetry.trouble import Troubles
 
@@ -78,13 +78,27 @@ async def install_tools(basics: Basics, rights: Rights, messaging: Messaging, sc
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(toolbox.names | WORKING | RESOURCE_TOOLS))
     return ToolServices(
         executor=executor,
-        approvals=Approvals(database, clock, live.approvals, changed=messaging.delivery.prompts.changed),
+        approvals=Approvals(
+            database,
+            clock,
+            live.approvals,
+            changed=messaging.delivery.prompts.changed,
+            roles=lambda: live.settings.roles,
+            spec=partial(_spec_of, toolbox),
+            is_decider_known=rights.is_decider_known,
+        ),
         hooks=Hooks(live.hooks, home),
         servers=servers,
         added_servers=added_servers,
         definitions=definitions,
         profiles=Profiles(definitions.roots, known_tools=definitions.known_tools),
     )
+
+
+def _spec_of(toolbox: Toolbox, name: str) -> ToolSpec | None:
+    """Specification of the tool; None while its server is away."""
+    found = toolbox.get(name)
+    return found.spec if found is not None else None
 
 
 # Working tools (files, programs, web), as this machine and its configuration allow them.
@@ -171,7 +185,8 @@ def _mcp_fix(name: str, settings: ServerSettings | None) -> str:
 
 def _warn_of_configuration(added: AddedServers, settings: Settings) -> None:
     """Log former names of keys, and rules that stand for no tool. `added` are the MCP servers that chats have added."""
-    rules = rules_without_effect(settings.approvals, {one.name for one in settings.mcp.servers} | set(added.names))
+    servers = {one.name for one in settings.mcp.servers} | set(added.names)
+    rules = (*rules_without_effect(settings.approvals, servers), *roles_without_effect(settings, servers))
     for warning in (*settings.warnings, *rules):
         _log.warning("%s", warning)
 

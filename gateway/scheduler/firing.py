@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
-from agent.inbox import AccessRole
+from agent.inbox import HeldRoles
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import to_timestamp
@@ -50,7 +50,7 @@ class FiringDeps:
     settings: SchedulerSettings
     why_not: Callable[[Schedule], str | None]
     reachable: Callable[[ConversationId], bool]
-    role: Callable[[Schedule], AccessRole]
+    role: Callable[[Schedule], HeldRoles]
     quiet: Callable[[Connection, ConversationId], Quiet | None]
 
 

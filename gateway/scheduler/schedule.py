@@ -32,6 +32,7 @@ class Creator:
     display: str = ""
     language: str = "en"
     role: AccessRole = "member"
+    roles: tuple[str, ...] = ()
     chat_type: ChatType = "direct"
 
 

@@ -37,7 +37,7 @@ def shortest_period_s(who: Creator, settings: SchedulerSettings) -> int:
 
 
 def _is_free(who: Creator) -> bool:
-    return who.chat_type == "direct" or who.role != "member"
+    return who.chat_type == "direct" or who.role not in ("member", "guest")
 
 
 # Checks before a schedule is stored: its words, its moments, their number, its owner. Pure.

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal_column, not_, select, update
 
 from agent.core.ids import ConversationId, PersonId
-from agent.inbox import AccessRole, ChatType
+from agent.inbox import ChatType, read_role, written_role
 from agent.storage.statements import or_ignore
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.phrases.catalogue import UsageError
@@ -231,7 +231,7 @@ def _creator_values(creator: Creator) -> dict[str, Any]:
         "person": creator.person,
         "display": creator.display,
         "language": creator.language,
-        "role": creator.role,
+        "role": written_role(creator.role, creator.roles),
         "chat_type": creator.chat_type,
     }
 
@@ -241,6 +241,7 @@ def _due_values(due: Occurrence, next_at: datetime, *, held: bool) -> dict[str, 
 
 
 def _schedule(row: Row[Any]) -> Schedule:
+    role, roles = read_role(row.role)
     return Schedule(
         id=row.id,
         conversation=ConversationId(row.conv),
@@ -249,7 +250,8 @@ def _schedule(row: Row[Any]) -> Schedule:
             person=PersonId(row.person) if row.person else None,
             display=row.display,
             language=row.language,
-            role=cast(AccessRole, row.role),
+            role=role,
+            roles=roles,
             chat_type=cast(ChatType, row.chat_type),
         ),
         plan=Plan(

@@ -467,6 +467,15 @@ class ChannelContract:
             assert line.finding
             assert line.fix or line.level == "ok"
 
+    async def test_what_is_withheld_is_told_by_doctor_too(self, harness: Harness) -> None:
+        """Each with what it affects and what changes it."""
+        lines = await harness.adapter.diagnose()
+        for withheld in harness.adapter.health().withheld:
+            assert withheld.affects
+            assert withheld.fix
+            found = [(line.finding, line.fix) for line in lines if line.affects == withheld.affects]
+            assert (withheld.finding, withheld.fix) in found
+
     @pytest.mark.requirement("Z-36")
     async def test_a_refused_login_ends_the_account(self, harness: Harness) -> None:
         """`doctor` tells beforehand, and what mends it."""
@@ -517,6 +526,8 @@ def _check_name(said: MessageReceived) -> None:
     around = said.key.around
     named = (said.place, said.parent, *said.grantable, said.sender.id)  # or all that one person has
     assert around is None or around.channel_id in named, said.key
+    # The server or workspace around a place is another one than the place, and grants may name it.
+    assert said.around is None or (said.around in said.grantable and said.around != said.place), said.around
 
 
 def _unknown_like(message_id: str) -> str:

@@ -19,22 +19,28 @@ ANN, BOB, CAROL = (
     for number, name in ((77, "Ann"), (78, "Bob"), (79, "Carol"))
 )
 DISCORD_BOB = "500000000000000002"
+MEMBER = str(1 << 10 | 1 << 11)  # permissions: to see the channel, and to write there
 CHAT = -1005
 GROUP = {"id": CHAT, "type": "supergroup", "title": "Garden club"}
 BOT = "Tieline"
 SHOWN = {"@double_bot": "@tieline_bot"}  # names of the double that a reader would not know
 RULES = f"""
+[access]
+dm = "open"
+platform_admins = true
+allow_groups = ["discord:{GENERAL}"]
 messages_per_minute = 600
 
-[approvals]
-approvers = ["telegram:{ANN["id"]}"]
+[[places]]
+match = "telegram"
+verbosity = "quiet"         # status lines come and go
 
 [[places]]
 match = "telegram:{CHAT}"
 daily_usd = 2.0
 """
 PRICES = "prices = {input = 1.0, output = 10.0}\n"
-ABOUT = frozenset({"approvals", "llm.providers.prices", "places"})
+ABOUT = frozenset({"access.platform_admins", "llm.providers.prices", "places"})
 TASK = "note in plan.txt that the tomatoes need water"
 CALL = {"type": "tool_use", "name": "shell", "input": {"command": "echo 'tomatoes: water' >> plan.txt"}}
 SCRIPT = [
@@ -82,11 +88,13 @@ async def play(home: Path) -> tuple[Scene, ...]:
         program = Program(home, "")
         models = "".join(configs.models(doubles, name) + PRICES for name in ("main", "local"))
         accounts = configs.telegram(doubles) + configs.discord(doubles)
-        program.write(configs.ACCESS + RULES + models + accounts, about=ABOUT)
+        program.write(RULES + models + accounts, about=ABOUT)
         await doubles.llm.post("script", SCRIPT)
         doubles.discord.double.users[DISCORD_BOB] = {
             **doubles.discord.double.users[DISCORD_ANN], "id": DISCORD_BOB, "username": "bob", "global_name": "Bob",
         }  # fmt: skip
+        administrator = {"user": ANN, "status": "creator", "is_anonymous": False}
+        await doubles.telegram.post("chats", {"chat": GROUP, "administrators": [administrator]})
         async with program:
             group = _Group(doubles, program)
             return (
@@ -100,13 +108,14 @@ async def play(home: Path) -> tuple[Scene, ...]:
 
 
 async def _why(group: "_Group") -> Scene:
+    await group.say(ANN, "/allow")
+    group.scene("before")
     await group.say(BOB, "Does anybody know when to sow carrots?", answers=0)
     await group.say(ANN, "/why")
     return group.scene("why")
 
 
 async def _settings(group: "_Group") -> Scene:
-    await group.say(ANN, "/settings verbosity quiet account")  # without status lines, which come and go
     await group.say(ANN, "/settings instructions We grow vegetables in Norway. Answer in two sentences.")
     group.scene("before")
     await group.say(ANN, "/settings")
@@ -144,11 +153,13 @@ async def _refusal(doubles: Doubles) -> Scene:
         return [one for one in await bob.messages(GENERAL) if one["content"]]
 
     await until(registered, what="the command on Discord")
+    await doubles.discord.post("settings", {"permissions": MEMBER})
     await doubles.discord.post("events", {**asked, "options": {"arguments": written}})
     (answer,) = await until(answered, what="the refusal on Discord")
+    assert answer["ephemeral"], f"everybody sees it: {answer['content']}"
     entries = (
-        Entry(by="Bob", text=f"/tieline {written}", seen_by="Bob" if answer["ephemeral"] else ""),
-        Entry(by=BOT, text=_shown(answer["content"]), seen_by="Bob" if answer["ephemeral"] else ""),
+        Entry(by="Bob", text=f"/tieline {written}", seen_by="Bob"),
+        Entry(by=BOT, text=_shown(answer["content"]), seen_by="Bob"),
     )
     return Scene(name="refused", place="#general · Discord", entries=entries)
 

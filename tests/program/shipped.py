@@ -28,12 +28,15 @@ SHIPPED: Mapping[str, Set[str]] = {
 
 # What tests of the whole program may be about beyond that: a section or setting, and why the test needs it.
 UNDER_TEST: Mapping[str, str] = {
+    "access.platform_admins": "administrators of a group on its platform are those of the bot there",
+    "access.require_mention": "a rule needs messages that the platform withholds",
     "agent.goal": "goals go on by themselves only where an operator switches that on",
     "agent.max_message_chars": "one message fills a small window",
     "approvals": "a person is asked about a tool that is otherwise safe, and a question runs out within the test",
     "budget": "a limit needs an amount",
     "logging.file": "nothing is written into a file by default",
     "channels.deaf_after_s": "a connection that says nothing counts as broken after seconds instead of minutes",
+    "channels.message_content": "a bot without the intent is kept from reading",
     "channels.ping_every_s": "the same on Slack",
     "channels.probe_idle_s": "the same on Discord",
     "context": "each stage of the context engine is reached with a short conversation",
@@ -43,7 +46,7 @@ UNDER_TEST: Mapping[str, str] = {
     "mcp": "servers of tools are configured",
     "memory": "each stage of the context engine is reached with a short conversation",
     "network.catch_up_max_age": "a message becomes too old within the test",
-    "places": "a chat has rules of its own",
+    "places": "places have rules of their own",
     "queue.merge_ms": "messages sent in one go are counted one by one, or wait together however slowly they come",
     "retention": "what is two days old is old within the test",
     "retry": "failures follow each other within the test",

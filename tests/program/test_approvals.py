@@ -187,7 +187,7 @@ async def _nobody_else_in_a_group(doubles: Doubles, telegram: Place) -> None:
     await ann.press(message["message_id"], row[0]["callback_data"], user=BOB, **chat)
 
     async def told() -> bool:
-        return "Only the person who asked for it, or an approver, can decide this." in await received(doubles)
+        return "You cannot decide this. To decide: an admin of this group." in await received(doubles)
 
     await until(told, what="the sentence for somebody else")
     await ann.press(message["message_id"], row[1]["callback_data"], **chat)

@@ -20,7 +20,15 @@ LONGEST_LINE = 2_000  # characters
 _SNIFFED = 8_192  # bytes looked at for what no text holds
 
 
-@tool(category="info", risk="safe", retryable=True, untrusted=True, appraise=appraised_to_read)
+@tool(
+    category="info",
+    risk="safe",
+    touches="place",
+    effects=[],
+    retryable=True,
+    untrusted=True,
+    appraise=appraised_to_read,
+)
 async def read(
     context: ToolContext,
     *,
@@ -79,7 +87,7 @@ class EditTools:
     def __init__(self, settings: Callable[[], FileSettings]) -> None:
         self._settings = settings
 
-    @tool(category="edit", risk="write", concurrency_safe=False, retryable=True)
+    @tool(category="edit", risk="write", touches="place", effects=["write"], concurrency_safe=False, retryable=True)
     async def write(
         self,
         context: ToolContext,
@@ -105,7 +113,7 @@ class EditTools:
             covers=COVERS,
         )
 
-    @tool(category="edit", risk="write", concurrency_safe=False)
+    @tool(category="edit", risk="write", touches="place", effects=["write"], concurrency_safe=False)
     async def edit(
         self,
         context: ToolContext,

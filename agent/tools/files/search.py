@@ -43,7 +43,16 @@ Pattern = tuple["re.Pattern[str] | None", ...]  # for each name its own; None st
 _Here = Annotated[str, Field(description=f"The folder. {READABLE}", min_length=1)]
 
 
-@tool(name="list", category="info", risk="safe", retryable=True, untrusted=True, appraise=appraised_to_read)
+@tool(
+    name="list",
+    category="info",
+    risk="safe",
+    touches="place",
+    effects=[],
+    retryable=True,
+    untrusted=True,
+    appraise=appraised_to_read,
+)
 async def list_folder(context: ToolContext, *, path: _Here = ".") -> str:
     """Lists a folder of the workspace: what each entry is, its size in bytes, when it was changed."""
     place = await anyio.to_thread.run_sync(readable, path, context)
@@ -54,7 +63,15 @@ async def list_folder(context: ToolContext, *, path: _Here = ".") -> str:
     return "\n".join((f"{place.path}: {len(entries) or 'no'} entries", *lines))
 
 
-@tool(category="info", risk="safe", retryable=True, untrusted=True, appraise=appraised_to_read)
+@tool(
+    category="info",
+    risk="safe",
+    touches="place",
+    effects=[],
+    retryable=True,
+    untrusted=True,
+    appraise=appraised_to_read,
+)
 async def glob(
     context: ToolContext,
     *,
@@ -169,7 +186,15 @@ class _Search:
     over: str = ""  # why it ended before all was seen
 
 
-@tool(category="info", risk="safe", retryable=True, untrusted=True, appraise=appraised_to_read)
+@tool(
+    category="info",
+    risk="safe",
+    touches="place",
+    effects=[],
+    retryable=True,
+    untrusted=True,
+    appraise=appraised_to_read,
+)
 async def grep(
     context: ToolContext,
     *,
@@ -261,7 +286,7 @@ def _told(search: _Search, path: str) -> str:
 # Tool that sets the working directory of later turns (Z-112). The present turn keeps its own (Z-113).
 
 
-@tool(risk="safe", concurrency_safe=False, retryable=True, appraise=appraised)
+@tool(risk="safe", touches="place", effects=["write"], concurrency_safe=False, retryable=True, appraise=appraised)
 async def set_working_directory(
     context: ToolContext, *, path: Annotated[str, Field(description=PATH, min_length=1)]
 ) -> str:

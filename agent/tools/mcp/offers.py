@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.core.tools import Risk, ToolSpec
+from agent.core.tools import Effect, Risk, ToolSpec
 from agent.core.untrusted_text import defused
 from agent.tools.mcp.settings import ServerSettings
 
@@ -127,6 +127,8 @@ def shown_of(offers: Collection[Offer], server: ServerSettings) -> Shown:
             schema=schema,
             category="mcp",
             risk=_risk(offer, server),
+            touches="outside",
+            effects=_effects(offer, server),
             concurrency_safe=offer.reads_only,
             untrusted=True,
         )
@@ -234,6 +236,12 @@ def _risk(offer: Offer, server: ServerSettings) -> Risk:
     if server.approval == "never" or (server.approval == "writes" and offer.reads_only):
         return "safe"
     return "write"
+
+
+def _effects(offer: Offer, server: ServerSettings) -> frozenset[Effect]:
+    """None where the server says that it only reads, and the operator takes its word for that."""
+    only_reads = offer.reads_only and server.approval != "always"
+    return frozenset() if only_reads else frozenset({"write"})
 
 
 # Results of calls as the model reads them: texts, and a line for each part that is none. Pure.

@@ -26,7 +26,7 @@ class ResourceTools:
     def __init__(self, servers: Callable[[], Sequence[Server]]) -> None:
         self._servers = servers
 
-    @tool(category="info", risk="safe", untrusted=True)
+    @tool(category="info", risk="safe", touches="outside", effects=[], untrusted=True)
     async def list_mcp_resources(self, *, server: _Server | None = None) -> str:
         """List what the connected MCP servers have to read (resources), by address; a template's {names} are to be
         filled in."""
@@ -34,7 +34,7 @@ class ResourceTools:
         lists = (listed(one.settings.name, one.catalogue.resources) for one in asked if one.is_connected)
         return "\n".join(text for text in lists if text) or "There are no resources."
 
-    @tool(category="info", risk="safe", untrusted=True)
+    @tool(category="info", risk="safe", touches="outside", effects=[], untrusted=True)
     async def read_mcp_resource(
         self,
         context: ToolContext,

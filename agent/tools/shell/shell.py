@@ -79,7 +79,14 @@ class Shell:
         """The tool, described as what it is on this machine."""
         return self.shell.described(where=_SANDBOX if self._room.kind == "sandbox" else "the system")
 
-    @tool(category="exec", risk="write", concurrency_safe=False, untrusted=True)
+    @tool(
+        category="exec",
+        risk="write",
+        touches="outside",
+        effects=["write", "run"],
+        concurrency_safe=False,
+        untrusted=True,
+    )
     async def shell(
         self,
         context: ToolContext,

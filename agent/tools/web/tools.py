@@ -40,7 +40,7 @@ class WebTools:
         self._fetcher = fetcher
         self._proxy = proxy
 
-    @tool(category="info", risk="safe", core=True, retryable=True, untrusted=True)
+    @tool(category="info", risk="safe", touches="outside", effects=[], core=True, retryable=True, untrusted=True)
     async def web_fetch(self, context: ToolContext, *, url: _Url) -> str:
         """Fetches a document from the web: text, JSON, or a page with all its words and links. It is asked for as a
         stranger would: without any login."""
@@ -51,7 +51,7 @@ class WebTools:
             text = f"# {page.title}\n\n{page.text}" if page.title else page.text
         return _told(document, text)
 
-    @tool(category="info", risk="safe", retryable=True, untrusted=True)
+    @tool(category="info", risk="safe", touches="outside", effects=[], retryable=True, untrusted=True)
     async def web_scrape(self, context: ToolContext, *, url: _Url) -> str:
         """Reads a page on the web and gives what it is about as Markdown, without menus, forms and what else stands
         around it."""
@@ -68,7 +68,7 @@ class WebTools:
         allowed = context.execution.section(WebSettings, self._settings)
         return Appraisal(arguments={"url": target_of(str(arguments["url"]), allowed).url})
 
-    @tool(category="info", risk="safe", core=True, retryable=True, untrusted=True)
+    @tool(category="info", risk="safe", touches="outside", effects=[], core=True, retryable=True, untrusted=True)
     async def web_search(
         self,
         context: ToolContext,

@@ -3,14 +3,15 @@
 from datetime import datetime
 
 from agent.core.clock import Clock
-from gateway.channels.adapter import Health, State
+from gateway.channels.adapter import Health, State, Withheld
 
 
 class HealthMonitor:
     """Judges by what came from the platform, never by "the task still runs".
 
     With `deaf_after_s` an account that is connected counts as deaf so long after the last sign of life; an adapter that
-    watches its connection itself leaves it out. `platform` is how people name it.
+    watches its connection itself leaves it out. `platform` is how people name it. `withheld` is what the platform keeps
+    from the account, for the adapter to set.
     """
 
     def __init__(self, clock: Clock, platform: str, *, deaf_after_s: float | None = None) -> None:
@@ -21,6 +22,7 @@ class HealthMonitor:
         self._detail = ""
         self._last_at: datetime | None = None
         self._last_heard = 0.0
+        self.withheld: tuple[Withheld, ...] = ()
 
     @property
     def state(self) -> State:
@@ -48,5 +50,8 @@ class HealthMonitor:
         silent_s = self._clock.monotonic() - self._last_heard
         if self._state is State.CONNECTED and self._deaf_after_s is not None and silent_s > self._deaf_after_s:
             detail = f"{self._platform} has not answered for {silent_s:.0f} s"
-            return Health(state=State.RECONNECTING, detail=detail, last_event_at=self._last_at)
-        return Health(state=self._state, detail=self._detail, last_event_at=self._last_at)
+            return self._told(State.RECONNECTING, detail)
+        return self._told(self._state, self._detail)
+
+    def _told(self, state: State, detail: str) -> Health:
+        return Health(state=state, detail=detail, last_event_at=self._last_at, withheld=self.withheld)

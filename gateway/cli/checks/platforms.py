@@ -9,7 +9,7 @@ import anyio
 from pydantic import ValidationError
 
 from agent.core.clock import SystemClock
-from gateway.channels.adapter import AdapterContext, ChannelSettings, Diagnosis, Place
+from gateway.channels.adapter import AdapterContext, Affected, ChannelSettings, Diagnosis, Place
 from gateway.channels.entry_points import open_adapter, settings_class
 from gateway.config.errors import lines
 
@@ -33,6 +33,16 @@ async def diagnose(settings: ChannelSettings, adapter_context: AdapterContext) -
         ]
     finally:
         await adapter.aclose()
+
+
+def weighed(found: Diagnosis, rules: Mapping[Affected, Sequence[str]]) -> Diagnosis:
+    """A finding on something withheld: a warning with the rules that need it, else information. Others as they are."""
+    if not found.affects:
+        return found
+    needing = list(dict.fromkeys(rule for affected in found.affects for rule in rules.get(affected, ())))
+    if needing:
+        return replace(found, finding=f"{found.finding}; needed by {', '.join(needing)}")
+    return replace(found, level="ok", finding=f"{found.finding}; no rule needs more (else: {found.fix})")
 
 
 def _named(found: Diagnosis, account: str) -> Diagnosis:

@@ -4,7 +4,7 @@ from datetime import datetime
 from unicodedata import category
 from zoneinfo import ZoneInfo
 
-from agent.inbox import AccessRole, Incoming
+from agent.inbox import HeldRoles, Incoming
 from agent.turn.decision import NOTHING
 from gateway.phrases.catalogue import Catalogue
 from gateway.scheduler.schedule import LONGEST_TEXT, Schedule
@@ -46,15 +46,16 @@ def task(schedule: Schedule, at: datetime, *, late: bool) -> str:
     return text
 
 
-def incoming(schedule: Schedule, text: str, role: AccessRole, now: datetime) -> Incoming:
-    """The task as the inbox stores it, in its creator's name and with the role that they have now."""
+def incoming(schedule: Schedule, text: str, held: HeldRoles, now: datetime) -> Incoming:
+    """The task as the inbox stores it, in its creator's name and with the roles that they have now."""
     creator = schedule.creator
     return Incoming(
         text=text,
         person=creator.person,
         display=creator.display,
         language=creator.language,
-        role=role,
+        role=held.role,
+        roles=held.roles,
         chat_type=creator.chat_type,
         may_be_silent=schedule.plan.action == "heartbeat",
         job=str(schedule.id),

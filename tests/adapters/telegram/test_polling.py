@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.telegram.adapter import TelegramAdapter
-from adapters.telegram.parse import Context, Me
+from adapters.telegram.parse import Context, Me, Roles
 from adapters.telegram.polling import Intake, Offset, look_again_s
 from agent.core.clock import Clock
 from gateway.channels.adapter import State
@@ -276,7 +276,14 @@ async def test_storing_that_hangs_is_given_up_and_tried_again() -> None:
 
     chat = {"id": 77, "type": "private"}
     update = {"update_id": 1, "message": {"message_id": 1, "date": 1, "chat": chat, "from": PERSON, "text": "hi"}}
-    intake = Intake(hang, context, FakeClock(), within_s=0.01)
+
+    async def nobody(_: str) -> Roles:
+        return {}
+
+    async def nothing() -> None:
+        pass
+
+    intake = Intake(hang, context, FakeClock(), administrators=nobody, look_around=nothing, within_s=0.01)
     with pytest.raises(GatewayUnavailable, match="not stored within"):
         await intake.take(update, context())
 

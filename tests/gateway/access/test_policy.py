@@ -119,7 +119,7 @@ def granted(**places: str) -> Grants:
             id="a listed group",
         ),
         pytest.param(GROUP, CLOSED, granted(a="telegram:-1005"), Allowed(Role.MEMBER), id="a group let in by /allow"),
-        pytest.param(GROUP, AccessSettings(groups="open"), NO_GRANTS, Allowed(Role.MEMBER), id="open groups"),
+        pytest.param(GROUP, AccessSettings(groups="open"), NO_GRANTS, Allowed(Role.GUEST), id="open groups"),
         pytest.param(
             GROUP,
             AccessSettings(groups="closed", allow_groups=("telegram:-1005",)),
@@ -163,9 +163,9 @@ def test_decide(said: MessageReceived, settings: AccessSettings, grants: Grants,
 def test_groups_want_a_mention(mention: Mention, is_command: bool, allowed: bool) -> None:
     open_groups = AccessSettings(groups="open")
     decision = decide(GROUP, open_groups, NO_GRANTS, mention=mention, is_command=is_command)
-    assert decision == (Allowed(Role.MEMBER) if allowed else Ignored("no mention of the bot"))
+    assert decision == (Allowed(Role.GUEST) if allowed else Ignored("no mention of the bot"))
     heard = decide(GROUP, open_groups, NO_GRANTS, mention=mention, rule="always")
-    assert heard == Allowed(Role.MEMBER)
+    assert heard == Allowed(Role.GUEST)
 
 
 @pytest.mark.requirement("G-12")
@@ -193,16 +193,14 @@ def test_another_bot_is_answered_only_when_it_mentions_us_and_the_guard_agrees()
     settings = AccessSettings(groups="open", bots="mentions")
     assert decide(bot, settings, NO_GRANTS, mention=Mention.IMPLICIT) == Ignored("a bot wrote it")
     assert decide(bot, settings, NO_GRANTS, mention=MENTION) == Ignored("bot loop guard")
-    assert decide(bot, settings, NO_GRANTS, mention=MENTION, bot_allowed=True) == Allowed(Role.MEMBER)
+    assert decide(bot, settings, NO_GRANTS, mention=MENTION, bot_allowed=True) == Allowed(Role.GUEST)
 
 
 def test_a_chat_admin_is_one_only_where_the_operator_says_so() -> None:
     chat_admin = replace(GROUP, sender=Sender(id=UserId("77"), is_chat_admin=True))
     mapped = AccessSettings(groups="open", platform_admins=True)
     assert decide(chat_admin, mapped, NO_GRANTS, mention=MENTION) == Allowed(Role.ADMIN)
-    assert decide(chat_admin, replace(mapped, platform_admins=False), NO_GRANTS, mention=MENTION) == Allowed(
-        Role.MEMBER
-    )
+    assert decide(chat_admin, replace(mapped, platform_admins=False), NO_GRANTS, mention=MENTION) == Allowed(Role.GUEST)
 
 
 def test_a_role_given_in_one_place_holds_only_there() -> None:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Set
 from pathlib import Path
 
 import anyio
@@ -34,9 +34,12 @@ def three_channels(doubles: Doubles) -> str:
     return configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles)
 
 
-async def doctor(home: Path, config: str, *options: str) -> tuple[int, dict[str, list[str]]]:
+async def doctor(
+    home: Path, config: str, *options: str, about: Set[str] = frozenset()
+) -> tuple[int, dict[str, list[str]]]:
     """Its exit code, and its findings by mark."""
-    ran = await Program(home, config, about={"budget"} if "[budget]" in config else frozenset()).cli("doctor", *options)
+    about = about | {"budget"} if "[budget]" in config else about
+    ran = await Program(home, config, about=about).cli("doctor", *options)
     assert not ran.stderr, ran.stderr
     findings: dict[str, list[str]] = {"✓": [], "!": [], "✗": [], "→": []}
     for line in ran.stdout.splitlines():
@@ -58,6 +61,32 @@ async def test_with_good_tokens_everything_is_in_order(doubles: Doubles, home: P
     assert (await doubles.telegram.get("state"))["messages"] == [], "it changes nothing"
     (call,) = (await doubles.llm.get("calls"))["calls"]
     assert call["body"]["max_tokens"] == 16
+
+
+@pytest.mark.requirement("G-45")
+async def test_what_a_platform_withholds_is_a_warning_only_where_a_rule_needs_it(doubles: Doubles, home: Path) -> None:
+    channels = three_channels(doubles).replace(
+        f'token = "{DISCORD_TOKEN}"', f'token = "{DISCORD_TOKEN}"\nmessage_content = false'
+    )
+    kept = ("telegram: privacy mode is on", "discord intents: message_content is off", "slack platform roles: without")
+    _, found = await doctor(home, channels, about={"channels.message_content"})
+    for line in kept:
+        (told,) = [one for one in found["✓"] if line in one]
+        assert "no rule needs more (else: " in told
+        assert not any(line in one for one in found["!"])
+    # Scopes without which an outage leaves a gap are missed in any case.
+    (gap,) = [one for one in found["!"] if "slack unaddressed messages and history" in one]
+    assert "needed by [network] catch_up_max_age" in gap
+
+    access = "[access]\nrequire_mention = false\nplatform_admins = true\n"
+    about = {"channels.message_content", "access.require_mention", "access.platform_admins"}
+    _, found = await doctor(home, access + channels, about=about)
+    rules = ("require_mention = false", "require_mention = false", "platform_admins = true")
+    for line, rule in zip(kept, rules, strict=True):
+        (told,) = [one for one in found["!"] if line in one]
+        assert f"needed by [access] {rule}" in told
+    for fix in ("/setprivacy", "Privileged Gateway Intents", "reinstall the app"):
+        assert any(fix in one for one in found["→"])
 
 
 @pytest.mark.parametrize(

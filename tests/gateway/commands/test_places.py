@@ -71,6 +71,22 @@ async def test_the_narrowest_rule_counts_and_says_where_it_is_from(world_of: Cal
 
 
 @pytest.mark.requirement("G-42")
+async def test_a_rule_of_a_server_holds_in_its_channels_and_their_threads(world_of: Callable[..., World]) -> None:
+    """As an adapter tells which server a channel is in, and also after a restart."""
+    world = world_of(config=place("discord:900", merge_ms=9), accounts=("telegram", "discord"))
+    world.access += OPEN
+    there: dict[str, Any] = {"on": "discord", "place": "500", "around": "900"}
+    async with world.process():
+        await world.answered("a thread", chat="501", parent="500", **there)
+        told = await world.asks("/settings merge_ms", "merge_ms", chat="501", parent="500", **there)
+        assert "merge_ms: 9 (from the operator's file, for discord:900)" in told
+        assert "as by default" in await world.asks("/settings merge_ms", "merge_ms", chat="700", on="discord")
+    async with world.process():
+        told = await world.asks("/settings merge_ms", "merge_ms", chat="500", on="discord", place="500")
+        assert "for discord:900" in told
+
+
+@pytest.mark.requirement("G-42")
 async def test_limits_narrow_and_nobody_in_a_chat_opens_what_the_file_closes(two_groups: Callable[..., World]) -> None:
     world = two_groups(denied_tools=["shell"], tools=["read", "calculate", "shell"])
     async with world.process():

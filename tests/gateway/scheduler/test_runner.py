@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Connection, select, update
 
 from agent.core.ids import ConversationId, PersonId
+from agent.inbox import HeldRoles
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.payloads import decode_incoming, decode_outgoing
@@ -62,7 +63,7 @@ class Room:
             settings=self.settings,
             why_not=lambda _: self.gone,
             reachable=lambda _: not self.mute,
-            role=lambda one: one.creator.role,
+            role=lambda one: HeldRoles(one.creator.role),
             quiet=lambda conn, _: self.quiet,
         )
         self.runner = Runner(

@@ -11,6 +11,7 @@ from agent.core.phrases import english
 from agent.goals.goal import Limits, Used
 from agent.goals.service import GoalDeps, GoalRefused, no_buttons
 from agent.goals.settings import GoalSettings
+from agent.inbox import HeldRoles
 from agent.ledger import rows
 from agent.ledger.spending import Entry, Limit, Spending
 from agent.providers.provider import Prices, Usage
@@ -392,7 +393,7 @@ async def test_it_ends_where_its_owner_was_blocked_or_the_bot_removed(world: Goa
     goal = await world.live()
     assert goal.why is not None
     assert goal.why.key == "goal_why_blocked"
-    world.agent.goal.deps = GoalDeps(role_of=lambda goal: "member")
+    world.agent.goal.deps = GoalDeps(role_of=lambda goal: HeldRoles("member"))
     await world.database.write(lambda conn: conversation_rows.set_gone(conn, world.key, gone=True))
     await world.goals.resume(world.key, None, autonomous=True)
     goal = await world.live()

@@ -10,6 +10,7 @@ from sqlalchemy import select, update
 
 from agent.core.events import ApprovalRequired, ApprovalResumed, Suspended
 from agent.core.ids import ConversationId, PersonId
+from agent.inbox import HeldRoles
 from agent.storage.tables import approval, tool_call
 from gateway.channels.document import CodeBlock
 from gateway.channels.inbound import ButtonClicked, Mention, Receipt
@@ -344,7 +345,7 @@ async def test_a_plain_yes_or_no_answers_what_is_asked(asking: World, word: str,
         await world.say("work it out")
         prompt = await asked(world)
         here = (ConversationId("telegram:77"), PersonId("telegram:77"), word)
-        await until(lambda: world.services.approvals.ruled(*here) is not None)
+        await until(lambda: world.services.approvals.ruled(*here, HeldRoles("admin")) is not None)
         receipt = await world.say(word)
         assert receipt.reason == "answered a question"
         await world.shows(what)

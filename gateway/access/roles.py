@@ -1,0 +1,143 @@
+"""Roles of people: from person, place and platform roles to a rank and named roles, and what these allow. Pure.
+
+Rights to tools and approvals follow in `agent.tools.rights`, from the same rules by the same order.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from agent.inbox import AccessRole
+from agent.tools.mcp.offers import PREFIX, prefix_of
+from agent.tools.rights import DENIES, WILD, RightsVerdict, approving_roles, matched, rules_of
+from agent.tools.settings import RoleSettings
+from gateway.access.policy import Grants, Role
+from gateway.access.settings import AccessSettings
+from gateway.channels.inbound import Received
+
+RANK_NAMES: Mapping[Role, AccessRole] = MappingProxyType(
+    {Role.GUEST: "guest", Role.MEMBER: "member", Role.ADMIN: "admin", Role.OWNER: "owner"}
+)
+RANKS: Mapping[AccessRole, Role] = MappingProxyType({name: rank for rank, name in RANK_NAMES.items()})
+
+
+def roles_of(person: str, platform_roles: Collection[str], roles: Iterable[RoleSettings]) -> tuple[str, ...]:
+    """The named roles of a person (`telegram:77`) who has these roles on their platform."""
+    platform = person.partition(":")[0]
+    there = {f"{platform}:{one}" for one in platform_roles}
+    return tuple(role.name for role in roles if person in role.people or not there.isdisjoint(role.platform_roles))
+
+
+def roles_of_sender(inbound: Received, roles: Iterable[RoleSettings]) -> tuple[str, ...]:
+    """The named roles of the sender, in the place where this comes from."""
+    return roles_of(f"{inbound.key.platform}:{inbound.sender.id}", inbound.sender.platform_roles, roles)
+
+
+def roles_today(person: str, then: Collection[str], roles: Iterable[RoleSettings]) -> tuple[str, ...]:
+    """The named roles that a person has now who had some `then`.
+
+    Nobody asks their platform now: a role that came from there stays, since it may forbid as well as allow.
+    """
+    return tuple(
+        role.name for role in roles if person in role.people or (role.name in then and bool(role.platform_roles))
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRights:
+    """Demands of a command: `needs` is the rank it takes here, `name` and `aliases` are what rules may call it."""
+
+    name: str
+    needs: Role
+    aliases: tuple[str, ...] = ()
+
+
+def command_ruling(command: CommandRights, rank: Role, roles: Sequence[RoleSettings] = ()) -> RightsVerdict:
+    """Whether somebody of the rank, with these named roles, may give the command; and by which rule."""
+    rules = [(role, _by_its_name(rule, command)) for role, rule in rules_of(roles, "commands")]
+    found = matched(command.name, rules, "commands")
+    if found is not None:
+        return found
+    needed, name = command.needs.name.lower(), rank.name.lower()
+    if rank >= command.needs:
+        return RightsVerdict("allow", f"/{command.name} is for every {needed}")
+    return RightsVerdict("deny", f"/{command.name} is for {needed}s; this person is {name} here")
+
+
+def _by_its_name(rule: str, command: CommandRights) -> str:
+    """The rule with the command's own name in place of an alias."""
+    sign = DENIES if rule.startswith(DENIES) else ""
+    return sign + command.name if rule.removeprefix(DENIES) in command.aliases else rule
+
+
+def model_ruling(model: str, roles: Sequence[RoleSettings]) -> RightsVerdict:
+    """Whether the person may choose the model (`provider/model`). Who has no rule about models may choose every one;
+    who has one that allows some, only those."""
+    found = matched(model, rules_of(roles, "models"), "models")
+    if found is not None:
+        return found
+    allowing = [f"{role}: {rule}" for role, rule in rules_of(roles, "models") if not rule.startswith(DENIES)]
+    if allowing:
+        return RightsVerdict("deny", f"the roles allow only {', '.join(allowing)}")
+    return RightsVerdict("allow", "no role says anything of models")
+
+
+def deciders(
+    tool: str,
+    platform: str,
+    places: Collection[str],
+    *,
+    access: AccessSettings,
+    grants: Grants,
+    roles: Iterable[RoleSettings],
+    approvers: Iterable[str],
+) -> bool:
+    """Whether anybody is known on the platform who may approve such a call of somebody else in one of these places.
+
+    An account of the platform's own administrators or roles counts as somebody: who has it is not known here.
+    """
+    if access.platform_admins:
+        return True
+    everywhere = (name for name, rank in grants.everywhere.items() if rank >= Role.ADMIN)
+    here = (name for (name, place), rank in grants.in_place.items() if rank >= Role.ADMIN and place in places)
+    named = [*approvers, *access.admins, *everywhere, *here]
+    for role in approving_roles(tool, roles):
+        named += [*role.people, *role.platform_roles]
+    blocked = {name for name, rank in grants.everywhere.items() if rank is Role.BLOCKED} | set(access.block)
+    return any(name.startswith(f"{platform}:") and name not in blocked for name in named)
+
+
+# Mistakes in names of `[[roles]]` that only the composed program can find: its tools, servers and commands.
+
+
+def without_effect(
+    roles: Iterable[RoleSettings],
+    *,
+    tools: Collection[str],
+    servers: Collection[str],
+    commands: Collection[str],
+) -> Iterator[str]:
+    """Rules that stand for nothing, each with the nearest good word."""
+    for role in roles:
+        for key, known in (("tools", tools), ("approve", tools), ("commands", commands)):
+            for rule in dict.fromkeys(getattr(role, key)):
+                if mistake := _mistake_in(rule.removeprefix(DENIES), key, known, servers):
+                    yield f"roles ({role.name}): {key}: {mistake}, so the rule has no effect"
+
+
+def _mistake_in(pattern: str, key: str, known: Collection[str], servers: Collection[str]) -> str:
+    if pattern in known:
+        return ""
+    what = "command" if key == "commands" else "tool"
+    if what == "tool" and pattern.startswith(PREFIX):
+        server = pattern.removeprefix(PREFIX).partition("__")[0]
+        if not WILD.isdisjoint(server) or any(pattern.startswith(prefix_of(one)) for one in servers):
+            return ""
+        near = get_close_matches(server, sorted(servers), n=1)
+        hint = f"; did you mean {prefix_of(near[0])}…?" if near else ""
+        return f"{pattern!r} is of the MCP server {server!r}, which is not configured{hint}"
+    if not WILD.isdisjoint(pattern) and ":" not in pattern:
+        return ""
+    near = get_close_matches(pattern.partition(":")[0].lower(), sorted(known), n=1)
+    return f"there is no {what} {pattern!r}{f'; did you mean {near[0]}?' if near else ''}"

@@ -1,0 +1,185 @@
+"""Roles of people: rank and named roles by person, place and platform, and what they allow."""
+
+from datetime import UTC, datetime
+from itertools import product
+
+import pytest
+
+from agent.assembly import built_in_specs
+from agent.core.tools import ToolSpec
+from agent.tools.approvals import deciders_of
+from agent.tools.rights import held, may_approve, tool_ruling
+from agent.tools.settings import RoleSettings
+from gateway.access.policy import NO_GRANTS, Allowed, Decision, Grants, Ignored, Role, decide
+from gateway.access.roles import (
+    RANK_NAMES,
+    CommandRights,
+    command_ruling,
+    deciders,
+    model_ruling,
+    roles_of_sender,
+    roles_today,
+    without_effect,
+)
+from gateway.access.settings import AccessSettings
+from gateway.channels.inbound import ChatType, Mention, MessageReceived, Sender
+from gateway.channels.keys import ConversationKey, UserId
+
+PLATFORMS = ("telegram", "discord", "slack", "web", "console")
+OPS = RoleSettings(
+    name="ops",
+    people=tuple(f"{platform}:5" for platform in PLATFORMS),
+    platform_roles=("discord:112233", "slack:S0123", "telegram:administrator"),
+    tools=("shell", "!web_fetch"),
+    commands=("budget", "!goal"),
+    models=("main/*", "!main/dear"),
+    approve=("shell",),
+)
+ACCESS = AccessSettings(
+    groups="open",
+    allow=tuple(f"{platform}:2" for platform in PLATFORMS),
+    admins=tuple(f"{platform}:1" for platform in PLATFORMS),
+    block=tuple(f"{platform}:4" for platform in PLATFORMS),
+    allow_groups=tuple(f"{platform}:-7" for platform in PLATFORMS),
+)
+PEOPLE = {"1": "admin", "2": "member", "3": "guest", "4": "blocked", "5": "guest"}
+PLACES = {"direct": None, "let in": "-7", "open": "-8"}
+SPECS = built_in_specs()
+
+
+def said(platform: str, person: str, place: str | None, *platform_roles: str) -> MessageReceived:
+    """Somebody's message, in a group or (None) in their own chat."""
+    return MessageReceived(
+        key=ConversationKey(platform, place or person),
+        place=place or person,
+        message_id="1",
+        sender=Sender(id=UserId(person), platform_roles=frozenset(platform_roles)),
+        received_at=datetime(2026, 1, 1, tzinfo=UTC),
+        chat_type=ChatType.DIRECT if place is None else ChatType.GROUP,
+        text="hello",
+        mention=Mention.DIRECT,
+    )
+
+
+def decision_on(platform: str, person: str, place: str | None) -> Decision:
+    return decide(said(platform, person, place), ACCESS, NO_GRANTS, mention=Mention.DIRECT)
+
+
+def expected_rank(platform: str, person: str, place: str) -> str:
+    """The rank as the documentation tells it; "" for somebody who is not answered."""
+    if platform in ("web", "console"):
+        return "owner"
+    if PEOPLE[person] in ("admin", "member"):
+        return PEOPLE[person]
+    if PEOPLE[person] == "blocked" or place == "direct":
+        return ""
+    return "member" if place == "let in" else "guest"
+
+
+@pytest.mark.requirement("G-46")
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_role_tool_place_platform(spec: ToolSpec) -> None:
+    """Each person, in each place, on each platform: rank, what the tool may do for them, who decides about it."""
+    for platform, person, place in product(PLATFORMS, PEOPLE, PLACES):
+        where = (platform, person, place)
+        decision = decision_on(platform, person, PLACES[place])
+        rank = expected_rank(*where)
+        assert isinstance(decision, Allowed) == bool(rank), where
+        if not isinstance(decision, Allowed):
+            continue
+        name = RANK_NAMES[decision.role]
+        assert name == rank, where
+        has = held(roles_of_sender(said(platform, person, PLACES[place]), (OPS,)), (OPS,))
+        assert bool(has) == (person == "5"), where
+        gate = tool_ruling(spec, name, has).gate
+        if has and spec.name == "web_fetch":
+            assert gate == "deny", where
+        elif name == "guest" and not (has and spec.name == "shell"):
+            harmless = not spec.effects or (spec.touches == "own" and spec.effects == {"write"})
+            assert gate == ("allow" if harmless else "deny"), where
+        else:
+            assert gate != "deny", where
+        chat_type = "direct" if place == "direct" else "group"
+        by_place = deciders_of(spec.name, spec, chat_type, (OPS,)).by_place
+        assert by_place == (place != "direct" and bool(spec.effects) and spec.touches != "own"), where
+        may = may_approve(spec.name, name, has).gate == "allow"
+        assert may == (name in ("owner", "admin") or (bool(has) and spec.name == "shell")), where
+
+
+@pytest.mark.parametrize(
+    ("platform", "roles", "found"),
+    [
+        pytest.param("discord", ("112233", "9"), ("ops",), id="a role of the server"),
+        pytest.param("slack", ("S0123",), ("ops",), id="a user group"),
+        pytest.param("telegram", ("administrator",), ("ops",), id="an administrator of the group"),
+        pytest.param("telegram", ("112233",), (), id="the id of another platform's role"),
+        pytest.param("discord", (), (), id="none"),
+    ],
+)
+def test_platform_roles(platform: str, roles: tuple[str, ...], found: tuple[str, ...]) -> None:
+    assert roles_of_sender(said(platform, "78", "-7", *roles), (OPS,)) == found
+
+
+def test_roles_of_today() -> None:
+    listed = RoleSettings(name="listed", people=("telegram:5",))
+    assert roles_today("telegram:5", (), (OPS, listed)) == ("ops", "listed")
+    assert roles_today("telegram:6", ("ops", "listed"), (OPS, listed)) == ("ops",), "the platform is not asked now"
+    assert roles_today("telegram:6", (), (OPS, listed)) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "needs", "rank", "roles", "gate"),
+    [
+        pytest.param("budget", Role.ADMIN, Role.MEMBER, (), "deny", id="a member"),
+        pytest.param("budget", Role.ADMIN, Role.MEMBER, (OPS,), "allow", id="a member whose role has it"),
+        pytest.param("goal", Role.MEMBER, Role.ADMIN, (OPS,), "deny", id="an admin whose role denies it"),
+        pytest.param("status", Role.GUEST, Role.GUEST, (), "allow", id="a guest"),
+        pytest.param("remind", Role.MEMBER, Role.GUEST, (), "deny", id="a guest who would set up work"),
+    ],
+)
+def test_commands(name: str, needs: Role, rank: Role, roles: tuple[RoleSettings, ...], gate: str) -> None:
+    assert command_ruling(CommandRights(name=name, needs=needs), rank, roles).gate == gate
+
+
+def test_models() -> None:
+    assert model_ruling("main/small", (OPS,)).gate == "allow"
+    assert model_ruling("main/dear", (OPS,)).gate == "deny"
+    assert model_ruling("other/small", (OPS,)).gate == "deny"
+    assert model_ruling("other/small", ()).gate == "allow"
+
+
+def test_whether_a_decider_is_known() -> None:
+    def known(platform: str, *roles: RoleSettings, admins: tuple[str, ...] = (), **given: Role) -> bool:
+        grants = Grants(
+            everywhere={f"telegram:{name}": role for name, role in given.items()}, in_place={}, places=frozenset()
+        )
+        access = AccessSettings(admins=admins)
+        return deciders("shell", platform, {"telegram:-7"}, access=access, grants=grants, roles=roles, approvers=())
+
+    assert not known("telegram")
+    assert not known("telegram", admins=("slack:1",)), "an admin of another platform presses no button here"
+    assert known("telegram", admins=("telegram:1",))
+    assert known("discord", OPS)
+    assert known("telegram", p9=Role.ADMIN)
+    assert not known("telegram", p9=Role.MEMBER)
+
+
+def test_rules_without_effect() -> None:
+    role = RoleSettings(
+        name="ops", tools=("shel", "mcp__git__*", "web_*"), commands=("!budgt", "status"), approve=("write:*",)
+    )
+    found = list(without_effect((role,), tools=("shell", "write"), servers=("github",), commands=("budget", "status")))
+    assert [one.partition(", so")[0] for one in found] == [
+        "roles (ops): tools: there is no tool 'shel'; did you mean shell?",
+        "roles (ops): tools: 'mcp__git__*' is of the MCP server 'git', which is not configured; "
+        "did you mean mcp__github__…?",
+        "roles (ops): approve: there is no tool 'write:*'; did you mean write?",
+        "roles (ops): commands: there is no command 'budgt'; did you mean budget?",
+    ]
+
+
+def test_a_stranger_is_not_answered_in_a_closed_group() -> None:
+    closed = AccessSettings(groups="allowlist")
+    assert decide(said("telegram", "3", "-8"), closed, NO_GRANTS, mention=Mention.DIRECT) == Ignored(
+        "group not allowed"
+    )
