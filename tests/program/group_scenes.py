@@ -111,6 +111,7 @@ async def _why(group: "_Group") -> Scene:
     await group.say(ANN, "/allow")
     group.scene("before")
     await group.say(BOB, "Does anybody know when to sow carrots?", answers=0)
+    await group.say(BOB, "/settings language nb")
     await group.say(ANN, "/why")
     return group.scene("why")
 
