@@ -58,12 +58,15 @@ class Embedders:
     async def _provider(self, settings: SemanticSettings) -> Embedder:
         if settings.provider not in self.providers():
             raise NoVectors(f"[memory.semantic] provider: there is no {settings.provider!r} in [[llm.providers]]")
-        account = self.providers().get(settings.provider).settings
+        provider = self.providers().get(settings.provider)
+        account = provider.settings
         made_for = (settings, account)
         if self._made is None or self._made[0] != made_for:
             module = await anyio.to_thread.run_sync(importlib.import_module, MODULE)
             card = await anyio.to_thread.run_sync(lookup, account.type, settings.model)
-            endpoint = module.OpenAIEmbeddings(settings.model, account, card, timeout_s=settings.timeout_s)
+            endpoint = module.OpenAIEmbeddings(
+                settings.model, account, card, keys=provider.keys, timeout_s=settings.timeout_s
+            )
             self._made = (made_for, Metered(endpoint, self.ledger))
         return self._made[1]
 

@@ -94,7 +94,13 @@ class Flushing:
             raw += estimator.text(SILENT) + sum(estimator.message(message) for message in (*history, *added))
             if estimator.scaled(raw) > ceiling(provider.context_window, run.settings.context):
                 raise ContextTooLong(f"{provider.name}: the conversation does not fit to look back on it")
-            request = Request(system=system, messages=(*history, *added), tools=tools, reminder=SILENT)
+            request = Request(
+                system=system,
+                messages=(*history, *added),
+                tools=tools,
+                reminder=SILENT,
+                reasoning=run.settings.place.reasoning,
+            )
             return Attempt(request, raw)
 
         timeouts = run.settings.timeouts

@@ -31,7 +31,7 @@ from gateway.running.durable_work import install_durable_work
 from gateway.running.foundation import Foundation
 from gateway.running.memory import install_memory, install_skills
 from gateway.running.messaging import install_messaging
-from gateway.running.models import install_models
+from gateway.running.models import install_models, refresh_lists
 from gateway.running.overview import OverviewService
 from gateway.running.retention import Upkeep
 from gateway.running.rights import install_rights
@@ -87,7 +87,7 @@ async def build(
     scheduling = Scheduling(basics, rights, messaging, place_settings, metrics, work_signal)
     tools = await install_tools(basics, rights, messaging, scheduling)
     work = install_durable_work(basics, rights, messaging, work_signal)
-    shared = shared_parts(basics, place_settings, handler, spending, models, memory, skills, tools, work)
+    shared = shared_parts(basics, handler, spending, models, memory, skills, tools, work, place_settings)
     turns = install_turns(basics, shared, place_settings, messaging, models, work)
     work_signal.connect(turns.dispatcher.wake)
     handler.serve(
@@ -172,6 +172,7 @@ async def build(
         work=work,
         providers=models.providers,
         known_models=models.known,
+        refresh_model_lists=partial(refresh_lists, models),
         operations=operations,
         overview=OverviewService(
             basics=basics,

@@ -44,6 +44,7 @@ from gateway.storage import settings_rows
 
 _log = logging.getLogger("tieline.gateway")
 
+LISTS_EVERY_S = 3600.0  # looks for lists of models that are older than a day
 DELIVER_WITHIN_S = 5.0  # at the end, for what was committed
 
 
@@ -67,6 +68,7 @@ class Services:
     approvals: Approvals
     providers: Providers
     known_models: KnownModels
+    refresh_model_lists: Callable[[], Awaitable[None]]
     operations: Operations
     overview: OverviewService
     scheduler: ProcessScheduler
@@ -104,6 +106,7 @@ class Services:
         ):
             tasks.start_soon(self.loops.keep, name, loop)
         self.keep_doing(tasks, "upkeep", self.upkeep.run_once, every_s=retention.EVERY_S, first_s=retention.FIRST_S)
+        self.keep_doing(tasks, "model lists", self.refresh_model_lists, every_s=LISTS_EVERY_S)
         self.keep_doing(tasks, "backup", self.backups.run_once, every_s=nightly.EVERY_S)
         self.keep_doing(tasks, "approvals", self._reap, every_s=REAP_EVERY_S, first_s=0.0)
 

@@ -25,6 +25,9 @@ FACTS = (
     "input_cost_per_second",
     "supports_vision",
     "supports_pdf_input",
+    "supports_function_calling",
+    "supports_reasoning",
+    "supports_adaptive_thinking",
 )
 
 

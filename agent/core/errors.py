@@ -7,12 +7,14 @@ AgentError
 │   └── LockTimeout      the conversation's lease was not to be had in time (B-12)
 ├── Permanent            tell the person
 │   ├── ProviderRefused  bad key, quota, no such model: asking again changes nothing
+│   │   ├── KeyRefused      the key is not taken, or may not do this: another key may
 │   │   └── RequestInvalid  the request itself is wrong (400, 422): what stands in it may be to blame
 │   │       └── RequestFiltered  a content filter of the service keeps it back
 │   ├── ContextTooLong   the request is larger than the model's window
 │   ├── AgentMissing     no such agent definition (B-09)
 │   └── AgentInvalid     the definition has mistakes, all of them listed (B-10)
 ├── Refused              a gate said no
+│   ├── NoModelAllowed   to every model that is configured: the rules of the place name others
 │   └── ProviderBarred   to a call of this provider: another one may be asked
 │       └── ProviderUnpriced  because nobody said what its model costs
 ├── Fenced               another owner has taken the conversation: drop the agent, write nothing
@@ -85,6 +87,13 @@ class ProviderRefused(Permanent):
         self.any_request = any_request
 
 
+class KeyRefused(ProviderRefused):
+    """The service does not take the key, or the key may not do this."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, any_request=True)
+
+
 class QuotaUsedUp(ProviderRefused):
     """The account at the provider has no credit left, or has reached a limit of its own: money mends it."""
 
@@ -118,6 +127,14 @@ class AgentInvalid(Permanent):
 
 class Refused(AgentError):
     """A gate (access, budget, limit, risk) said no."""
+
+
+class NoModelAllowed(Refused):
+    """No configured model is among those that may answer in this place; `patterns` are its rules."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        super().__init__(f"no configured model may answer here; allowed: {', '.join(patterns)}")
+        self.patterns = tuple(patterns)
 
 
 class ProviderBarred(Refused):

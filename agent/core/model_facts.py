@@ -1,8 +1,8 @@
-"""Facts learned about a model at one address of an API, beyond what is configured. Pure."""
+"""Facts about models, and about keys, at one address of an API, beyond what is configured. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,3 +49,43 @@ def merged(one: ModelFacts, other: ModelFacts) -> ModelFacts:
         dialect=dialect.dialect,
         dialect_at=dialect.dialect_at,
     )
+
+
+KeyTrouble = Literal["limited", "refused", "exhausted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRest:
+    """A key that is not asked until then, UTC microseconds. `digest` stands for the key, which cannot be read in it."""
+
+    provider: str
+    digest: str
+    trouble: KeyTrouble
+    until: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOffer:
+    """A model that a provider offers. Prices in USD per million tokens, `window` in tokens; None: nobody says."""
+
+    id: str
+    window: int | None = None
+    input_usd: float | None = None
+    output_usd: float | None = None
+    pictures: bool | None = None
+    tools: bool | None = None
+    reasoning: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelList:
+    """Models of a provider at one address, as they were known `at`, UTC microseconds.
+
+    `listed`: its server lists them; else nobody does, and these are the configured one and what the price list has.
+    """
+
+    provider: str
+    address: str
+    listed: bool
+    at: int
+    offers: tuple[ModelOffer, ...] = ()

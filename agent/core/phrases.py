@@ -132,6 +132,8 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "over_budget_person_out": "Your limit of {limit} is used up; it resets at {until}.",
         "over_budget_job_out": "This schedule's limit of {limit} is used up; it resets at {until}.",
         "over_budget_goal_out": "This goal's limit of {limit} is used up; it resets at {until}.",
+        "no_model_allowed": "No model that is configured may answer here. Allowed in this place: {models}. "
+        "An admin of the chat or the operator can change that.",
         "unpriced": "Spending is limited here, and nobody told me what {model} costs, so I did not ask it.",
         "empty_answer": "The model gave an empty answer. Please try again or put it differently.",
         "model_declined": "The model declined to answer that.",

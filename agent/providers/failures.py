@@ -9,6 +9,7 @@ from typing import Any
 from agent.core.errors import (
     AgentError,
     ContextTooLong,
+    KeyRefused,
     ProviderBusy,
     ProviderRefused,
     QuotaUsedUp,
@@ -54,6 +55,9 @@ REFUSED_KINDS = frozenset(
 # Answers of some servers with 400 although nothing in the request's messages is wrong.
 LOGIN_CODES = frozenset({"invalid_api_key", "model_not_found", "permission_denied"})
 LOGIN_KINDS = frozenset({"authentication_error", "permission_error", "not_found_error", "invalid_api_key"})
+KEY_STATUS = frozenset({401, 403})
+KEY_CODES = frozenset({"invalid_api_key", "permission_denied"})
+KEY_KINDS = frozenset({"authentication_error", "permission_error", "invalid_api_key"})
 NO_CREDIT = "the account has no credit left or has reached a limit of its own; add credit or raise the limit"
 # The same where only the wording tells. Anthropic: credit, limits, organisation; Google: the key. Looked for at the
 # beginning alone, since some servers repeat what they were sent.
@@ -132,7 +136,7 @@ def classify(provider: str, answer: Answer, secrets: Iterable[str] = ()) -> Agen
     if (trouble := _account_trouble(answer)) == NO_CREDIT:
         return QuotaUsedUp(f"{provider}: {trouble}{tail}")
     if trouble:
-        return ProviderRefused(f"{provider}: {trouble}{tail}", any_request=True)
+        return KeyRefused(f"{provider}: {trouble}{tail}")
     if answer.code in UNREADABLE_CODES:
         return ProviderBusy(f"{provider}: the model wrote a call that its service could not read{tail}", retries=1)
     if _is_busy(answer):
@@ -148,6 +152,8 @@ def classify(provider: str, answer: Answer, secrets: Iterable[str] = ()) -> Agen
         return QuotaUsedUp(words)
     if _is_invalid(answer):
         return RequestInvalid(words)
+    if answer.status in KEY_STATUS or answer.code in KEY_CODES or answer.kind in KEY_KINDS:
+        return KeyRefused(words)
     return ProviderRefused(words, any_request=answer.status in ACCOUNT_STATUS or _is_login(answer))
 
 

@@ -321,6 +321,9 @@ class Card:
     max_output: int | None = None
     prices: Prices | None = None
     sees: bool | None = None
+    calls_tools: bool | None = None
+    reasons: bool | None = None
+    adapts: bool = False  # finds out by itself how much to think
     documents: tuple[str, ...] = ()
     usd_per_second: float | None = None  # of sound, where that is sold by the second
 
@@ -347,6 +350,19 @@ def lookup(type_: str, model: str, table: Path = TABLE, *, cache_ttl: str = "aut
     return UNKNOWN
 
 
+def cards(type_: str, models: Sequence[str], table: Path = TABLE, *, beginning: str = "") -> Mapping[str, Card]:
+    """The cards of those of the models that the table knows, and of all whose name begins so. Call it in a thread."""
+    if type_ == "demo":
+        return {}
+    try:
+        entries = json.loads(table.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    names = [*models, *(name for name in entries if beginning and name.startswith(beginning))]
+    found = {model: next((entries[name] for name in _names(type_, model) if name in entries), None) for model in names}
+    return {model: _card(entry, hour=True) for model, entry in found.items() if isinstance(entry, dict)}
+
+
 def _names(type_: str, model: str) -> Iterator[str]:
     yield model
     yield f"{type_}/{model}"
@@ -355,12 +371,14 @@ def _names(type_: str, model: str) -> Iterator[str]:
 
 
 def _card(entry: Mapping[str, Any], *, hour: bool) -> Card:
-    sees = entry.get("supports_vision")
     return Card(
         window=_tokens(entry.get("max_input_tokens") or entry.get("max_tokens")),
         max_output=_tokens(entry.get("max_output_tokens")),
         prices=_prices(entry, hour=hour),
-        sees=sees if isinstance(sees, bool) else None,
+        sees=_bool(entry.get("supports_vision")),
+        calls_tools=_bool(entry.get("supports_function_calling")),
+        reasons=_bool(entry.get("supports_reasoning")),
+        adapts=entry.get("supports_adaptive_thinking") is True,
         documents=("application/pdf",) if entry.get("supports_pdf_input") is True else (),
         usd_per_second=_dollars(entry, "input_cost_per_second", 1),
     )
@@ -386,6 +404,10 @@ def _dollars(entry: Mapping[str, Any], key: str, per: int = PER) -> float | None
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         return None
     return round(value * per, 9)
+
+
+def _bool(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _tokens(value: Any) -> int | None:

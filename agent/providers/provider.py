@@ -13,6 +13,7 @@ MOST_TOKENS = 1_000_000_000  # of one call
 COMPACTING = frozenset({"anthropic"})  # families whose API writes summaries that it can take back
 
 CacheTier = Literal["none", "5m", "1h"]
+Reasoning = Literal["off", "low", "medium", "high"]  # how much to think before the answer
 StopReason = Literal["end_turn", "tool_use", "max_tokens", "refusal", "other"]
 
 
@@ -38,6 +39,7 @@ class Request:
     `reminder` (date, time, hints) is put before the sender's own words in the newest user message. `owner`
     lives as long as the conversation is awake: for so long its history is kept as it goes over the wire. `compact`: the
     service is to write a summary of the messages instead of an answer; only those of `COMPACTING` can.
+    `reasoning` None: as the provider is configured.
     """
 
     system: SystemPrompt
@@ -48,6 +50,7 @@ class Request:
     cache_tier: CacheTier = "none"
     routing_hint: str = ""
     compact: bool = False
+    reasoning: Reasoning | None = None
     owner: object | None = field(default=None, compare=False, repr=False)
 
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from contextlib import aclosing, contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol, Self
@@ -27,6 +28,7 @@ from agent.core.errors import (
     RequestFiltered,
 )
 from agent.providers.failures import clean
+from agent.providers.keys import KeyRing, KeyRings
 from agent.providers.models import DEFAULT_WINDOW, LEAST_WINDOW, Card, KnownModels, WindowOrigin, lookup, told_exactly
 from agent.providers.provider import Chunk, Provider, Request
 from agent.providers.settings import ProviderSettings, missing_extra
@@ -49,17 +51,21 @@ log = logging.getLogger("tieline.providers")
 class Opened(Provider, Protocol):
     """A provider whose library is loaded."""
 
+    def stream(self, request: Request, key: str = "") -> AsyncGenerator[Chunk, None]:
+        """Make one call with that key; "": with the configured one."""
+
     def for_model(self, settings: ProviderSettings, card: Card) -> Self:
         """The same account and connections with another model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderDeps:
-    """Loans to every provider: the data directory, where attachments lie, the time, and the knowledge of models."""
+    """Loans to every provider: the data directory, where attachments lie, the time, knowledge of models, and keys."""
 
     home: Path
     clock: Clock
     models: KnownModels = field(default_factory=KnownModels)
+    keys: KeyRings = field(default_factory=KeyRings)
 
 
 class LazyProvider:
@@ -76,6 +82,7 @@ class LazyProvider:
         self.family: str = settings.type
         self.model = settings.model or settings.type  # the demo has no model to name
         self.known = deps.models.of(settings)
+        self.keys: KeyRing = deps.keys.of(settings)
         self.prices = settings.prices
         self.takes = frozenset(settings.takes or ())
         self.max_tokens = settings.max_tokens
@@ -217,7 +224,7 @@ class LazyProvider:
         owner = self._parent or self
         owner._calls += 1
         try:
-            async with aclosing(opened.stream(request)) as chunks:
+            async with aclosing(self.keys.stream(partial(opened.stream, request))) as chunks:
                 async for chunk in chunks:
                     yield chunk
         finally:

@@ -5,16 +5,27 @@ Each call begins at the provider that was chosen; another one that stood in for 
 
 import asyncio
 import logging
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Literal, TypeGuard
 
 import anyio
 
 from agent.core.clock import Clock
-from agent.core.errors import AgentError, NoProviders, ProviderBarred, ProviderBusy, ProviderRefused, ProviderUnpriced
+from agent.core.errors import (
+    AgentError,
+    NoModelAllowed,
+    NoProviders,
+    ProviderBarred,
+    ProviderBusy,
+    ProviderRefused,
+    ProviderUnpriced,
+)
 from agent.providers.provider import Provider, Request, TextWithdrawn
 from agent.providers.registry import LazyProvider, Registry
 from agent.providers.replies import Accumulator, Reply
@@ -340,15 +351,33 @@ NO_NEED = Need()
 FITS = 0.5  # of the window of a provider that takes a request by need: the answer and what is added need room too
 
 
+Patterns = tuple[str, ...]  # of `provider/model`
+EVERY_MODEL: Sequence[Patterns] = ()
+_WILDCARD = re.compile(r"[*?\[]")
+
+
+def allowed(provider: str, model: str, lists: Sequence[Patterns]) -> bool:
+    """Whether that model may answer where these lists hold: one pattern of each must fit. No list: every one may.
+
+    `*` stands for any text, `?` for one character; upper and lower case are the same.
+    """
+    name = f"{provider}/{model}".casefold()
+    return all(any(fnmatchcase(name, pattern.casefold()) for pattern in patterns) for patterns in lists)
+
+
 class ProviderSlot:
     """One per conversation. A choice takes effect at the next call; a call that runs is not touched.
 
-    Within a turn the pool is that of its beginning (Z-21); what was added meanwhile may be chosen all the same.
+    Within a turn the pool is that of its beginning (Z-21); what was added meanwhile may be chosen all the same. The
+    models that may answer are those of its beginning too.
     """
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, lists: Callable[[], Sequence[Patterns]] = lambda: EVERY_MODEL) -> None:
+        """`lists` are those of the models that may answer in this place (`allowed`)."""
         self._registry = self._pool = registry
         self._choice: Choice | None = None
+        self._lists = lists
+        self._of_turn: Sequence[Patterns] | None = None
 
     @property
     def choice(self) -> Choice:
@@ -357,7 +386,29 @@ class ProviderSlot:
         return Choice(provider=self._registry.default.name)
 
     def current(self) -> LazyProvider:
-        """The provider for the call that begins now."""
+        """The provider for the call that begins now: the chosen one where it may answer, else the first that may.
+
+        The chosen one also where none may; `route` refuses then.
+        """
+        chosen, lists = self._chosen(), self._allowed()
+        return chosen if _may(chosen, lists) else next(self._others(lists), chosen)
+
+    def _allowed(self) -> Sequence[Patterns]:
+        return self._lists() if self._of_turn is None else self._of_turn
+
+    def _others(self, lists: Sequence[Patterns]) -> Iterator[LazyProvider]:
+        """Models that may answer: the default, the configured ones in order, then those that a pattern spells out."""
+        pool = self._pool
+        for provider in (pool.default, *map(pool.get, pool.names)):
+            if _may(provider, lists):
+                yield provider
+        for pattern in chain.from_iterable(lists):
+            name, _, model = pattern.partition("/")
+            spelt_out = name in pool and is_model_name(model) and not _WILDCARD.search(pattern)
+            if spelt_out and allowed(name, model, lists):
+                yield pool.with_model(name, model)
+
+    def _chosen(self) -> LazyProvider:
         choice = self._choice
         pool = self._pool_with(choice.provider) if choice is not None else self._pool
         if choice is None or choice.provider not in pool:
@@ -367,17 +418,28 @@ class ProviderSlot:
         return pool.with_model(choice.provider, choice.model)
 
     def named(self, name: str) -> LazyProvider:
-        """The configured provider of that name, whatever is chosen here. Raises UnknownProvider."""
-        return self._pool_with(name).get(name)
+        """The configured provider of that name, whatever is chosen here; where it may not answer, the current one.
+
+        Raises UnknownProvider, or NoModelAllowed where the current one may not answer either.
+        """
+        named, lists = self._pool_with(name).get(name), self._allowed()
+        if _may(named, lists):
+            return named
+        current = self.current()
+        if not _may(current, lists):
+            raise NoModelAllowed(tuple(chain.from_iterable(lists)))
+        return current
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Keep the pool as it is now until the turn is over, whatever a reload makes of it."""
         with self._registry.taken() as self._pool:
+            self._of_turn = tuple(self._lists())
             try:
                 yield
             finally:
                 self._pool = self._registry
+                self._of_turn = None
 
     def _pool_with(self, name: str) -> Registry:
         return self._pool if name in self._pool else self._registry
@@ -386,11 +448,15 @@ class ProviderSlot:
         """The provider, then its fallbacks.
 
         Where nobody has chosen, the one that `[llm.routing]` names for that need goes first, if the request fits it.
+        Raises NoModelAllowed where none of them may answer.
         """
-        route = self._pool.route(self.current())
+        lists = self._allowed()
+        route = [one for one in self._pool.route(self.current()) if _may(one, lists)]
+        if not route:
+            raise NoModelAllowed(tuple(chain.from_iterable(lists)))
         is_free = self._choice is None or self.choice.source == "default"
         routed = self._pool.for_tier(need.tier) if is_free else None
-        if routed is None or need.tokens > routed.context_window * FITS:
+        if routed is None or not _may(routed, lists) or need.tokens > routed.context_window * FITS:
             return route
         return (routed, *(one for one in route if one.name != routed.name))
 
@@ -404,7 +470,7 @@ class ProviderSlot:
 
     def use_model(self, model: str, source: Chooser = "user") -> Choice:
         """Keep the provider, use another of its models."""
-        provider = self.current()
+        provider = self._chosen()
         chosen = None if model == self._registry.get(provider.name).settings.model else model
         self._choice = Choice(provider=provider.name, model=chosen, source=source)
         self._registry.expect(self.current())
@@ -424,3 +490,7 @@ class ProviderSlot:
         """Back to the default."""
         self._choice = None
         return self.choice
+
+
+def _may(provider: LazyProvider, lists: Sequence[Patterns]) -> bool:
+    return allowed(provider.name, provider.model, lists)

@@ -45,9 +45,10 @@ class ProviderSettings:
     """One `[[llm.providers]]` section. Raises ValueError with every mistake in it; secrets are never shown.
 
     `timeout_s` bounds the wait for the first byte and each silence after it, `stream_timeout_s` the whole stream.
-    `thinking` is Anthropic's: a budget in tokens, or "adaptive". `takes` lists the MIME types the model reads; without
-    it they follow from the model. `prompt_cache_ttl` "auto" follows the request. `failover` names who
-    stands in for this provider, in place of `[llm] failover`; an empty list: nobody.
+    `api_keys` stand in place of `api_key` where there are several. `thinking` is Anthropic's: a budget in tokens, or
+    "adaptive". `takes` lists the MIME types the model reads; without it they follow from the model.
+    `prompt_cache_ttl` "auto" follows the request. `failover` names who stands in for this provider, in place of
+    `[llm] failover`; an empty list: nobody.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
@@ -57,6 +58,7 @@ class ProviderSettings:
     model: str = ""
     base_url: str = ""
     api_key: SecretStr = NO_SECRET
+    api_keys: tuple[SecretStr, ...] = ()
     default: bool = False
     max_tokens: int | None = None
     context_window: int | None = None
@@ -87,7 +89,8 @@ class ProviderSettings:
             found.append(
                 f"model: write it in at most {LONGEST_MODEL} characters that can be seen, without markup such as < or *"
             )
-        if not self.api_key.get_secret_value() and not self.base_url and self.type in ("anthropic", "openai"):
+        found += self._mistakes_in_keys()
+        if not self.keys and not self.base_url and self.type in ("anthropic", "openai"):
             found.append(f'api_key is missing: set api_key = "env:{self.type.upper()}_API_KEY"')
         if self.type == "litellm" and self.proxy.get_secret_value():
             found.append("proxy: litellm takes it from the environment only; set HTTPS_PROXY")
@@ -113,10 +116,27 @@ class ProviderSettings:
         ]
         return found
 
+    def _mistakes_in_keys(self) -> list[str]:
+        values = [key.get_secret_value() for key in self.api_keys]
+        found: list[str] = []
+        if self.api_key.get_secret_value() and values:
+            found.append("api_key and api_keys are both set; write all keys into api_keys and remove api_key")
+        empty = [str(number) for number, value in enumerate(values, 1) if not value.strip()]
+        if empty:
+            found.append(f"api_keys: key {', '.join(empty)} of {len(values)} is empty; set it, or take it out")
+        elif len(set(values)) < len(values):
+            found.append("api_keys: a key stands there twice; each must be another one")
+        return found
+
+    @property
+    def keys(self) -> tuple[SecretStr, ...]:
+        """The keys in the order in which they are tried."""
+        return self.api_keys or ((self.api_key,) if self.api_key.get_secret_value() else ())
+
     @property
     def secrets(self) -> tuple[str, ...]:
         """Secrets of the section: for redaction only."""
-        held = (self.api_key, self.proxy, *self.extra_headers.values())
+        held = (self.api_key, *self.api_keys, self.proxy, *self.extra_headers.values())
         return tuple(value for secret in held if (value := secret.get_secret_value()))
 
 

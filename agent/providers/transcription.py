@@ -86,11 +86,12 @@ class Transcribers:
         settings = self._settings()
         if settings.provider not in self._providers():
             raise ProviderRefused(f"[transcription] provider: there is no {settings.provider!r} in [[llm.providers]]")
-        account = self._providers().get(settings.provider).settings
+        provider = self._providers().get(settings.provider)
+        account = provider.settings
         made_for = (settings, account)
         if self._made is None or self._made[0] != made_for:
             module = await anyio.to_thread.run_sync(importlib.import_module, MODULE)
             card = await anyio.to_thread.run_sync(lookup, account.type, settings.model)
-            made: Transcriber = module.OpenAITranscriber(settings, account, card)
+            made: Transcriber = module.OpenAITranscriber(settings, account, card, provider.keys)
             self._made = (made_for, made)
         return self._made[1]

@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from agent.core.bounded_body import BodyTooLarge, whole_body
 from agent.providers.endpoints import is_local
-from agent.providers.settings import MAX_WINDOW, ProviderSettings, is_model_name
+from agent.providers.settings import MAX_WINDOW, ProviderSettings
 
 WITHIN_S = 5.0  # for one question
 ALL_WITHIN_S = 12.0
@@ -73,17 +73,6 @@ async def ask(settings: ProviderSettings) -> ServerAnswer:
     return ServerAnswer(server.reached, exact or min(found, key=lambda told: told.tokens, default=None))
 
 
-async def listed(settings: ProviderSettings) -> tuple[str, ...]:
-    """The names of the models that the server lists; empty where it tells none. Never raises."""
-    if not settings.base_url or settings.type == "demo":
-        return ()
-    server = _Server(settings)
-    with anyio.move_on_after(WITHIN_S):
-        async with server:
-            return await server.names()
-    return ()
-
-
 class _Server:
     """One server, and each place where it may tell. `reached` as soon as any of them answers."""
 
@@ -99,7 +88,7 @@ class _Server:
     async def __aenter__(self) -> None:
         self._session = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=WITHIN_S),
-            headers=_headers(self._settings),
+            headers=headers_of(self._settings),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=not is_local(self._root),
         )
@@ -112,17 +101,10 @@ class _Server:
         """Nearly every server has a list of models; some tell the window there."""
         return in_list(await self._read("GET", f"{self._api}/models"), self._model, "/v1/models")
 
-    async def names(self) -> tuple[str, ...]:
-        """The models of the server's list, as far as they are names that can be shown."""
-        names = (
-            entry.get("id") or entry.get("name") for entry in _entries(await self._read("GET", f"{self._api}/models"))
-        )
-        return tuple(name for name in names if isinstance(name, str) and is_model_name(name))
-
     async def props(self) -> ServerWindow | None:
         """llama.cpp, for the model that is loaded: to be asked is no reason to load another."""
         query = {"model": self._model, "autoload": "false"}
-        settings = _part(await self._read("GET", f"{self._root}/props", query=query), "default_generation_settings")
+        settings = part_of(await self._read("GET", f"{self._root}/props", query=query), "default_generation_settings")
         tokens = tokens_in(settings.get("n_ctx"))
         return ServerWindow(tokens, "/props n_ctx", exact=True) if tokens else None
 
@@ -138,7 +120,7 @@ class _Server:
             told := in_list(await self._read("GET", f"{self._root}/api/ps"), name, "/api/ps", one_alone=False)
         ) is not None:
             return told
-        sizes = _part(shown, "model_info").items()
+        sizes = part_of(shown, "model_info").items()
         most = next(
             (tokens for key, value in sizes if str(key).endswith(".context_length") and (tokens := tokens_in(value))),
             None,
@@ -168,13 +150,13 @@ class _Server:
 
 def in_list(body: Any, model: str, place: str, *, one_alone: bool = True) -> ServerWindow | None:
     """Facts about `model` in a list of models; about a server's only one, whatever its name, if `one_alone`. Pure."""
-    entries = _entries(body)
+    entries = entries_of(body)
     entry = next((entry for entry in entries if _is_named(entry, model)), None)
     if entry is None and one_alone and len(entries) == 1:
         entry = entries[0]
     if entry is None:
         return None
-    parts = (entry, *(part for name in NESTED if (part := _part(entry, name))))
+    parts = (entry, *(part for name in NESTED if (part := part_of(entry, name))))
     for names, exact in ((KEPT, True), (AT_MOST, False)):
         told = [(tokens, name) for part in parts for name in names if (tokens := tokens_in(part.get(name)))]
         if told:
@@ -192,7 +174,8 @@ def tokens_in(value: Any) -> int | None:
     return min(int(value), MAX_WINDOW)
 
 
-def _entries(body: Any) -> list[Mapping[str, Any]]:
+def entries_of(body: Any) -> list[Mapping[str, Any]]:
+    """The models of a list, whatever its server calls it. Pure."""
     if isinstance(body, dict):
         body = body.get("data") if isinstance(body.get("data"), list) else body.get("models")
     return [entry for entry in body if isinstance(entry, dict)] if isinstance(body, list) else []
@@ -205,7 +188,8 @@ def _is_named(entry: Mapping[str, Any], model: str) -> bool:
     return any(isinstance(name, str) and name.casefold().removesuffix(":latest") in wanted for name in names)
 
 
-def _part(body: Any, name: str) -> Mapping[str, Any]:
+def part_of(body: Any, name: str) -> Mapping[str, Any]:
+    """The object of that name within another; an empty one where there is none. Pure."""
     part = body.get(name) if isinstance(body, dict) else None
     return part if isinstance(part, dict) else {}
 
@@ -217,9 +201,11 @@ def _num_ctx(parameters: Any) -> int | None:
     return tokens_in(found[-1]) if found else None
 
 
-def _headers(settings: ProviderSettings) -> Mapping[str, str]:
+def headers_of(settings: ProviderSettings) -> Mapping[str, str]:
+    """Headers of a question to a provider's server, with its first key."""
     headers = {"Accept": "application/json", "User-Agent": "tieline"}
-    if key := settings.api_key.get_secret_value():
+    if settings.keys:
+        key = settings.keys[0].get_secret_value()
         headers["Authorization"] = f"Bearer {key}"
         if settings.type == "anthropic":
             headers |= {"x-api-key": key, "anthropic-version": "2023-06-01"}

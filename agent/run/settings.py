@@ -17,12 +17,12 @@ from agent.compaction.settings import (
 from agent.core.settings_section import SECTION_CONFIG
 from agent.goals.settings import GoalSettings
 from agent.plans.settings import PlanSettings
+from agent.providers.provider import Reasoning
 from agent.skills.settings import SkillSettings
 from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import ApprovalSettings, FileSettings, RoleSettings, ShellSettings, WebSettings
 
 Encoding = Literal["bytes", "cl100k_base", "o200k_base"]
-Effort = Literal["off", "low", "medium", "high"]  # of a model that thinks before it answers
 
 MOST_TOOL_ITERATIONS = 100
 LARGEST_WINDOW = 2_000_000
@@ -263,7 +263,7 @@ class PlacePolicy:
 
     instructions: str = ""
     language: str = ""
-    reasoning: Effort | None = None
+    reasoning: Reasoning | None = None
     models: tuple[tuple[str, ...], ...] = ()
     tools: tuple[tuple[str, ...], ...] = ()
     denied_tools: tuple[str, ...] = ()

@@ -278,6 +278,27 @@ model_fact = Table(
     Column("dialect_at", BigInteger, nullable=False, server_default="0"),
 )
 
+# Models that the providers offer, one row for each provider at one address.
+model_list = Table(
+    "model_list",
+    metadata,
+    Column("provider", Text, primary_key=True),
+    Column("address", Text, primary_key=True),  # of the API, without a password; "" for the service's own
+    Column("listed", Boolean, nullable=False),  # by its server; else what is configured and what the price list has
+    Column("offers", Text, nullable=False),  # JSON, an object for each model
+    Column("at", BigInteger, nullable=False),  # when it was asked
+)
+
+# Keys of providers that are not asked for a while.
+key_rest = Table(
+    "key_rest",
+    metadata,
+    Column("provider", Text, primary_key=True),
+    Column("digest", Text, primary_key=True),  # stands for the key; the key itself is not stored
+    Column("trouble", Text, nullable=False),  # limited | refused | exhausted
+    Column("until", BigInteger, nullable=False),
+)
+
 
 # Tables of transcripts: sessions, their messages, what a model sees instead of some, pieces to be searched.
 

@@ -268,6 +268,7 @@ def _request(tools: ToolSchema, run: Run, states: States, provider: Provider, hi
         max_tokens=run.definition.max_tokens,
         cache_tier=cache_tier_for(tokens),
         routing_hint=routing_hint_for(tokens, tool_calls=used, code_ratio=0.0, vision=False),
+        reasoning=run.settings.place.reasoning,
     )
     return Attempt(request, raw)
 

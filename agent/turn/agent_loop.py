@@ -13,6 +13,7 @@ from agent.compaction.state import ContextUsage
 from agent.core.errors import (
     AgentError,
     ContextTooLong,
+    NoModelAllowed,
     NoProviders,
     ProviderBusy,
     ProviderRefused,
@@ -391,6 +392,8 @@ def _failed(error: AgentError, run: Run, states: States) -> Executed:
             notice = over_budget(error, run, states)
         case CapReached():
             notice = Notice(*sentence_of(error))
+        case NoModelAllowed():
+            notice = Notice("no_model_allowed", {"models": ", ".join(error.patterns)})
         case Unpriced():
             notice = Notice("unpriced", {"model": error.model})
         case _:

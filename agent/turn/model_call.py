@@ -25,6 +25,7 @@ from agent.core.messages import Message, SummaryPart, TextPart, text_message
 from agent.providers.provider import COMPACTING, Provider, Request, SystemPrompt
 from agent.providers.registry import LazyProvider, may_be_too_long
 from agent.providers.replies import Reply
+from agent.providers.retry_policy import RetryPolicy
 from agent.providers.routing import NO_NEED, Answered, Attempt, Call, Need
 from agent.providers.usage import CostAttribution, Spent, Unwatched
 from agent.run.prefix import Read
@@ -221,22 +222,30 @@ async def tried_again(
         return again, may_be_too_long(again)
 
 
-async def _answers_short(provider: Provider, run: Run, states: States) -> bool:
-    """Whether that model answers a request of a few words now. Raises CallStopped."""
+def short_call(
+    provider: Provider, attribution: CostAttribution, *, seed: str, policy: RetryPolicy | None = None
+) -> Call:
+    """A call of a few words, which is made once; it must be awaited within `SHORT_WITHIN_S`."""
     text = text_message("user", "Hello")
     request = Request(system=SystemPrompt(stable=SHORT), messages=(text,), max_tokens=SHORT_MOST)
     asked = count_by_bytes(SHORT) + count_by_bytes(text.content, framed=True)
-    call = Call(
+    return Call(
         route=lambda: (provider,),
         prepare=lambda provider: Attempt(request, asked),
-        attribution=run.attribution(purpose="window"),
+        attribution=attribution,
         counting=ByBytes(),
         silence_s=SHORT_WITHIN_S,
         stream_s=SHORT_WITHIN_S,
-        seed=f"{run.id}:window",
+        seed=seed,
         once=True,
-        policy=states.provider.policy,
+        policy=policy,
     )
+
+
+async def _answers_short(provider: Provider, run: Run, states: States) -> bool:
+    """Whether that model answers a request of a few words now. Raises CallStopped."""
+    attribution = run.attribution(purpose="window")
+    call = short_call(provider, attribution, seed=f"{run.id}:window", policy=states.provider.policy)
     answered = False
     with run.interrupts.scope():
         try:

@@ -347,6 +347,7 @@ def build_request(
         max_tokens=max_tokens or run.definition.max_tokens,
         cache_tier=cache_tier_for(tokens),
         routing_hint=_routing_hint(run, tokens),
+        reasoning=run.settings.place.reasoning,
     )
     start = request.messages[0].id if request.messages else None
     prefix = states.provider.cache.fingerprints.of(

@@ -103,6 +103,17 @@ def place_names(inbound: Received) -> frozenset[str]:
     return frozenset(f"{platform}:{name}" for name in (place, place.rpartition(":")[2], *inbound.grantable))
 
 
+def is_let_in(inbound: Received, settings: AccessSettings, grants: Grants, *, by_name: bool = False) -> bool:
+    """Whether the group may be answered at all. `by_name`: because somebody let in this very group.
+
+    Anybody can make a group, bring the bot into it and administer it there.
+    """
+    names = place_names(inbound)
+    given = {grants.everywhere.get(name, Role.STRANGER) for name in names} - {Role.STRANGER}
+    named = Role.BLOCKED not in given and bool(names & set(settings.allow_groups) or names & grants.places or given)
+    return settings.groups != "closed" and (named or (settings.groups == "open" and not by_name))
+
+
 def role_of(inbound: Received, settings: AccessSettings, grants: Grants) -> Role:
     """The sender's role in this place, before any policy for strangers."""
     person = person_name(inbound)
@@ -113,7 +124,7 @@ def role_of(inbound: Received, settings: AccessSettings, grants: Grants) -> Role
         return Role.BLOCKED
     if person in settings.admins:
         return max(granted, Role.ADMIN)
-    if settings.platform_admins and inbound.sender.is_chat_admin:
+    if settings.platform_admins and inbound.sender.is_chat_admin and is_let_in(inbound, settings, grants):
         return max(granted, Role.ADMIN)
     return max(granted, Role.MEMBER) if person in settings.allow else granted
 
@@ -193,8 +204,7 @@ def _decide_group(
     given = {grants.everywhere.get(name, Role.STRANGER) for name in names}  # to a server or channel, by its id
     if Role.BLOCKED in given:
         return Ignored("blocked")
-    let_in = names & set(settings.allow_groups) or names & grants.places or given - {Role.STRANGER}
-    if let_in:
+    if is_let_in(inbound, settings, grants, by_name=True):
         return Allowed(max(role, Role.MEMBER))
     return Allowed(max(role, Role.GUEST)) if settings.groups == "open" else Ignored("group not allowed")
 

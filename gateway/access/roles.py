@@ -12,7 +12,7 @@ from agent.inbox import AccessRole
 from agent.tools.mcp.offers import PREFIX, prefix_of
 from agent.tools.rights import DENIES, WILD, RightsVerdict, approving_roles, matched, rules_of
 from agent.tools.settings import RoleSettings
-from gateway.access.policy import Grants, Role
+from gateway.access.policy import Grants, Role, is_let_in
 from gateway.access.settings import AccessSettings
 from gateway.channels.inbound import Received
 
@@ -29,9 +29,16 @@ def roles_of(person: str, platform_roles: Collection[str], roles: Iterable[RoleS
     return tuple(role.name for role in roles if person in role.people or not there.isdisjoint(role.platform_roles))
 
 
-def roles_of_sender(inbound: Received, roles: Iterable[RoleSettings]) -> tuple[str, ...]:
-    """The named roles of the sender, in the place where this comes from."""
-    return roles_of(f"{inbound.key.platform}:{inbound.sender.id}", inbound.sender.platform_roles, roles)
+def roles_of_sender(
+    inbound: Received, roles: Iterable[RoleSettings], access: AccessSettings, grants: Grants
+) -> tuple[str, ...]:
+    """The named roles of the sender, in the place where this comes from.
+
+    Roles of the platform count only where somebody let in the place: in a group of their own anybody gives them away.
+    """
+    counts = is_let_in(inbound, access, grants, by_name=True)
+    platform_roles = inbound.sender.platform_roles if counts else frozenset()
+    return roles_of(f"{inbound.key.platform}:{inbound.sender.id}", platform_roles, roles)
 
 
 def roles_today(person: str, then: Collection[str], roles: Iterable[RoleSettings]) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ def rights_of(
     """Rights of one person in the place (None: in a direct chat), each with the rule that decides."""
     said = _words_of(person, place, frozenset(platform_roles))
     decision = decide(said, settings.access, grants, mention=Mention.DIRECT)
-    names = roles_of_sender(said, settings.roles)
+    names = roles_of_sender(said, settings.roles, settings.access, grants)
     found: dict[str, Any] = {"person": person, "place": place, "roles": list(names)}
     if not isinstance(decision, Allowed):
         why = decision.why if isinstance(decision, Ignored) else "unknown person: they are given a pairing code"

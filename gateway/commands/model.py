@@ -1,18 +1,22 @@
-"""Model and persona: /provider /model /persona."""
+"""Provider and persona: /provider /persona. Models are in `gateway.commands.models`."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
+from itertools import chain
 
-from agent.core.errors import AgentInvalid, AgentMissing
+from agent.core.clock import Clock
+from agent.core.errors import AgentError, AgentInvalid, AgentMissing
 from agent.core.ids import ConversationId, PersonId
-from agent.providers.registry import Registry, UnknownProvider
-from agent.providers.routing import Choice, Chooser, Scope
+from agent.providers.model_lists import ModelLists
+from agent.providers.registry import LazyProvider, Registry, UnknownProvider
+from agent.providers.routing import Choice, Chooser, Patterns, Scope, allowed
 from agent.providers.settings import LONGEST_MODEL, is_model_name
-from agent.providers.window_discovery import listed
 from agent.status import Status
+from agent.tools.rights import held as held_roles
+from agent.tools.settings import RoleSettings
 from gateway.access.policy import Role
+from gateway.access.roles import model_ruling
 from gateway.channels.adapter import ChannelSettings
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import AnyCall, Call, Command, Reply, Setting, choices, on_or_off, refused
@@ -26,6 +30,10 @@ MOST_BUTTONS = 8
 ACCOUNT_WORD = "account"
 
 _log = logging.getLogger("tieline.commands")
+
+
+# Asks a model once, on the account of a person in a place; gives the error, None where it answers.
+TryModel = Callable[[LazyProvider, ConversationKey, PersonId | None], Awaitable[AgentError | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +64,15 @@ class ModelCommandDeps:
     """Providers, and the choices that hold in a place."""
 
     role_everywhere: Callable[[PersonId | None], Role]  # for the whole bot
+    clock: Clock
     held: Callable[[ConversationKey], Held]  # which provider holds for a place
     persistence: Callable[[], bool]  # whether choices are kept
+    roles: Callable[[], Sequence[RoleSettings]]  # the operator's named ones
+    models_allowed: Callable[[ConversationKey], Sequence[Patterns]]  # lists of those that may answer in a place
+    model_lists: ModelLists
     preference_changed: Callable[[ConversationKey], None]  # where somebody chose another provider
     providers: Registry
+    try_model: TryModel
 
 
 async def provider(call: Call[ModelCommandDeps]) -> Reply:
@@ -72,68 +85,43 @@ async def provider(call: Call[ModelCommandDeps]) -> Reply:
     name = words[0] if words else "status"
     if name.lower() == "status":
         return await _list(call)
-    role = _role_everywhere(call) if whole else call.role
+    role = role_everywhere(call) if whole else call.role
     if (whole or name.lower() in ("lock", "unlock")) and role < Role.ADMIN:
         return refused(call)
     place = account_of(call.key) if whole else call.key
     if name.lower() in ("lock", "unlock"):
         return await _lock(call, place, locked=name.lower() == "lock")
-    if _is_locked_for(call):
+    if is_locked_for(call):
         return Reply(text=call.phrase("provider_locked", call.incoming.language), private=True)
     if name.lower() == "reset":
         return await _reset(call, place)
-    return await (_switch_all(call, name) if whole else _switch(call, name))
+    return await (_switch_all(call, name) if whole else switch(call, name))
 
 
-async def model(call: Call[ModelCommandDeps]) -> Reply:
-    """Shows or chooses the model of the present provider; `reset` goes back to the configured one."""
-    phrase, language = call.phrase, call.incoming.language
-    status = await call.agent.status()
-    if not call.words:
-        return Reply(text=phrase("model_current", language, provider=status.provider, model=status.model))
-    if _is_locked_for(call):
-        return Reply(text=phrase("provider_locked", language), private=True)
-    name, registry = call.words[0], call.deps.providers
-    if name.lower() == "reset":
-        configured = registry.get(status.provider).model
-        if status.choice.model is not None:
-            await _save(call, call.key, call.agent.use_model(configured, _chooser(call)))
-        return Reply(text=phrase("model_reset", language, model=configured))
-    if name.casefold() in registry.aliases:
-        return await _switch(call, name)
-    if not is_model_name(name):
-        return _unreadable(call)
-    settings = registry.get(status.provider).settings
-    known = await listed(settings)
-    # Some servers list less than they serve: one that leaves out the configured model is not believed.
-    if _is_listed(settings.model, known) and not _is_listed(name, known):
-        return _no_model(call, status.provider, name, known)
-    choice = call.agent.use_model(name, _chooser(call))
-    await _save(call, call.key, choice)
-    return Reply(text=phrase("model_set", language, provider=choice.provider, model=name))
-
-
-def _unreadable(call: Call[ModelCommandDeps]) -> Reply:
+def unreadable(call: Call[ModelCommandDeps]) -> Reply:
+    """The answer to what cannot be the name of a model."""
     text = call.phrase("model_unreadable", call.incoming.language, most=LONGEST_MODEL)
     return Reply(text=text, private=True)
 
 
-def _is_listed(name: str, known: Sequence[str]) -> bool:
-    """Ollama's `:latest` may be left out; litellm puts the vendor in front."""
-    wanted = {one.casefold().removesuffix(":latest") for one in (name, name.partition("/")[2]) if one}
-    return any(one.casefold().removesuffix(":latest") in wanted for one in known)
+def not_allowed(call: Call[ModelCommandDeps], provider: str, model: str) -> Reply | None:
+    """The refusal of a model that may not answer here; None where it may."""
+    name, language = f"{provider}/{model}", call.incoming.language
+    if not allowed(provider, model, call.deps.models_allowed(call.key)):
+        text = call.phrase("model_not_allowed", language, name=name, models=shown_patterns(call))
+        return Reply(text=text, private=True)
+    ruling = model_ruling(name, held_roles(call.incoming.roles, call.deps.roles()))
+    if ruling.gate == "deny":
+        return Reply(text=call.phrase("model_denied_by_role", language, name=name, rule=ruling.rule), private=True)
+    return None
 
 
-def _no_model(call: Call[ModelCommandDeps], provider: str, name: str, known: Sequence[str]) -> Reply:
-    """Its server lists its models, and this is none: nothing is kept that would fail at the next message."""
-    phrase, language = call.phrase, call.incoming.language
-    near = get_close_matches(name, known, n=3)
-    names = ", ".join(f"`{one}`" for one in near or known[:MOST_BUTTONS])
-    told = phrase("model_near" if near else "model_known", language, names=names)
-    return Reply(text=phrase("model_unknown", language, provider=provider, name=name, known=told), private=True)
+def shown_patterns(call: Call[ModelCommandDeps]) -> str:
+    """The patterns of models that may answer here, for people."""
+    return ", ".join(dict.fromkeys(chain.from_iterable(call.deps.models_allowed(call.key))))
 
 
-async def _switch(call: Call[ModelCommandDeps], name: str) -> Reply:
+async def switch(call: Call[ModelCommandDeps], name: str) -> Reply:
     """This chat, from its next call on."""
     phrase, language, registry = call.phrase, call.incoming.language, call.deps.providers
     try:
@@ -141,12 +129,14 @@ async def _switch(call: Call[ModelCommandDeps], name: str) -> Reply:
     except UnknownProvider:
         return _unknown(call, name)
     if other is not None and not is_model_name(other):
-        return _unreadable(call)
+        return unreadable(call)
+    if (barred := not_allowed(call, wanted, other or registry.get(wanted).model)) is not None:
+        return barred
     status = await call.agent.status()
     if (status.choice.provider, status.choice.model) == (wanted, other):
         return Reply(text=phrase("provider_already", language, name=wanted))
-    choice = call.agent.switch_provider(wanted, _chooser(call), other)
-    await _save(call, call.key, choice)
+    choice = call.agent.switch_provider(wanted, chooser(call), other)
+    await save(call, call.key, choice)
     return Reply(text=phrase("provider_set", language, name=wanted, model=other or registry.get(wanted).model))
 
 
@@ -158,10 +148,12 @@ async def _switch_all(call: Call[ModelCommandDeps], name: str) -> Reply:
     except UnknownProvider:
         return _unknown(call, name)
     if other is not None and not is_model_name(other):
-        return _unreadable(call)
+        return unreadable(call)
+    if (barred := not_allowed(call, wanted, other or registry.get(wanted).model)) is not None:
+        return barred
     if not call.deps.persistence():
         return Reply(text=phrase("provider_not_kept", language))
-    await _save(call, account_of(call.key), Choice(provider=wanted, model=other, source="admin"))
+    await save(call, account_of(call.key), Choice(provider=wanted, model=other, source="admin"))
     shown = other or registry.get(wanted).model
     return Reply(text=phrase("provider_set_account", language, name=wanted, model=shown, account=call.key.channel_type))
 
@@ -249,13 +241,6 @@ async def provider_names(call: Call[ModelCommandDeps]) -> Sequence[str]:
     return (*registry.names, *sorted(registry.aliases), "reset", *for_admins, "status")
 
 
-async def model_names(call: Call[ModelCommandDeps]) -> Sequence[str]:
-    """Words that may follow /model without asking any server: aliases, and the models that are configured."""
-    registry = call.deps.providers
-    configured = dict.fromkeys(registry.get(name).model for name in registry.names)
-    return (*sorted(registry.aliases), *configured, "reset")
-
-
 async def persona_names(call: Call[ModelCommandDeps]) -> Sequence[str]:
     """The agents that are defined now."""
     return call.agent.personas()
@@ -299,22 +284,24 @@ def source_key(choice: Choice) -> str:
     return f"source_{choice.source if choice.scope == 'channel' or choice.source == 'default' else choice.scope}"
 
 
-def _chooser(call: Call[ModelCommandDeps]) -> Chooser:
+def chooser(call: Call[ModelCommandDeps]) -> Chooser:
+    """By whose right it is chosen."""
     return "admin" if call.in_group and call.role >= Role.ADMIN else "user"
 
 
-def _role_everywhere(call: Call[ModelCommandDeps]) -> Role:
+def role_everywhere(call: Call[ModelCommandDeps]) -> Role:
     """An admin of one group has no say in the others."""
     return call.deps.role_everywhere(call.incoming.person)
 
 
-def _is_locked_for(call: Call[ModelCommandDeps]) -> bool:
+def is_locked_for(call: Call[ModelCommandDeps]) -> bool:
+    """Whether an admin keeps the choice from the person."""
     if call.role >= Role.ADMIN:
         return False
     return call.deps.held(call.key).locked
 
 
-async def _save(call: Call[ModelCommandDeps], place: ConversationKey, choice: Choice) -> None:
+async def save(call: Call[ModelCommandDeps], place: ConversationKey, choice: Choice) -> None:
     """Kept for the next start (Z-65), unless the operator wants no persistence (Z-68); a lock stays."""
     if not call.deps.persistence():
         return
@@ -384,15 +371,6 @@ PROVIDER = Command(
     suggest=provider_names,
     admin_in_groups=True,
     settings=(PROVIDER_SETTING, PROVIDER_LOCKED),
-)
-MODEL = Command(
-    name="model",
-    deps=ModelCommandDeps,
-    run=model,
-    group="model",
-    usage="[id | reset]",
-    admin_in_groups=True,
-    suggest=model_names,
 )
 PERSONA = Command(
     name="persona",

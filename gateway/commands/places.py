@@ -13,6 +13,7 @@ from gateway.access.policy import MentionRule
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Setting, one_of
 from gateway.commands.memory import MEMORY_SETTING
+from gateway.commands.models import LEVELS, REASONING
 from gateway.config.places import LANGUAGE, LONGEST_INSTRUCTIONS, MENTION_RULES, MOST_MERGE_MS
 from gateway.config.settings import Settings
 from gateway.conversations.place_settings import PlaceSettings, account_of
@@ -223,6 +224,7 @@ def policy_of(settings: PlaceSettings, conversation: ConversationId) -> PlacePol
         instructions=settings.get(INSTRUCTIONS, key),
         language=settings.get(LANGUAGE_SETTING, key),
         models=_lists(settings, MODELS, key),
+        reasoning=next((level for level in LEVELS if level == settings.get(REASONING, key)), None),
         tools=_lists(settings, TOOLS, key),
         denied_tools=tuple(name for names in _lists(settings, DENIED_TOOLS, key) for name in names),
         skills=_lists(settings, SKILLS, key),

@@ -241,8 +241,8 @@ def _of_nobody(sections: Sections, platforms: Mapping[str, EntryPoint]) -> Itera
             platform, colon, _ = name.partition(":")
             if colon and platform not in platforms:
                 near = get_close_matches(platform, platforms, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(platforms)}"
-                yield f"{key}: {name!r}: {platform!r} is no platform; {hint}"
+                hint = f"; did you mean {near[0]}?" if near else ""
+                yield f"{key}: {name!r}: {platform!r} is no platform; use one of {', '.join(platforms)}{hint}"
                 continue
             ids = ids_of(platforms, platform)
             kind = subject_kind(name, ids)

@@ -31,7 +31,7 @@ from gateway.access.policy import (
     person_name,
     role_of,
 )
-from gateway.access.roles import RANK_NAMES, roles_of_sender
+from gateway.access.roles import RANK_NAMES
 from gateway.channels.inbound import ButtonClicked, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
 from gateway.commands.approvals import answered_by_text
@@ -72,7 +72,7 @@ class Admission:
         deps, person = self._deps, person_of(said)
         if said.sender.is_bot or said.attachments:
             return False
-        roles = roles_of_sender(said, deps.live.settings.roles)
+        roles = deps.roles_of(said)
         role = RANK_NAMES.get(role_of(said, deps.live.settings.access, deps.book.grants), "guest")
         return deps.questions.expects(said.key, person, said.text) or deps.approvals.expects(
             ConversationId(str(said.key)), person, said.text, HeldRoles(role, roles)
@@ -118,7 +118,7 @@ class Admission:
         arrival = Arrival(
             said=said,
             role=role,
-            roles=roles_of_sender(said, deps.live.settings.roles),
+            roles=deps.roles_of(said),
             dedup=dedup_key(origin or said),
             event=event_key(origin or said),
         )

@@ -17,8 +17,9 @@ from agent.storage.timestamps import to_timestamp
 from agent.tools.approvals import Approvals
 from gateway.access.grants import AccessBook
 from gateway.access.policy import Decisions, Role
+from gateway.access.roles import roles_of_sender
 from gateway.channels.channel import Channel
-from gateway.channels.inbound import MessageReceived
+from gateway.channels.inbound import MessageReceived, Received
 from gateway.channels.keys import ConversationKey
 from gateway.commands.handler import CommandHandler
 from gateway.config.live import Live
@@ -146,3 +147,8 @@ class RouterDeps:
     notify_owner: NotifyOwner
     met: Callable[[str, ConversationKey, str], None]
     later: Callable[[Job], None]
+
+    def roles_of(self, inbound: Received) -> tuple[str, ...]:
+        """The operator's named roles that the sender has in this place now."""
+        settings = self.live.settings
+        return roles_of_sender(inbound, settings.roles, settings.access, self.book.grants)

@@ -20,7 +20,6 @@ from agent.storage.errors import StorageTrouble
 from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Allowed, Ignored, Role, Take, Unpaired, addresses, bot_loop_guard, decide, person_name
-from gateway.access.roles import roles_of_sender
 from gateway.channels.errors import ChannelError
 from gateway.channels.inbound import (
     ButtonClicked,
@@ -210,7 +209,7 @@ class Router:
             person=person_of(pressed),
             name=pressed.sender.display or person_name(pressed),
             role=role,
-            roles=roles_of_sender(pressed, self._deps.live.settings.roles),
+            roles=self._deps.roles_of(pressed),
             in_group=pressed.chat_type is not ChatType.DIRECT,
             phrase=self._deps.phrase,
             language=language,
@@ -247,7 +246,7 @@ class Router:
         decision = decide(said, access, deps.book.grants, mention=Mention.DIRECT, is_command=True)
         if not isinstance(decision, Allowed):
             return ()
-        roles = roles_of_sender(said, deps.live.settings.roles)
+        roles = deps.roles_of(said)
         incoming = incoming_from(replace(said, text=whole(said.text)), decision.role, roles=roles)
         return await deps.handler.suggest(incoming.text, said.key, incoming, decision.role, said.place)
 

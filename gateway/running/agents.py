@@ -1,7 +1,8 @@
 """Agents as the registry keeps them: woken with the stored choice of provider and persona, closed without loss."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -12,13 +13,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from agent.agent import Agent
 from agent.assembly import Shared, assemble
 from agent.compaction.stages import badge_of, colour_of
-from agent.core.errors import AgentInvalid, AgentMissing
+from agent.core.errors import AgentInvalid, AgentMissing, NoModelAllowed
 from agent.core.ids import ConversationId
 from agent.core.outbox import Outbox
 from agent.inbox import Source
 from agent.operations import Operations
 from agent.providers.registry import Registry
-from agent.providers.routing import ProviderSlot
+from agent.providers.routing import Patterns, ProviderSlot
 from agent.run.settings import DEFAULT_WINDOW
 from agent.storage.errors import StorageError
 from agent.storage.timestamps import to_timestamp
@@ -100,6 +101,10 @@ class AgentFactory:
         """The provider that was chosen for the place."""
         return held(self._settings, key, kept=self._live.settings.session.provider_persistence)
 
+    def models_allowed(self, key: ConversationKey) -> Sequence[Patterns]:
+        """Lists of patterns of the models that may answer in the next turn there; none: every one."""
+        return self._shared.settings(ConversationId(str(key))).place.models
+
     def refresh(self, place: ConversationKey) -> None:
         """Something was chosen there: let those who are awake in it and have no choice of their own follow."""
         keys = [ConversationKey.parse(conversation) for conversation in self._awake]
@@ -115,8 +120,9 @@ class AgentFactory:
         if awake is None:
             return None
         state = awake.agent.provider
-        chosen, *others = state.slot.route()
-        provider = next((other for other in others if other.name == state.fallback), chosen)
+        provider = state.slot.current()
+        with suppress(NoModelAllowed):  # the current one is told where none may answer
+            provider = next((other for other in state.slot.route()[1:] if other.name == state.fallback), provider)
         return provider.name, provider.model
 
     def give_way(self, conversation: ConversationId) -> None:
@@ -170,7 +176,7 @@ class AgentFactory:
 
     async def _build(self, conversation: ConversationId) -> ActiveAgent:
         key = ConversationKey.parse(conversation)
-        slot = ProviderSlot(self._providers)
+        slot = ProviderSlot(self._providers, partial(self.models_allowed, key))
         stored = await self._stored(key)
         held, persona = stored or (Held(), None)
         if held.choice is not None and not slot.restore(held.choice):

@@ -31,7 +31,7 @@ from gateway.running.basics import Basics
 from gateway.running.durable_work import DurableWork
 from gateway.running.memory import MemoryServices, SkillServices
 from gateway.running.messaging import Messaging
-from gateway.running.models import ModelAccess
+from gateway.running.models import ModelAccess, try_model
 from gateway.running.rights import Rights
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import Spending
@@ -159,10 +159,15 @@ def about_access(
     )
     yield ModelCommandDeps(
         role_everywhere=rights.role_everywhere,
+        clock=clock,
         held=turns.factory.held,
+        roles=lambda: live.settings.roles,
+        models_allowed=turns.factory.models_allowed,
+        model_lists=models.lists,
         persistence=lambda: live.settings.session.provider_persistence,
         preference_changed=turns.factory.refresh,
         providers=models.providers,
+        try_model=partial(try_model, models.models),
     )
     yield McpCommandDeps(
         role_everywhere=rights.role_everywhere,

@@ -4,16 +4,26 @@ import logging
 from dataclasses import dataclass
 from functools import partial
 
+import anyio
+
+from agent.core.errors import AgentError, ProviderBusy
 from agent.core.events import ContextBuilt
+from agent.core.ids import ConversationId, PersonId
+from agent.core.model_facts import KeyTrouble
 from agent.embedding import Embedders
 from agent.ledger.ledger import Ledger
+from agent.providers.keys import Key, KeyRings
+from agent.providers.model_lists import ModelLists
 from agent.providers.models import USEFUL_WINDOW, KnownModels
-from agent.providers.registry import ProviderDeps, Registry
+from agent.providers.registry import LazyProvider, ProviderDeps, Registry
 from agent.providers.routing import Models
 from agent.providers.transcription import Transcribers
-from agent.storage.model_rows import ModelStore
+from agent.providers.usage import CostAttribution, Unwatched
+from agent.storage.model_rows import KeyRestStore, ModelListStore, ModelStore
+from agent.turn.model_call import SHORT_WITHIN_S, short_call
 from agent.turn.tokenizer import Tokenizer
 from agent.voice_messages import VoiceTranscription
+from gateway.channels.keys import ConversationKey
 from gateway.config.live import Live
 from gateway.config.settings import Settings
 from gateway.running.alerts import Alerts, ModelHealth
@@ -29,6 +39,7 @@ class ModelAccess:
 
     providers: Registry
     known: KnownModels
+    lists: ModelLists
     models: Models
     health: ModelHealth
     tokenizer: Tokenizer
@@ -41,9 +52,16 @@ async def install_models(basics: Basics, alerts: Alerts, ledger: Ledger) -> Mode
     live, clock, llm = basics.live, basics.clock, basics.settings.llm
     known = KnownModels(clock, ModelStore(basics.database), on_window=partial(model_window, basics.troubles))
     await known.load()
+    keys = KeyRings(
+        clock,
+        KeyRestStore(basics.database),
+        on_passed_over=partial(key_passed_over, alerts),
+        on_back=partial(key_back, alerts),
+    )
+    await keys.load()
     providers = Registry(
         live.provider_settings(),
-        ProviderDeps(home=basics.home, clock=clock, models=known),
+        ProviderDeps(home=basics.home, clock=clock, models=known, keys=keys),
         failover=llm.failover,
         aliases=llm.aliases,
         routing={str(tier): name for tier, name in llm.routing.items()},
@@ -62,6 +80,7 @@ async def install_models(basics: Basics, alerts: Alerts, ledger: Ledger) -> Mode
     return ModelAccess(
         providers=providers,
         known=known,
+        lists=ModelLists(clock, ModelListStore(basics.database)),
         models=models,
         health=health,
         tokenizer=tokenizer,
@@ -94,3 +113,41 @@ def model_window(troubles: Troubles, provider: str, model: str, tokens: int) -> 
     fix = "start its server with a larger context (-c, --max-model-len, num_ctx), or choose another model"
     _log.warning("the window of %s %s; %s", subject, text, fix)
     troubles.report("window", subject, text, fix=fix)
+
+
+async def refresh_lists(models: ModelAccess) -> None:
+    """Ask anew for lists of models that are older than a day."""
+    providers = models.providers
+    await models.lists.refresh_old([providers.get(name).settings for name in providers.names])
+
+
+async def try_model(
+    models: Models, provider: LazyProvider, place: ConversationKey, person: PersonId | None
+) -> AgentError | None:
+    """Ask that model a few words, on the account of a person in a place; the error, None where it answers."""
+    attribution = CostAttribution(purpose="model", conversation=ConversationId(str(place)), person=person)
+    try:
+        with anyio.fail_after(SHORT_WITHIN_S):
+            await models.ask(short_call(provider, attribution, seed=f"{place}:model"), Unwatched())
+    except TimeoutError:
+        return ProviderBusy(f"{provider.name}: no answer in time")
+    except AgentError as error:
+        _log.info("a model that was tried does not answer: %s", error)
+        return error
+    return None
+
+
+def key_passed_over(alerts: Alerts, provider: str, key: Key, count: int, trouble: KeyTrouble) -> None:
+    """A key is refused or has nothing left: the owners are told once, by its number alone, also over restarts."""
+    values: dict[str, object] = {"provider": provider, "number": key.number, "count": count}
+    alerts.outage(_key_subject(provider, key), f"owner_key_{trouble}", values)
+
+
+def key_back(alerts: Alerts, provider: str, key: Key, count: int) -> None:
+    """It is taken again."""
+    values: dict[str, object] = {"provider": provider, "number": key.number, "count": count}
+    alerts.outage_over(_key_subject(provider, key), "owner_key_back", values)
+
+
+def _key_subject(provider: str, key: Key) -> str:
+    return f"key:{provider}:{key.digest}"

@@ -70,7 +70,7 @@ class TurnServices:
         self.messaging.hide_live(conversation)
 
 
-def _settings_in(live: Live, place_settings: PlaceSettings, conversation: ConversationId) -> Settings:
+def settings_in(live: Live, place_settings: PlaceSettings, conversation: ConversationId) -> Settings:
     """The settings of the conversation's next turn."""
     policy = policy_of(place_settings, conversation)
     return live.turn() if policy == NO_POLICY else replace(live.turn(), place=policy)
@@ -78,7 +78,6 @@ def _settings_in(live: Live, place_settings: PlaceSettings, conversation: Conver
 
 def shared_parts(
     basics: Basics,
-    place_settings: PlaceSettings,
     built_ins: BuiltIns,
     spending: Spending,
     models: ModelAccess,
@@ -86,6 +85,7 @@ def shared_parts(
     skills: SkillServices,
     tools: ToolServices,
     work: DurableWork,
+    place_settings: PlaceSettings,
 ) -> Shared:
     """All that the agents of this process share."""
     live = basics.live
@@ -101,7 +101,7 @@ def shared_parts(
             voice_transcription=models.voice_transcription,
             relief=spending.service.relief,
         ),
-        settings=partial(_settings_in, live, place_settings),
+        settings=partial(settings_in, live, place_settings),
         built_ins=built_ins,
         models=SharedModels(models=models.models, count=models.tokenizer, counted_by=models.tokenizer.counted_by),
         tools=SharedTools(

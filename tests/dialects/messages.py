@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from agent.core.errors import ContextTooLong, ProviderBusy, ProviderRefused, QuotaUsedUp
+from agent.core.errors import ContextTooLong, KeyRefused, ProviderBusy, QuotaUsedUp
 from tests.dialects.quirk import OSLO, Fails, Got, Plays, Quirk, pick, refuses
 
 
@@ -67,7 +67,7 @@ ROWS = (
     of("Anthropic", "429 with retry-after", "that long is waited, then asked again", refuses(429, json.dumps({"type": "error", "error": {"type": "rate_limit_error", "message": "Slow down."}}), retry_after="7"), SPOKEN, waits=[7.0]),
     of("Anthropic", "'prompt is too long'", "summarised and asked again", refuses(400, json.dumps({"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 213462 tokens > 200000 maximum"}})), gets=Fails(ContextTooLong)),
     of("Anthropic", "400 without credit", "told to the operator, with the fix", refuses(400, json.dumps({"type": "error", "error": {"type": "invalid_request_error", "message": "Your credit balance is too low to access the Anthropic API."}})), gets=Fails(QuotaUsedUp, ["no credit left"])),
-    of("Anthropic", "a request id in the error", "stands in the log, to be quoted to the service", refuses(401, json.dumps({"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}, "request_id": "req_011C"})), gets=Fails(ProviderRefused, ["the API key was refused", "[request req_011C]"])),
+    of("Anthropic", "a request id in the error", "stands in the log, to be quoted to the service", refuses(401, json.dumps({"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}, "request_id": "req_011C"})), gets=Fails(KeyRefused, ["the API key was refused", "[request req_011C]"])),
     of("Anthropic", "only errors in streams", "asked again, then told", *[messages(ERROR)] * 4, gets=Fails(ProviderBusy, ["overloaded"])),
     of("DeepSeek", "thoughts with an empty signature", "kept apart from the answer", messages(BEGIN, THINK, {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "Hm"}}, CLOSE, {**OPEN, "index": 1}, {**SAY, "index": 1}, {**CLOSE, "index": 1}, ENDS, OVER), gets=Got(thought="Hm")),
     of("Kimi", "the arguments of a call whole, in its first event", "read", messages(BEGIN, {**USE, "content_block": {**USING, "input": {"city": "Oslo"}}}, CLOSE, CALLED, OVER), SPOKEN, asks="tool", gets=Got(calls=[OSLO])),

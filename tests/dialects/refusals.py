@@ -7,6 +7,7 @@ from typing import Any
 from agent.core.errors import (
     AgentError,
     ContextTooLong,
+    KeyRefused,
     ProviderBusy,
     ProviderRefused,
     QuotaUsedUp,
@@ -180,8 +181,8 @@ def fails(
 OPERATOR = "told to the operator, with the fix"
 FILTERED = "told as a content filter; the message is set aside"
 REFUSED = (
-    fails("OpenAI", "401 invalid_api_key, the key repeated", OPERATOR, refuses(401, error("Incorrect API key provided: sk-proj-abcdef123456.", code="invalid_api_key")), ProviderRefused, "the API key was refused (401)", "check the api_key", never=["abcdef123456"]),
-    fails("Gemini", "400 'API key not valid', in a list", OPERATOR, refuses(400, google(400, "API key not valid. Please pass a valid API key.", details=[{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}])), ProviderRefused, "the API key was refused"),
+    fails("OpenAI", "401 invalid_api_key, the key repeated", OPERATOR, refuses(401, error("Incorrect API key provided: sk-proj-abcdef123456.", code="invalid_api_key")), KeyRefused, "the API key was refused (401)", "check the api_key", never=["abcdef123456"]),
+    fails("Gemini", "400 'API key not valid', in a list", OPERATOR, refuses(400, google(400, "API key not valid. Please pass a valid API key.", details=[{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}])), KeyRefused, "the API key was refused"),
     fails("DeepSeek", "402 Insufficient Balance", OPERATOR, refuses(402, error("Insufficient Balance", type="unknown_error", code="invalid_request_error")), QuotaUsedUp, "paid up (402)", "Insufficient Balance"),
     fails("OpenRouter", "402 more credits", OPERATOR, refuses(402, json.dumps({"error": {"message": "Insufficient credits. Add more using https://openrouter.ai/settings/credits", "code": 402}})), QuotaUsedUp, "paid up (402)", "Add more"),
     fails("OpenAI", "429 insufficient_quota", "told to the operator, not asked again", refuses(429, error("You exceeded your current quota, please check your plan and billing details.", type="insufficient_quota", code="insufficient_quota")), QuotaUsedUp, "no quota left"),

@@ -2,7 +2,7 @@
 
 import gzip
 
-from agent.core.errors import ProviderBusy, ProviderRefused
+from agent.core.errors import KeyRefused, ProviderBusy, ProviderRefused
 from tests.dialects.quirk import (
     DONE,
     FINE,
@@ -92,7 +92,7 @@ ENDS = (
     Quirk(server="llama.cpp", says="an error as a field of its own in the stream", does="asked again", answers=[raw(event(HEAD), b'error: {"code":500,"message":"Failed to parse input","type":"server_error"}\n\n'), FINE], waits=[1.0]),
     Quirk(server="a proxy", says="an error that is a text", does="asked again", answers=[sse('{"error":"upstream timed out"}'), FINE], waits=[1.0]),
     Quirk(server="OpenRouter", says="an error as JSON with status 200", does="asked again", answers=[raw(b'{"error":{"code":502,"message":"Upstream error from provider"}}', content_type="application/json"), FINE], waits=[1.0]),
-    Quirk(server="OpenRouter", says="a refused key as JSON with status 200", does="told to the operator", answers=[raw(b'{"error":{"code":401,"message":"User not found."}}', content_type="application/json")], gets=Fails(ProviderRefused, ["the API key was refused", "User not found."])),
+    Quirk(server="OpenRouter", says="a refused key as JSON with status 200", does="told to the operator", answers=[raw(b'{"error":{"code":401,"message":"User not found."}}', content_type="application/json")], gets=Fails(KeyRefused, ["the API key was refused", "User not found."])),
     Quirk(server="any", says="bytes that are no JSON", does="asked again, then told", answers=[raw(b"data: {oops\n\n")] * 4, gets=Fails(ProviderBusy, ["malformed data"]), waits=[1.0, 2.0, 4.0]),
     Quirk(server="a web server", says="a page in the place of a stream", does="told that base_url is wrong", answers=[raw(b"<!doctype html><title>Welcome</title>", content_type="text/html")], gets=Fails(ProviderRefused, ["answered with a web page; check base_url"])),
     Quirk(server="a web server", says="a redirection", does="not followed, told", answers=[Plays(308, [], {"location": "https://elsewhere.example/v1/chat/completions"})], gets=Fails(ProviderRefused, ["HTTP 308", "base_url"])),

@@ -518,3 +518,59 @@ TELLS: dict[str, dict[str, Any]] = {
     },
     "nonsense": {"models": {"max_model_len": -1, "n_ctx": "much"}, "/props": ["?"], "/api/show": "no", "/api/v0/models": {"data": [None]}},
 }
+
+# How services list their models (the setting `lists`): the pages at each address, by the id after which they go on.
+# https://openrouter.ai/docs/api-reference/list-available-models, https://docs.anthropic.com/en/api/models-list,
+# https://docs.ollama.com/api#list-local-models
+OPENROUTER_MODEL = {
+    "id": "qwen/qwen3-max",
+    "name": "Qwen: Qwen3 Max",
+    "context_length": 262_144,
+    "architecture": {"modality": "text->text", "input_modalities": ["text"], "output_modalities": ["text"]},
+    "pricing": {"prompt": "0.0000012", "completion": "0.000006", "request": "0", "image": "0"},
+    "top_provider": {"context_length": 256_000, "max_completion_tokens": 32_768, "is_moderated": False},
+    "supported_parameters": ["max_tokens", "temperature", "tools"],
+}
+LISTS: dict[str, dict[str, dict[str, Any]]] = {
+    "openai": {
+        "/v1/models": {
+            "": {
+                "object": "list",
+                "data": [
+                    {"id": name, "object": "model", "created": 1, "owned_by": "openai"}
+                    for name in ("gpt-5.1", "gpt-4o-mini", "whisper-1", "text-embedding-3-small", "gpt-9-preview", "model-a")
+                ],
+            }
+        }
+    },
+    "anthropic": {
+        "/v1/models": {
+            "": {"data": [{"type": "model", "id": f"claude-{n}", "display_name": "C"} for n in ("opus-4-7", "haiku-4-5")], "has_more": True, "last_id": "claude-haiku-4-5"},
+            "claude-haiku-4-5": {"data": [{"type": "model", "id": "claude-later", "max_input_tokens": 500_000, "capabilities": {"image_input": {"supported": True}, "thinking": {"supported": False}}}], "has_more": False, "last_id": "claude-later"},
+        }
+    },
+    "ollama": {
+        "/api/tags": {
+            "": {"models": [{"name": "qwen3:8b", "model": "qwen3:8b", "details": {"family": "qwen3"}, "capabilities": ["completion", "tools", "thinking"]}, {"name": "llava:latest", "model": "llava:latest", "capabilities": ["completion", "vision"]}]}
+        }
+    },
+    "openrouter": {
+        "/v1/models": {
+            "": {
+                "data": [
+                    OPENROUTER_MODEL,
+                    {
+                        **OPENROUTER_MODEL,
+                        "id": "google/gemini-3-pro",
+                        "architecture": {"input_modalities": ["text", "image", "file"]},
+                        "pricing": {"prompt": "0.000002", "completion": "0.000012"},
+                        "supported_parameters": ["tools", "reasoning", "include_reasoning"],
+                    },
+                    {"id": "openrouter/auto", "context_length": 2_000_000, "pricing": {"prompt": "-1", "completion": "-1"}},
+                    {"id": "odd<name>", "context_length": 1000},
+                ]
+            }
+        }
+    },
+    "none": {},
+}

@@ -17,7 +17,7 @@ import httpx2
 
 from agent.core.errors import AgentError, ProviderRefused
 from agent.core.httpx_limits import limited_to
-from agent.providers.anthropic.requests import Encoder, longest
+from agent.providers.anthropic.requests import Encoder, Thought, budget_for, longest
 from agent.providers.anthropic.stream import Reading
 from agent.providers.encoding import IMAGES, TEXTS, Bytes, load, wanted
 from agent.providers.endpoints import host_of, is_local
@@ -41,8 +41,11 @@ from agent.providers.settings import ProviderSettings
 
 PATH = "/v1/messages"
 HEADERS = {"content-type": "application/json"}
-OURS = frozenset({"ttl", "repeats", "compaction"})  # what a request can do without, besides headers
+OURS = frozenset(
+    {"ttl", "repeats", "compaction", "thinking", "budgets", "effort"}
+)  # what a request can do without, besides headers
 BETA = "anthropic-beta"
+KEY_HEADER = "X-Api-Key"  # as the SDK spells it, whose own value it takes the place of
 COMPACTION_BETA = "compact-2026-09-04"  # platform.claude.com/docs, build-with-claude/compaction-on-demand
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes of an error, or of one line of a stream
 CONNECT_S = 15.0
@@ -86,6 +89,7 @@ class AnthropicProvider:
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
         self.takes = frozenset(settings.takes if settings.takes is not None else (*IMAGES, "application/pdf", *TEXTS))
+        self._most_output, self._adapts = card.max_output, card.adapts
         self._max_tokens = settings.max_tokens or min(card.max_output or SMALL_OUTPUT, MOST_OUTPUT)
         self.max_tokens = longest(self._max_tokens, settings.thinking)
         roomier = settings.max_tokens is None and (card.max_output or 0) > self._max_tokens
@@ -97,10 +101,10 @@ class AnthropicProvider:
     async def aclose(self) -> None:
         await self._client.close()
 
-    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+    async def stream(self, request: Request, key: str = "") -> AsyncGenerator[Chunk, None]:
         deadline = self._clock.monotonic() + self._settings.stream_timeout_s
         files = await load(self._home, wanted(request.messages, self.takes), LARGEST_FILE)
-        response = await self._respond(request, files, deadline)
+        response = await self._respond(request, files, deadline, key)
         reading = Reading(self.name, self._settings.secrets)
         events = EventReader()
         pieces = response.aiter_raw()
@@ -128,14 +132,17 @@ class AnthropicProvider:
             with anyio.CancelScope(shield=True):
                 await response.aclose()
 
-    async def _respond(self, request: Request, files: Bytes, deadline: float) -> httpx2.Response:
+    async def _respond(self, request: Request, files: Bytes, deadline: float, key: str) -> httpx2.Response:
         """The response whose body is the stream; one more try without what the server does not know."""
         if request.compact and "compaction" in self._spared:
             raise refused(self.name, "this service writes no summaries")
         try:
-            return await self._post(request, files, deadline)
+            return await self._post(request, files, deadline, key)
         except ProviderRefused as error:
-            spared = _complaint(str(error), self._settings.extra_headers) - self._spared
+            spared = _complaint(str(error), self._settings.extra_headers)
+            if request.reasoning not in (None, "off"):
+                spared |= _thinking_complaint(str(error))
+            spared -= self._spared
             if error.any_request or not spared:
                 raise
             log.info("%s does not know a feature and is spared it: %s", self.name, error)
@@ -145,24 +152,42 @@ class AnthropicProvider:
                 self._encoder.write_summaries_out()
             if request.compact:
                 raise
-        return await self._post(request, files, deadline)
+        return await self._post(request, files, deadline, key)
 
     def _body(self, request: Request, files: Bytes) -> bytes:
         settings = self._settings
         tier = _tier(settings.prompt_cache_ttl, request.cache_tier)
+        thinking, effort = self._thinking(request)
+        max_tokens = self._max_tokens
+        if request.reasoning is not None and isinstance(thinking, int):  # what is thought comes on top of the answer
+            max_tokens = min(max_tokens + thinking, self._most_output or max_tokens + thinking)
         return self._encoder.body(
             request,
             model=self.model,
-            max_tokens=self._max_tokens,
-            thinking=settings.thinking,
+            max_tokens=max_tokens,
+            thinking=thinking,
+            effort=effort,
             temperature=settings.temperature,
             tier="5m" if tier == "1h" and "ttl" in self._spared else tier,
             files=files,
             in_turn="repeats" in self._spared,
         )
 
-    def _headers(self, request: Request) -> dict[str, str | anthropic.Omit]:
+    def _thinking(self, request: Request) -> tuple[Thought, str]:
+        """How to think, and with which effort where the model finds its budget itself."""
+        configured, level = self._settings.thinking, request.reasoning
+        if level is None:
+            return configured, ""
+        if level == "off" or "thinking" in self._spared:
+            return "off", ""
+        if configured == "adaptive" or self._adapts or "budgets" in self._spared:
+            return "adaptive", "" if "effort" in self._spared else level
+        return budget_for(level, request.max_tokens, self._most_output), ""
+
+    def _headers(self, request: Request, key: str) -> dict[str, str | anthropic.Omit]:
         headers: dict[str, str | anthropic.Omit] = {**HEADERS}
+        if key and not any(name.lower() == KEY_HEADER.lower() for name in self._settings.extra_headers):
+            headers[KEY_HEADER] = key
         headers |= {name: anthropic.Omit() for name in self._spared - OURS}
         if "compaction" not in self._spared and (request.compact or self._encoder.gives_back(request.messages)):
             name = next((name for name in self._settings.extra_headers if name.lower() == BETA), BETA)
@@ -170,7 +195,7 @@ class AnthropicProvider:
             headers[name] = f"{more.get_secret_value()},{COMPACTION_BETA}" if more else COMPACTION_BETA
         return headers
 
-    async def _post(self, request: Request, files: Bytes, deadline: float) -> httpx2.Response:
+    async def _post(self, request: Request, files: Bytes, deadline: float, key: str) -> httpx2.Response:
         """The response whose body is the stream."""
         body = self._body(request, files)
         try:
@@ -179,7 +204,7 @@ class AnthropicProvider:
                     PATH,
                     cast_to=httpx2.Response,
                     content=body,
-                    options={"headers": self._headers(request)},
+                    options={"headers": self._headers(request, key)},
                     stream=True,
                     stream_cls=anthropic.AsyncStream[httpx2.Response],
                 )
@@ -215,7 +240,9 @@ class AnthropicProvider:
 
 def _client(settings: ProviderSettings) -> anthropic.AsyncAnthropic:
     return anthropic.AsyncAnthropic(
-        api_key=settings.api_key.get_secret_value() or "none",  # a gateway of one's own may want no key
+        api_key=settings.keys[0].get_secret_value()
+        if settings.keys
+        else "none",  # a gateway of one's own may want no key
         base_url=settings.base_url or None,
         max_retries=0,  # one retry policy for all providers, ours
         timeout=httpx2.Timeout(settings.timeout_s, connect=CONNECT_S),
@@ -246,6 +273,15 @@ def _complaint(words: str, headers: Collection[str]) -> frozenset[str]:
     found = {name for name in headers if "beta" in name.lower()} if re.search(r"\bbeta\b", words) else set()
     found |= {"ttl"} if "ttl" in words else set()
     return frozenset(found | ({"repeats"} if COMPLAINT.search(words) else set()))
+
+
+def _thinking_complaint(words: str) -> frozenset[str]:
+    """The same of a level of thinking. Some models take no budget, others no effort, most older ones neither."""
+    if re.search(r"output_config|\beffort\b", words):
+        return frozenset({"effort"})
+    if not re.search(r"\bthinking\b[^\n]{0,80}\b(?:not|unsupported)\b|not support [^\n]{0,20}thinking", words):
+        return frozenset()
+    return frozenset({"budgets" if "adaptive" in words else "thinking"})
 
 
 def _kept(dialect: Mapping[str, Any], headers: Collection[str]) -> frozenset[str]:

@@ -40,7 +40,8 @@ from agent.providers.encoding import (
     wire_name,
 )
 from agent.providers.openai.requests import Alternation
-from agent.providers.provider import CacheTier, Request, ToolSchema
+from agent.providers.provider import CacheTier, Reasoning, Request, ToolSchema
+from agent.providers.settings import MIN_THINKING
 
 # Five minutes are the default; some servers of the same form know no other.
 MARKERS: dict[CacheTier, dict[str, Any]] = {
@@ -50,6 +51,9 @@ MARKERS: dict[CacheTier, dict[str, Any]] = {
 }
 
 ANSWER_ROOM = 1024  # tokens left for the answer where the budget for thinking takes the whole limit
+
+# Tokens to think with; the API wants at least 1,024 and fewer than `max_tokens`.
+BUDGETS: dict[Reasoning, int] = {"off": 0, "low": 2_048, "medium": 8_192, "high": 16_384}
 
 Thought = int | Literal["off", "adaptive"]
 Block = dict[str, Any]
@@ -83,6 +87,7 @@ class Encoder:
         model: str,
         max_tokens: int,
         thinking: Thought = "off",
+        effort: str = "",
         temperature: float | None = None,
         tier: CacheTier = "none",
         files: Bytes = NOTHING,
@@ -106,6 +111,8 @@ class Encoder:
             thought = "off"
         if thought == "adaptive":
             head["thinking"] = {"type": "adaptive"}
+            if effort:
+                head["output_config"] = {"effort": effort}
         elif isinstance(thought, int):
             head["thinking"] = {"type": "enabled", "budget_tokens": thought}
         elif temperature is not None:
@@ -203,6 +210,16 @@ def sealed_block(message: Message, provider: str) -> Block | None:
 def longest(limit: int, thinking: Thought) -> int:
     """Tokens of an answer with its thinking: it comes on top of what is thought, where that has a budget."""
     return max(limit, thinking + ANSWER_ROOM) if isinstance(thinking, int) else limit
+
+
+def budget_for(level: Reasoning, limit: int | None, ceiling: int | None) -> Thought:
+    """The budget of a level of thinking, less where an answer of at most `limit` tokens would have no room.
+
+    `ceiling` is the most that the model writes, None: unknown.
+    """
+    most = limit or ceiling
+    budget = BUDGETS[level] if most is None else min(BUDGETS[level], most - ANSWER_ROOM)
+    return budget if budget >= MIN_THINKING else "off"
 
 
 def thinking_for(request: Request, thinking: Thought, limit: int, family: str) -> Thought:

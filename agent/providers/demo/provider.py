@@ -65,7 +65,7 @@ class DemoProvider:
     async def aclose(self) -> None:
         """Nothing to close."""
 
-    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+    async def stream(self, request: Request, key: str = "") -> AsyncGenerator[Chunk, None]:
         asked = Conversation(
             messages=request.messages, tools={spec.name: spec for spec in request.tools.specs}, model=self.model
         )

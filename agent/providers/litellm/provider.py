@@ -91,13 +91,13 @@ class LitellmProvider:
     async def aclose(self) -> None:
         await self._litellm.close_litellm_async_clients()
 
-    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+    async def stream(self, request: Request, key: str = "") -> AsyncGenerator[Chunk, None]:
         deadline = self._clock.monotonic() + self._settings.stream_timeout_s
         reading = SignedReading(self.name, self._settings.secrets)
         stream: Any = None
         begun = False
         try:
-            stream = await self._respond(request, deadline)
+            stream = await self._respond(request, deadline, key)
             pieces = aiter(stream)
             while True:
                 with anyio.fail_after(self._wait_s(deadline)):
@@ -119,28 +119,32 @@ class LitellmProvider:
                 with anyio.CancelScope(shield=True), anyio.move_on_after(5):
                     await stream.aclose()
 
-    async def _respond(self, request: Request, deadline: float) -> Any:
-        """The stream; after one more try with user and assistant in turn where the server wants that."""
-        try:
-            return await self._post(request, deadline)
-        except self._errors as error:
-            corrected = conceded(self._dialect, str(error), frozenset({"repeats"}))
-            if corrected is None:
-                raise
-            log.info("%s wants user and assistant in turn", self.name)
-            self._dialect = corrected
-            self._known.speaks(differing(corrected, Dialect()))
-        return await self._post(request, deadline)
+    async def _respond(self, request: Request, deadline: float, key: str) -> Any:
+        """The stream, after conceding what the server does not understand: two messages of one role, or an effort."""
+        used = {"repeats"} | ({"effort"} if request.reasoning else set())
+        if request.reasoning == "off":
+            used.add("effort_none")
+        for _ in used:
+            try:
+                return await self._post(request, deadline, key)
+            except self._errors as error:
+                corrected = conceded(self._dialect, str(error), frozenset(used))
+                if corrected is None:
+                    raise
+                log.info("%s does not understand a feature and is spared it", self.name)
+                self._dialect = corrected
+                self._known.speaks(differing(corrected, Dialect()))
+        return await self._post(request, deadline, key)
 
-    async def _post(self, request: Request, deadline: float) -> Any:
-        arguments = await self._arguments(request)
+    async def _post(self, request: Request, deadline: float, key: str) -> Any:
+        arguments = await self._arguments(request, key)
         with anyio.fail_after(self._wait_s(deadline)):
             return await self._litellm.acompletion(**arguments)
 
     def _wait_s(self, deadline: float) -> float:
         return max(0.0, min(self._settings.timeout_s, deadline - self._clock.monotonic()))
 
-    async def _arguments(self, request: Request) -> dict[str, Any]:
+    async def _arguments(self, request: Request, key: str) -> dict[str, Any]:
         settings = self._settings
         files = await load(self._home, wanted(request.messages, self.takes), LARGEST_FILE)
         body = self._encoder.body(
@@ -153,7 +157,8 @@ class LitellmProvider:
             files=files,
         )
         arguments: dict[str, Any] = json.loads(body)
-        thought = thinking_for(request, settings.thinking, arguments.get("max_tokens") or 0, self.family)
+        thinking = settings.thinking if request.reasoning is None else "off"  # the library makes it of the effort
+        thought = thinking_for(request, thinking, arguments.get("max_tokens") or 0, self.family)
         if isinstance(thought, int):
             arguments["thinking"] = {"type": "enabled", "budget_tokens": thought}
             if not request.max_tokens:
@@ -161,7 +166,7 @@ class LitellmProvider:
         elif thought == "adaptive":
             arguments["thinking"] = {"type": "adaptive"}
         return arguments | {
-            "api_key": settings.api_key.get_secret_value() or None,
+            "api_key": key or (settings.keys[0].get_secret_value() if settings.keys else None),
             "api_base": settings.base_url or None,
             "extra_headers": {name: value.get_secret_value() for name, value in settings.extra_headers.items()},
             "timeout": settings.timeout_s,

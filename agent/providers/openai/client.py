@@ -93,9 +93,9 @@ class OpenAIProvider:
     async def aclose(self) -> None:
         await self._connections.aclose()
 
-    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+    async def stream(self, request: Request, key: str = "") -> AsyncGenerator[Chunk, None]:
         had_tools = self._dialect.tools
-        response = await self._respond(request)
+        response = await self._respond(request, key)
         if had_tools and not self._dialect.tools and request.tools.specs:
             yield Spared("tools")
         dialect = self._dialect
@@ -138,12 +138,12 @@ class OpenAIProvider:
             if self._closes or self._left_open < 2 or not reading.has_content:
                 raise busy(self.name, "the stream was cut before its end", unanswered=not body.has_begun)
 
-    async def _respond(self, request: Request) -> aiohttp.ClientResponse:
+    async def _respond(self, request: Request, key: str) -> aiohttp.ClientResponse:
         """The response whose body is the stream, after conceding what the endpoint does not understand."""
         dialect = self._dialect
         files = await load(self._home, wanted(request.messages, self.takes), LARGEST_FILE)
         for _ in range(CONCESSIONS):
-            response = await self._post(self._body(request, dialect, files))
+            response = await self._post(self._body(request, dialect, files), key)
             if response.status == 200:
                 return self._streaming(response)
             answer = await self._answer(response)
@@ -181,14 +181,16 @@ class OpenAIProvider:
         used |= {"usage", "completion_limit", "long_ids"}
         if self._settings.temperature is not None:
             used.add("temperature")
-        if self._settings.reasoning_effort:
+        if self._settings.reasoning_effort or request.reasoning:
             used.add("effort")
+        if request.reasoning == "off":
+            used.add("effort_none")
         return frozenset(used)
 
-    async def _post(self, body: bytes) -> aiohttp.ClientResponse:
+    async def _post(self, body: bytes, key: str) -> aiohttp.ClientResponse:
         data: bytes | io.BytesIO = body if len(body) < LARGE_BODY else io.BytesIO(body)
         try:
-            return await self._connections.post(data)
+            return await self._connections.post(data, key)
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
             raise self._failure(error, unanswered=True) from None
 
@@ -262,9 +264,12 @@ class _Connections:
             )
         return self._session
 
-    async def post(self, data: bytes | io.BytesIO) -> aiohttp.ClientResponse:
+    async def post(self, data: bytes | io.BytesIO, key: str) -> aiohttp.ClientResponse:
         proxy = self._settings.proxy.get_secret_value() or None
-        return await self.open().post(self.url, data=data, proxy=proxy, allow_redirects=False)
+        # A header of the operator's own goes before any key.
+        own = any(name.lower() == "authorization" for name in self._settings.extra_headers)
+        headers = {"Authorization": f"Bearer {key}"} if key and not own else None
+        return await self.open().post(self.url, data=data, headers=headers, proxy=proxy, allow_redirects=False)
 
     async def aclose(self) -> None:
         if self._session is not None:
@@ -273,8 +278,8 @@ class _Connections:
 
 def _headers(settings: ProviderSettings) -> Mapping[str, str]:
     headers = {"Content-Type": "application/json", "Accept": "text/event-stream", "User-Agent": "tieline"}
-    if key := settings.api_key.get_secret_value():
-        headers["Authorization"] = f"Bearer {key}"
+    if settings.keys:
+        headers["Authorization"] = f"Bearer {settings.keys[0].get_secret_value()}"
     return headers | {name: value.get_secret_value() for name, value in settings.extra_headers.items()}
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -11,6 +12,7 @@ from agent.core.bounded_body import BodyTooLarge, whole_body
 from agent.core.errors import AgentError
 from agent.providers.endpoints import host_of, is_local, joined
 from agent.providers.failures import Answer, busy, classify, read_error, retry_after
+from agent.providers.keys import KeyRing, KeyRings
 from agent.providers.models import Card
 from agent.providers.settings import ProviderSettings
 
@@ -30,11 +32,14 @@ class Embedded:
 class OpenAIEmbeddings:
     """One model behind one endpoint; each call has its own connection."""
 
-    def __init__(self, model: str, account: ProviderSettings, card: Card, *, timeout_s: float) -> None:
+    def __init__(
+        self, model: str, account: ProviderSettings, card: Card, *, keys: KeyRing | None = None, timeout_s: float
+    ) -> None:
         self.name = account.name
         self.model = model
         self.card = card
         self._account = account
+        self._keys = keys or KeyRings().of(account)
         self._timeout_s = timeout_s
         self._url = joined(account.base_url or OPENAI, "embeddings")
 
@@ -42,7 +47,7 @@ class OpenAIEmbeddings:
         """Raises ProviderBusy (later) or ProviderRefused."""
         secrets = self._account.secrets
         try:
-            return await self._post(texts)
+            return await self._keys.ask(partial(self._post, texts))
         except BodyTooLarge as error:
             words = f"{host_of(self._url)} answered with more than {error.most} bytes"
             raise busy(self.name, words, secrets) from None
@@ -54,10 +59,10 @@ class OpenAIEmbeddings:
             words = f"the connection to {host_of(self._url)} failed ({type(error).__name__})"
             raise busy(self.name, words, secrets, sent=sent) from None
 
-    async def _post(self, texts: Sequence[str]) -> Embedded:
+    async def _post(self, texts: Sequence[str], key: str) -> Embedded:
         account = self._account
         headers = {name: value.get_secret_value() for name, value in account.extra_headers.items()}
-        if key := account.api_key.get_secret_value():
+        if key:
             headers["Authorization"] = f"Bearer {key}"
         timeout = aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=CONNECT_S)
         async with (

@@ -43,7 +43,8 @@ from agent.providers.encoding import (
     wire_id,
     wire_name,
 )
-from agent.providers.provider import Request, SystemPrompt, ToolSchema
+from agent.providers.endpoints import host_of
+from agent.providers.provider import Reasoning, Request, SystemPrompt, ToolSchema
 
 # Fields beside Chat Completions proper that servers send and want back, such as reasoning. Pure.
 
@@ -253,6 +254,7 @@ def _short(part: Part) -> Part:
 AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 _NEW_LIMIT = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|\d\d))")  # models that refuse `max_tokens`
+OPENROUTER = "openrouter.ai"
 COMPLAINT_CHARS = 1000  # of a refusal; some servers repeat what they were sent
 
 # Ollama, OpenRouter, vLLM, llama.cpp (two versions), Google's endpoint for Gemma, and others in their own words.
@@ -269,6 +271,8 @@ _NO_SYSTEM = re.compile(
     re.IGNORECASE,
 )
 _SHORT_IDS = re.compile(r"tool call ids? (?:was|should be)[^\n]{0,200}length (?:of )?9", re.IGNORECASE)
+# Ollama says of a model that it does not support thinking. Looked for last: other refusals speak of reasoning models.
+_EFFORT = re.compile(r"\breasoning(?:\b|[_ .]?effort)|not support thinking", re.IGNORECASE)
 _CONCESSIONS = (
     (_NO_TOOLS, "tools"),
     (_NO_SYSTEM, "system"),
@@ -279,7 +283,6 @@ _CONCESSIONS = (
     (re.compile(r"stream_options|include_usage"), "usage"),
     (re.compile(r"max_completion_tokens"), "completion_limit"),
     (re.compile(r"temperature"), "temperature"),
-    (re.compile(r"reasoning[_ .]?effort", re.IGNORECASE), "effort"),
     (
         re.compile(
             r"image|vision|multimodal|multi-modal|modalit|input_audio|content part"
@@ -288,6 +291,8 @@ _CONCESSIONS = (
         ),
         "media",
     ),
+    (_EFFORT, "effort_none"),
+    (_EFFORT, "effort"),
 )
 
 
@@ -299,6 +304,8 @@ class Dialect:
     completion_limit: bool = False
     temperature: bool = True
     effort: bool = True  # how much to think
+    effort_none: bool = True  # not to think at all
+    effort_inside: bool = False  # OpenRouter's `reasoning` holds it
     media: bool = True
     repeats: bool = True  # two messages of one role in a row
     tools: bool = True
@@ -310,7 +317,19 @@ class Dialect:
 
 def dialect_for(model: str, base_url: str) -> Dialect:
     """The first guess. `base_url` empty means OpenAI's own service."""
-    return Dialect(completion_limit=not base_url or bool(_NEW_LIMIT.search(model)))
+    return Dialect(
+        completion_limit=not base_url or bool(_NEW_LIMIT.search(model)),
+        effort_inside=host_of(base_url).partition(":")[0].endswith(OPENROUTER),
+    )
+
+
+def effort_for(reasoning: Reasoning | None, configured: str, dialect: Dialect) -> str:
+    """The effort that is asked for; "" where nobody asks. The least that there is where "none" is not understood."""
+    if reasoning is None:
+        return configured
+    if reasoning == "off":
+        return "none" if dialect.effort_none else "low"
+    return reasoning
 
 
 def differing(dialect: Dialect, guess: Dialect) -> dict[str, bool]:
@@ -389,8 +408,11 @@ class Encoder:
             head["max_completion_tokens" if dialect.completion_limit else "max_tokens"] = limit
         if temperature is not None and dialect.temperature:
             head["temperature"] = temperature
-        if effort and dialect.effort:
-            head["reasoning_effort"] = effort
+        if (level := effort_for(request.reasoning, effort, dialect)) and dialect.effort:
+            if dialect.effort_inside:
+                head["reasoning"] = {"effort": level}
+            else:
+                head["reasoning_effort"] = level
         pieces = [dumps(head)[:-1]]
         if request.tools.specs:
             pieces.append(b'"tools":' + self._schemas.of(request.tools))

@@ -1,6 +1,7 @@
 """Speech written down by any endpoint that speaks OpenAI's `/audio/transcriptions`. Loaded by name."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from agent.core.errors import AgentError
 from agent.core.untrusted_text import whole
 from agent.providers.endpoints import host_of, is_local, joined
 from agent.providers.failures import Answer, busy, classify, read_error, refused, retry_after
+from agent.providers.keys import KeyRing, KeyRings
 from agent.providers.models import Card
 from agent.providers.provider import Usage
 from agent.providers.settings import ProviderSettings
@@ -31,12 +33,19 @@ ENDINGS = {
 class OpenAITranscriber:
     """One model behind one endpoint. Speech is rare: each call has its own connection."""
 
-    def __init__(self, settings: TranscriptionSettings, account: ProviderSettings, card: Card) -> None:
+    def __init__(
+        self,
+        settings: TranscriptionSettings,
+        account: ProviderSettings,
+        card: Card,
+        keys: KeyRing | None = None,
+    ) -> None:
         self.name = account.name
         self.model = settings.model
         self.card = card
         self._settings = settings
         self._account = account
+        self._keys = keys or KeyRings().of(account)
         self._url = joined(account.base_url or OPENAI, "audio/transcriptions")
 
     async def transcribe(self, path: Path, mime_type: str) -> Transcript:
@@ -45,7 +54,7 @@ class OpenAITranscriber:
         except OSError as error:
             raise refused(self.name, f"the sound file cannot be read ({error.strerror})") from None
         try:
-            return await self._post(sound, mime_type)
+            return await self._keys.ask(partial(self._post, sound, mime_type))
         except BodyTooLarge as error:
             words = f"{host_of(self._url)} answered with more than {error.most} bytes"
             raise busy(self.name, words, self._secrets) from None
@@ -61,7 +70,7 @@ class OpenAITranscriber:
     def _secrets(self) -> tuple[str, ...]:
         return self._account.secrets
 
-    async def _post(self, sound: bytes, mime_type: str) -> Transcript:
+    async def _post(self, sound: bytes, mime_type: str, key: str) -> Transcript:
         account, settings = self._account, self._settings
         form = aiohttp.FormData()
         form.add_field("model", self.model)
@@ -71,7 +80,7 @@ class OpenAITranscriber:
         name = f"speech.{ENDINGS.get(mime_type, 'ogg')}"
         form.add_field("file", sound, filename=name, content_type=mime_type)
         headers = {name: value.get_secret_value() for name, value in account.extra_headers.items()}
-        if key := account.api_key.get_secret_value():
+        if key:
             headers["Authorization"] = f"Bearer {key}"
         timeout = aiohttp.ClientTimeout(total=settings.timeout_s, sock_connect=CONNECT_S)
         async with (

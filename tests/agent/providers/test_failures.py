@@ -5,6 +5,7 @@ import pytest
 from agent.core.errors import (
     AgentError,
     ContextTooLong,
+    KeyRefused,
     ProviderBusy,
     ProviderRefused,
     QuotaUsedUp,
@@ -24,9 +25,9 @@ from agent.providers.failures import LONGEST, Answer, classify, clean, read_erro
         (Answer(status=200, kind="overloaded_error"), ProviderBusy, "overloaded"),
         (Answer(status=408), ProviderBusy, "408"),
         (Answer(status=599), ProviderBusy, "599"),
-        (Answer(status=401), ProviderRefused, "check the api_key"),
+        (Answer(status=401), KeyRefused, "check the api_key"),
         (Answer(status=402), QuotaUsedUp, "paid"),
-        (Answer(status=403), ProviderRefused, "permissions"),
+        (Answer(status=403), KeyRefused, "permissions"),
         (Answer(status=404), ProviderRefused, "check model and base_url"),
         (Answer(status=302), ProviderRefused, "302"),
         (Answer(status=413), ContextTooLong, "larger"),
@@ -68,10 +69,10 @@ from agent.providers.failures import LONGEST, Answer, classify, clean, read_erro
         (Answer(status=400, message="messages: first message must be of role user"), RequestInvalid, "400"),
         (Answer(status=422, message="messages.3: no"), RequestInvalid, "422"),
         (Answer(status=0, kind="invalid_request_error", message="messages.3: no"), RequestInvalid, "refused"),
-        (Answer(status=400, code="invalid_api_key"), ProviderRefused, "400"),
+        (Answer(status=400, code="invalid_api_key"), KeyRefused, "400"),
         (Answer(status=400, kind="not_found_error"), ProviderRefused, "400"),
         (Answer(status=500, message="prompt is too long"), ProviderBusy, "500"),
-        (Answer(status=401, message="maximum context length"), ProviderRefused, "401"),
+        (Answer(status=401, message="maximum context length"), KeyRefused, "401"),
     ],
 )
 def test_classes(answer: Answer, kind: type[AgentError], words: str) -> None:
@@ -105,7 +106,7 @@ KEY = "API key not valid. Please pass a valid API key."
 def test_what_is_wrong_with_the_account_is_nothing_in_the_request(status: int, body: object, words: str) -> None:
     """Another provider may answer, and no history is suspected."""
     error = classify("main", read_error(body, status))
-    assert type(error) is (QuotaUsedUp if words in ("credit", "limit") else ProviderRefused)
+    assert type(error) is (QuotaUsedUp if words in ("credit", "limit") else KeyRefused)
     assert error.any_request
     assert words in str(error)
 

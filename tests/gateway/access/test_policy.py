@@ -201,6 +201,11 @@ def test_a_chat_admin_is_one_only_where_the_operator_says_so() -> None:
     mapped = AccessSettings(groups="open", platform_admins=True)
     assert decide(chat_admin, mapped, NO_GRANTS, mention=MENTION) == Allowed(Role.ADMIN)
     assert decide(chat_admin, replace(mapped, platform_admins=False), NO_GRANTS, mention=MENTION) == Allowed(Role.GUEST)
+    unlisted = AccessSettings(platform_admins=True)
+    assert decide(chat_admin, unlisted, NO_GRANTS, mention=MENTION) == Ignored("group not allowed"), (
+        "of their own group"
+    )
+    assert decide(chat_admin, unlisted, granted(a="telegram:-1005"), mention=MENTION) == Allowed(Role.ADMIN)
 
 
 def test_a_role_given_in_one_place_holds_only_there() -> None:

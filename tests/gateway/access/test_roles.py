@@ -89,7 +89,7 @@ def test_role_tool_place_platform(spec: ToolSpec) -> None:
             continue
         name = RANK_NAMES[decision.role]
         assert name == rank, where
-        has = held(roles_of_sender(said(platform, person, PLACES[place]), (OPS,)), (OPS,))
+        has = held(roles_of_sender(said(platform, person, PLACES[place]), (OPS,), AccessSettings(), NO_GRANTS), (OPS,))
         assert bool(has) == (person == "5"), where
         gate = tool_ruling(spec, name, has).gate
         if has and spec.name == "web_fetch":
@@ -117,7 +117,10 @@ def test_role_tool_place_platform(spec: ToolSpec) -> None:
     ],
 )
 def test_platform_roles(platform: str, roles: tuple[str, ...], found: tuple[str, ...]) -> None:
-    assert roles_of_sender(said(platform, "78", "-7", *roles), (OPS,)) == found
+    message, let_in = said(platform, "78", "-7", *roles), AccessSettings(allow_groups=(f"{platform}:-7",))
+    assert roles_of_sender(message, (OPS,), let_in, NO_GRANTS) == found
+    for anybodys in (AccessSettings(groups="open"), AccessSettings(groups="closed", allow_groups=let_in.allow_groups)):
+        assert roles_of_sender(message, (OPS,), anybodys, NO_GRANTS) == (), "anybody makes a group and administers it"
 
 
 def test_roles_of_today() -> None:
