@@ -28,7 +28,7 @@ RULES = f"""
 [access]
 dm = "open"
 platform_admins = true
-allow_groups = ["discord:{GENERAL}"]
+allow_groups = ["telegram:{CHAT}", "discord:{GENERAL}"]
 messages_per_minute = 600
 
 [[places]]
@@ -108,8 +108,6 @@ async def play(home: Path) -> tuple[Scene, ...]:
 
 
 async def _why(group: "_Group") -> Scene:
-    await group.say(ANN, "/allow")
-    group.scene("before")
     await group.say(BOB, "Does anybody know when to sow carrots?", answers=0)
     await group.say(BOB, "/settings language nb")
     await group.say(ANN, "/why")
