@@ -27,7 +27,7 @@ FOLDER = Path(__file__).parent.parent / "docs" / "figures" / "group"
 SCENES = "scenes.json"
 WIDTH = 660  # pixels; a page of documentation shows them without making them smaller
 MOST_BYTES = 60_000
-COLOURS = 64  # of a picture: text on four grounds, with its smooth edges
+COLOURS = 32  # of a picture: text on four grounds, with its smooth edges
 DIGEST = b"Source digest"  # the keyword of the digest in a picture
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-lcd-text", "--font-render-hinting=none")
 
