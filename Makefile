@@ -12,7 +12,7 @@ PYTEST := $(BIN)/pytest $(ELSEWHERE) -m "not slow"
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes vocabulary
 
-.PHONY: setup compiled run test slow image hostile check $(CHECKS) docs fmt lock release requirements requirement mutate ladder faults soak e2e zones foreign bench bench-peers bench-page clean help
+.PHONY: setup compiled run test slow image hostile check $(CHECKS) docs fmt lock release requirements requirement mutate ladder faults soak e2e pictures zones foreign bench bench-peers bench-page clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -112,6 +112,9 @@ ladder: setup ## take 100,000 random lives through the stages of compaction
 
 e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for the short form)
 	$(BIN)/pytest -q -n 2 tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)
+
+pictures: setup ## play the scenes of docs/look-after-a-group.md and draw them anew (needs chromium)
+	$(BIN)/python -m tools.pictures
 
 zones: setup ## compare schedules with an oracle in every time zone, over ten years (minutes)
 	$(BIN)/pytest -q -s tests/gateway/scheduler/triggers/test_zones_oracle.py -m slow --timeout=7200 $(ARGS)
