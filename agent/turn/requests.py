@@ -56,7 +56,7 @@ def stable_prompt(
 
 
 def rules_of_place(place: PlacePolicy) -> Sequence[str]:
-    """What the admins of a place want of every answer there; people who only write there cannot set it."""
+    """The rules that a place's admins set for every answer there; people who only write there cannot set them."""
     wanted = [place.instructions] if place.instructions else []
     if place.language:
         wanted.append(f"Answer in the language with the code {place.language}, whatever language a message is in.")

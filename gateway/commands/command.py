@@ -137,6 +137,8 @@ class Setting(Generic[T]):
     nothing is chosen any more. `apply` lets what runs already follow, before the value is stored; it may raise
     UsageError. `show` writes a value as people read it.
 
+    Where it `narrows`, each value that was set around a place holds there as well.
+
     `role` may change it in a direct chat, `group_role` where several people share the chat. `change_by` makes the
     change where its command does more than to store it.
     """
@@ -154,6 +156,7 @@ class Setting(Generic[T]):
     apply: Callable[[AnyCall, T], None] = nothing_else
     show: Callable[[T], str] = str
     inherits: bool = True
+    narrows: bool = False
     role: Role = Role.MEMBER
     group_role: Role = Role.ADMIN
     change_by: Callable[[Call[Any], str | None], Awaitable[Reply]] | None = None
@@ -187,7 +190,14 @@ class Setting(Generic[T]):
             await settings.put(self, call.key, text, by=by)
         told = self.changed if text is not None else self.cleared
         values = {"setting": self.key, "value": self.show(found.value), "source": source_of(call, found)}
-        return Reply(text=phrase(told, language, **values))
+        lines = [phrase(told, language, **values)]
+        if self.narrows:
+            around = [one for one in settings.layers(self, call.key) if one.chosen_in != call.key]
+            lines += [
+                phrase("setting_holds_too", language, value=self.show(one.value), source=source_of(call, one))
+                for one in around
+            ]
+        return Reply(text="\n".join(lines))
 
     async def _text(self, call: AnyCall, written: str) -> str | None:
         if self.text_for is not None:

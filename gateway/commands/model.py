@@ -49,7 +49,8 @@ def held(settings: PlaceSettings, key: ConversationKey, *, kept: bool, snapshot:
     rows = snapshot if kept else NO_ROWS
     found = settings.find(PROVIDER_SETTING, key, rows)
     locked = any(one.value for one in settings.layers(PROVIDER_LOCKED, key, rows)) or settings.get(PROVIDER_LOCKED, key)
-    return Held(choice=_choice(found, key) if found.value else None, locked=locked)
+    is_chosen = found.chosen_in is not None or found.section or _of_account(settings.configuration, key)
+    return Held(choice=_choice(found, key) if is_chosen else None, locked=locked)
 
 
 def _choice(found: InForce[str], key: ConversationKey) -> Choice:
@@ -320,17 +321,24 @@ def _unknown(call: Call[ModelCommandDeps], name: str) -> Reply:
     return Reply(text=call.phrase("provider_unknown", call.incoming.language, name=name, known=known))
 
 
-def _of_account(settings: Settings, place: ConversationKey) -> ChannelSettings | None:
+def _account(settings: Settings, place: ConversationKey) -> ChannelSettings | None:
     return next((one for one in settings.channels if one.channel_type == place.channel_type), None)
 
 
-def _configured(settings: Settings, place: ConversationKey) -> str:
-    account = _of_account(settings, place)
+def _of_account(settings: Settings, place: ConversationKey) -> str:
+    """The provider that the account's section names; "" for none."""
+    account = _account(settings, place)
     return account.provider if account is not None else ""
 
 
+def _configured(settings: Settings, place: ConversationKey) -> str:
+    providers = settings.llm.providers
+    default = next((one.name for one in providers if one.default), providers[0].name if providers else "")
+    return _of_account(settings, place) or default
+
+
 def _configured_lock(settings: Settings, place: ConversationKey) -> bool:
-    account = _of_account(settings, place)
+    account = _account(settings, place)
     return account is not None and account.provider_locked
 
 

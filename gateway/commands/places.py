@@ -72,7 +72,7 @@ def _instructions(text: str) -> str:
 
 
 def _written(parse: Callable[[str], Any], mistake: str, **values: object) -> Callable[[Call[Any], str], Any]:
-    """What somebody wrote, if it has a value (`Setting.text_for`)."""
+    """The text that somebody wrote, if it has a value (`Setting.text_for`)."""
 
     async def text_for(call: Call[Any], written: str) -> str:
         text = written.strip()
@@ -132,6 +132,7 @@ INSTRUCTIONS: Setting[str] = Setting(
 MODELS: Setting[Patterns] = Setting(
     key="models",
     command="settings models",
+    narrows=True,
     default=lambda settings, place: (),
     parse=patterns_of,
     text_for=_names("models"),
@@ -141,6 +142,7 @@ MODELS: Setting[Patterns] = Setting(
 TOOLS: Setting[Patterns] = Setting(
     key="tools",
     command="settings tools",
+    narrows=True,
     default=lambda settings, place: (),
     parse=patterns_of,
     text_for=_names("tools"),
@@ -150,6 +152,7 @@ TOOLS: Setting[Patterns] = Setting(
 DENIED_TOOLS: Setting[Patterns] = Setting(
     key="denied_tools",
     command="settings denied_tools",
+    narrows=True,
     default=lambda settings, place: (),
     parse=patterns_of,
     text_for=_names("tools"),
@@ -159,6 +162,7 @@ DENIED_TOOLS: Setting[Patterns] = Setting(
 SKILLS: Setting[Patterns] = Setting(
     key="skills",
     command="settings skills",
+    narrows=True,
     default=lambda settings, place: (),
     parse=patterns_of,
     text_for=_names("skills"),
@@ -185,6 +189,7 @@ MERGE_MS: Setting[int] = Setting(
 DAILY_USD: Setting[float | None] = Setting(
     key="daily_usd",
     command="settings daily_usd",
+    narrows=True,
     default=lambda settings, place: None,
     parse=_usd,
     text_for=_written(_usd, "setting_no_amount"),
@@ -194,6 +199,7 @@ DAILY_USD: Setting[float | None] = Setting(
 MONTHLY_USD: Setting[float | None] = Setting(
     key="monthly_usd",
     command="settings monthly_usd",
+    narrows=True,
     default=lambda settings, place: None,
     parse=_usd,
     text_for=_written(_usd, "setting_no_amount"),

@@ -82,7 +82,7 @@ class Sections(BaseModel):
 
     @cached_property
     def place_rules(self) -> PlaceRules:
-        """What `[[places]]` says of a place."""
+        """The sections of `[[places]]`, found by place."""
         return PlaceRules(self.places)
 
     @cached_property

@@ -103,6 +103,11 @@ class PlaceSettings:
         self._kept: dict[ConversationId, Mapping[str, Row]] = {}
         self._changes = 0
 
+    @property
+    def configuration(self) -> Settings:
+        """The configuration of now."""
+        return self._live.settings
+
     async def load(self) -> None:
         """Read what earlier processes stored, in one query."""
         rows = await self._database.read(partial(settings_rows.all_of, names=self._names))
@@ -142,11 +147,11 @@ class PlaceSettings:
         yield from self.everywhere(setting)
 
     def at(self, setting: Declared[T], place: ConversationKey) -> Iterator[InForce[T]]:
-        """What was set for exactly this place."""
+        """Values that were set for exactly this place."""
         return self._at(setting, place, self._kept)
 
     def everywhere(self, setting: Declared[T]) -> Iterator[InForce[T]]:
-        """What the file says of all places together."""
+        """The value that the file gives all places together."""
         if found := self._in_file(setting, None):
             yield found
 

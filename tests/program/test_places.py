@@ -88,18 +88,23 @@ async def groups(doubles: Doubles) -> Sequence[tuple[Group, Group]]:
 
     def on_slack(channel: str) -> Group:
         async def shown() -> list[str]:
-            return [str(one["text"]) for one in await slack.messages(channel)]
+            private = [str(one["text"]) for one in (await slack.state())["ephemeral"] if one["channel"] == channel]
+            return [str(one["text"]) for one in await slack.messages(channel)] + private
 
-        async def bob(text: str) -> None:
-            event = {"channel": channel, "user": "U0BOB", "text": text}
-            await doubles.slack.post("events", event)
+        async def says(user: str, text: str) -> None:
+            """A command in the channel is a slash command there; in a message it would be for a thread of its own."""
+            if not text.startswith("/"):
+                await doubles.slack.post("events", {"channel": channel, "user": user, "text": text})
+                return
+            command = {"command": "/tieline", "text": text.removeprefix("/")}
+            await doubles.slack.post("events", {"kind": "slash", "channel": channel, "user": user, **command})
 
         return Group(
             f"slack {channel}",
             f"slack:T0DOUBLE/{channel}",
             "<@U0DOUBLE>",
-            lambda text: slack.say(text, channel),
-            bob,
+            lambda text: says("U0ANN", text),
+            lambda text: says("U0BOB", text),
             shown,
         )
 
@@ -131,7 +136,13 @@ async def test_two_groups_on_each_platform_behave_by_their_rules(doubles: Double
     rules = "".join(RULES.format(match=ruled.match) for ruled, _ in pairs)
     accounts = configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles)
     let_in = json.dumps([group.name.replace(" ", ":") for pair in pairs for group in pair])
-    config = configs.ACCESS + f"messages_per_minute = 600\nallow_groups = {let_in}\n" + rules + configs.models(doubles, "a", "b") + accounts
+    config = (
+        configs.ACCESS
+        + f"messages_per_minute = 600\nallow_groups = {let_in}\n"
+        + rules
+        + configs.models(doubles, "a", "b")
+        + accounts
+    )
     tieline = program(config, about=ABOUT)
     async with tieline:
         for ruled, free in pairs:
@@ -169,5 +180,5 @@ async def test_two_groups_on_each_platform_behave_by_their_rules(doubles: Double
             assert "code en" in json.dumps(body["messages"][0])
             await ruled.ann("/settings history")
             assert "heron" in await ruled.hears("Changes of settings")
-            await free.ann(f"{free.mention} /settings")
+            await free.ann("/settings")
             await free.hears("Settings of this chat")
