@@ -241,7 +241,7 @@ async def test_tools(two_groups: Callable[..., World]) -> None:
         await world.answered("hi", chat=OTHER)
         assert {"read", "web_fetch"} <= tools_of(world)
         world.script(*refused)
-        world.llm.double.settings["strict_tools"] = False
+        world.llm.double.settings["offered_only"] = False
         await world.answered("sum", "Done: sum", chat=GROUP)
         results = [message for message in world.llm.bodies[-1]["messages"] if message["role"] == "tool"]
         assert "this place allows only read, calculate" in str(results[-1]["content"])
