@@ -93,7 +93,7 @@ async def build(
     handler.serve(
         turns.factory.operations,
         (
-            *families.about_the_program(basics, rights, handler, models, tools, skills, scheduling),
+            *families.about_the_program(basics, rights, messaging, handler, models, tools, skills, scheduling),
             *families.about_work(basics, models, tools, work, turns),
             *families.about_what_is_kept(basics, rights, messaging, memory, skills, scheduling),
             *families.about_access(basics, rights, messaging, models, tools, turns),

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from agent.assembly import built_in_specs
+from agent.core.ids import ConversationId
 from agent.core.tools import Gate, ToolSpec
 from agent.inbox import AccessRole
 from agent.tools.mcp.offers import prefix_of
@@ -32,7 +33,10 @@ from gateway.channels.keys import ConversationKey, UserId
 from gateway.cli.offline import operate, shown
 from gateway.cli.options import config_option, fail, settings_from
 from gateway.commands.all import all_commands
+from gateway.commands.places import DENIED_TOOLS, TOOLS
 from gateway.config.settings import Settings
+from gateway.conversations.place_settings import GROUP, PARENT, PlaceView
+from gateway.storage import settings_rows
 
 Row = Mapping[str, Any]
 
@@ -66,7 +70,10 @@ def command(
     if place is not None and place.partition(":")[0] != person.partition(":")[0]:
         fail(f"--place: {place!r} is on another platform than {person!r}")
     grants = _read_grants(operate("access.grants", config_path, home))
-    found = rights_of(person, place, platform_roles, settings, grants)
+    names = [TOOLS.key, DENIED_TOOLS.key, PARENT, GROUP]
+    rows = operate("access.settings", config_path, home, names=names)
+    rules = PlaceView(_read_rows(rows), settings.place_rules)
+    found = rights_of(person, place, platform_roles, settings, grants, rules)
     click.echo(json.dumps(found, indent=2)) if as_json else _show_person(found)
 
 
@@ -126,7 +133,12 @@ def table(settings: Settings) -> dict[str, Any]:
 
 
 def rights_of(
-    person: str, place: str | None, platform_roles: Iterable[str], settings: Settings, grants: Grants
+    person: str,
+    place: str | None,
+    platform_roles: Iterable[str],
+    settings: Settings,
+    grants: Grants,
+    rules: PlaceView,
 ) -> dict[str, Any]:
     """Rights of one person in the place (None: in a direct chat), each with the rule that decides."""
     said = _words_of(person, place, frozenset(platform_roles))
@@ -139,7 +151,7 @@ def rights_of(
     rank, roles, in_group = RANK_NAMES[decision.role], held(names, settings.roles), place is not None
     return found | {
         "rank": rank,
-        "tools": [_tool_row(spec, rank, roles, in_group=in_group) for spec in specs_of(settings)],
+        "tools": [_tool_row(spec, rank, roles, rules, said.key, in_group=in_group) for spec in specs_of(settings)],
         "commands": [
             {"command": one.name, "may": ruling.gate, "why": ruling.rule}
             for one in all_commands().all
@@ -157,8 +169,18 @@ class _Approval:
     approves: bool
 
 
-def _tool_row(spec: ToolSpec, rank: AccessRole, roles: Sequence[RoleSettings], *, in_group: bool) -> dict[str, Any]:
-    ruling = tool_ruling(spec, rank, roles)
+def _tool_row(
+    spec: ToolSpec,
+    rank: AccessRole,
+    roles: Sequence[RoleSettings],
+    rules: PlaceView,
+    key: ConversationKey,
+    *,
+    in_group: bool,
+) -> dict[str, Any]:
+    only = [one.value for one in rules.layers(TOOLS, key)]
+    denied = [name for one in rules.layers(DENIED_TOOLS, key) for name in one.value]
+    ruling = tool_ruling(spec, rank, roles, only=only, denied=denied)
     gate = shown_gate(spec, ruling.gate)
     approval = _approval(spec, rank, roles, in_group=in_group)
     return {
@@ -205,6 +227,13 @@ def _read_grants(rows: Sequence[Row]) -> Grants:
         in_place={(row["subject"], row["place"]): ROLES[row["role"]] for row in people if row["place"]},
         places=frozenset(row["subject"] for row in rows if row["kind"] == "place"),
     )
+
+
+def _read_rows(rows: Sequence[Row]) -> Mapping[ConversationId, Mapping[str, settings_rows.Row]]:
+    found: dict[ConversationId, dict[str, settings_rows.Row]] = {}
+    for row in rows:
+        found.setdefault(ConversationId(row["place"]), {})[row["name"]] = settings_rows.Row(row["text"])
+    return found
 
 
 # What is printed.

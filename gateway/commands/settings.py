@@ -10,9 +10,10 @@ from agent.core.ids import PersonId
 from agent.core.outbox import Button, Buttons
 from agent.storage.timestamps import from_timestamp
 from gateway.access.policy import Role
+from gateway.channels.adapter import Health
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import MOST_ACTION, PRESS, AnyCommand, Call, Command, Reply, Setting, refused, source_of
-from gateway.commands.places import OF_PLACES, KnownNames
+from gateway.commands.places import MENTION, OF_PLACES, KnownNames
 from gateway.conversations.place_settings import account_of
 from gateway.scheduler.service import ScheduleService
 from gateway.scheduler.triggers.zones import zone_named
@@ -35,6 +36,7 @@ class SettingsCommandDeps:
     names: KnownNames
     role_everywhere: Callable[[PersonId | None], Role]  # for the whole bot
     schedules: ScheduleService  # whose person's time zone is whose
+    health: Callable[[], Mapping[str, Health]]  # of the accounts, with what their platforms withhold
 
 
 def settings_command(listed: Iterable[AnyCommand]) -> Command[SettingsCommandDeps]:
@@ -95,7 +97,18 @@ async def settings(declared: Declared, call: Call[SettingsCommandDeps]) -> Reply
 async def _change(declared: Declared, call: Call[SettingsCommandDeps], setting: Setting[Any], written: str) -> Reply:
     command = declared[setting.key][1]
     family = call.deps.families(command.deps) if command is not None else call.deps
-    return await setting.change(call.on(family), None if written.lower() in DEFAULT else written)
+    reply = await setting.change(call.on(family), None if written.lower() in DEFAULT else written)
+    return replace(reply, text="\n".join([reply.text, *_withheld(call, setting)]))
+
+
+def _withheld(call: Call[SettingsCommandDeps], setting: Setting[Any]) -> Sequence[str]:
+    """Reasons why the value cannot hold here: the platform keeps from the bot what it needs."""
+    account = call.deps.health().get(call.key.channel_type)
+    if setting is not MENTION or account is None or call.settings.get(MENTION, call.key) != "always":
+        return ()
+    kept = [one for one in account.withheld if "unaddressed messages" in one.affects]
+    language = call.incoming.language
+    return [call.phrase("setting_withheld", language, finding=one.finding, fix=one.fix) for one in kept]
 
 
 async def _for_account(
@@ -210,6 +223,7 @@ def _told(call: Call[SettingsCommandDeps], setting: Setting[Any]) -> Reply:
         lines.append(shown)
     written = setting.command if setting.choices else f"settings {setting.key} …"
     lines += ["", phrase("setting_values", language, values=setting.written_as, name=written)]
+    lines += _withheld(call, setting)
     if not setting.inherits:
         lines.append(phrase("setting_alone", language))
     if not may:

@@ -20,6 +20,7 @@ from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.config.live import Live
+from gateway.config.places import PlaceRules
 from gateway.config.settings import Settings
 from gateway.storage import settings_rows
 from gateway.storage.settings_rows import Change, Row, Rows, Source
@@ -85,6 +86,66 @@ def account_of(key: ConversationKey) -> ConversationKey:
     return ConversationKey(key.channel_type, ACCOUNT)
 
 
+@dataclass(frozen=True, slots=True)
+class PlaceView:
+    """All values that hold, by place: the rows that people chose and the sections of the file. Pure."""
+
+    kept: Rows
+    rules: PlaceRules
+
+    def layers(self, setting: Declared[T], place: ConversationKey, *, own: bool = True) -> Iterator[InForce[T]]:
+        """Each value that was set for the place or around it, the nearest first. At each place the choice of people
+        counts before the file; without `own` as if nothing were chosen in the place itself."""
+        if not self.kept and not self.rules:  # nobody has chosen anything anywhere
+            return
+        if own:
+            yield from self.at(setting, place)
+        elif found := self._in_file(setting, place):
+            yield found
+        if setting.inherits:
+            for at in (*self.around(place), account_of(place)):
+                yield from self.at(setting, at)
+        yield from self.everywhere(setting)
+
+    def at(self, setting: Declared[T], place: ConversationKey) -> Iterator[InForce[T]]:
+        """Values that were set for exactly this place."""
+        row = self.kept.get(ConversationId(str(place)), {}).get(setting.key)
+        if row is not None:
+            yield InForce(setting.parse(row.value), place, source=row.source)
+        if found := self._in_file(setting, place):
+            yield found
+
+    def everywhere(self, setting: Declared[T]) -> Iterator[InForce[T]]:
+        """The value that the file gives all places together."""
+        if found := self._in_file(setting, None):
+            yield found
+
+    def around(self, key: ConversationKey) -> Sequence[ConversationKey]:
+        """The places that it is part of, the nearest first: channel, then server or workspace."""
+        found: list[ConversationKey] = []
+        place = key
+        while len(found) < DEEPEST:
+            around = place.around or self._learnt(place, PARENT) or self._learnt(place, GROUP)
+            if around is None or around == key or around in found:
+                break
+            found.append(around)
+            place = around
+        return tuple(found)
+
+    def text(self, conversation: ConversationId, name: str) -> str | None:
+        """The stored text of exactly this place."""
+        row = self.kept.get(conversation, {}).get(name)
+        return row.value if row is not None else None
+
+    def _learnt(self, key: ConversationKey, name: str) -> ConversationKey | None:
+        text = self.text(ConversationId(str(key)), name)
+        return ConversationKey(key.channel_type, text) if text is not None else None
+
+    def _in_file(self, setting: Declared[T], place: ConversationKey | None) -> InForce[T] | None:
+        found = self.rules.find(setting.key, place)
+        return InForce(setting.parse(found[0]), section=found[1].match) if found is not None else None
+
+
 class PlaceSettings:
     """The one record of them. `live` holds the configuration of now."""
 
@@ -121,50 +182,25 @@ class PlaceSettings:
         self, setting: Declared[T], place: ConversationKey, snapshot: PlaceRows | None = None, *, own: bool = True
     ) -> InForce[T]:
         """The value and its source. With a snapshot by its rows; without `own` as if nothing were set there."""
-        nearest = next(self._layers(setting, place, snapshot, own=own), None)
+        nearest = next(self._view(snapshot).layers(setting, place, own=own), None)
         return nearest or InForce(setting.default(self._live.settings, place))
 
     def layers(
         self, setting: Declared[T], place: ConversationKey, snapshot: PlaceRows | None = None
     ) -> Sequence[InForce[T]]:
         """All values that were set for the place and what it is part of, the nearest first."""
-        return tuple(self._layers(setting, place, snapshot, own=True))
-
-    def _layers(
-        self, setting: Declared[T], place: ConversationKey, snapshot: PlaceRows | None, *, own: bool
-    ) -> Iterator[InForce[T]]:
-        """At each place what people chose there counts before what the file says of it."""
-        kept = self._kept if snapshot is None else snapshot.rows
-        if not kept and not self._live.settings.place_rules:  # nobody has chosen anything anywhere
-            return
-        if own:
-            yield from self._at(setting, place, kept)
-        elif found := self._in_file(setting, place):
-            yield found
-        if setting.inherits:
-            for at in (*self.around(place), account_of(place)):
-                yield from self._at(setting, at, kept)
-        yield from self.everywhere(setting)
+        return tuple(self._view(snapshot).layers(setting, place))
 
     def at(self, setting: Declared[T], place: ConversationKey) -> Iterator[InForce[T]]:
         """Values that were set for exactly this place."""
-        return self._at(setting, place, self._kept)
+        return self._view().at(setting, place)
 
     def everywhere(self, setting: Declared[T]) -> Iterator[InForce[T]]:
         """The value that the file gives all places together."""
-        if found := self._in_file(setting, None):
-            yield found
+        return self._view().everywhere(setting)
 
-    def _at(self, setting: Declared[T], place: ConversationKey, kept: Rows) -> Iterator[InForce[T]]:
-        row = kept.get(ConversationId(str(place)), {}).get(setting.key)
-        if row is not None:
-            yield InForce(setting.parse(row.value), place, source=row.source)
-        if found := self._in_file(setting, place):
-            yield found
-
-    def _in_file(self, setting: Declared[T], place: ConversationKey | None) -> InForce[T] | None:
-        found = self._live.settings.place_rules.find(setting.key, place)
-        return InForce(setting.parse(found[0]), section=found[1].match) if found is not None else None
+    def _view(self, snapshot: PlaceRows | None = None) -> PlaceView:
+        return PlaceView(self._kept if snapshot is None else snapshot.rows, self._live.settings.place_rules)
 
     async def put(
         self, setting: Declared[object], place: ConversationKey, text: str, *, by: str, source: Source | None = None
@@ -228,23 +264,15 @@ class PlaceSettings:
 
     def around(self, key: ConversationKey) -> Sequence[ConversationKey]:
         """The places that it is part of, the nearest first: channel, then server or workspace."""
-        found: list[ConversationKey] = []
-        place = key
-        while len(found) < DEEPEST:
-            around = place.around or self._learnt(place, PARENT) or self._learnt(place, GROUP)
-            if around is None or around == key or around in found:
-                break
-            found.append(around)
-            place = around
-        return tuple(found)
+        return self._view().around(key)
 
     def parent_of(self, conversation: ConversationId) -> str | None:
         """The channel id of the place that an adapter said this is a thread of: a Discord thread's key tells none."""
-        return self._text(conversation, PARENT)
+        return self._view().text(conversation, PARENT)
 
     def group_of(self, conversation: ConversationId) -> str | None:
         """The id of the server or workspace that an adapter said this place is in."""
-        return self._text(conversation, GROUP)
+        return self._view().text(conversation, GROUP)
 
     async def learn_parent(self, key: ConversationKey, parent: str) -> None:
         """An adapter told that `key` is a thread of the place with that channel id."""
@@ -258,14 +286,6 @@ class PlaceSettings:
         conversation, at = ConversationId(str(place)), to_timestamp(self._clock.now())
         await self._database.write(lambda conn: settings_rows.put(conn, conversation, name, text, at=at))
         self._keep(conversation, name, Row(text))
-
-    def _learnt(self, key: ConversationKey, name: str) -> ConversationKey | None:
-        text = self._text(ConversationId(str(key)), name)
-        return ConversationKey(key.channel_type, text) if text is not None else None
-
-    def _text(self, conversation: ConversationId, name: str) -> str | None:
-        row = self._kept.get(conversation, {}).get(name)
-        return row.value if row is not None else None
 
     def _keep(self, conversation: ConversationId, name: str, row: Row) -> None:
         self._changes += 1

@@ -30,7 +30,7 @@ from gateway.operations.references import Finding
 from gateway.operations.remarks import Remarks
 from gateway.operations.usage import Usage
 from gateway.phrases.catalogue import Catalogue
-from gateway.storage import grants, pairings
+from gateway.storage import grants, pairings, settings_rows
 from gateway.storage.grants import Grant
 from gateway.web.control import OperationError as Refusal
 
@@ -80,6 +80,7 @@ class Operations:
             **DeadLetters(self._database, self._callbacks).table(),
             **Finding(self._database).table(),
             "access.grants": self.access_grants,
+            "access.settings": self.access_settings,
             "export": self.export,
             "usage": self.usage.sums,
             "usage.export": self.usage.export,
@@ -195,6 +196,16 @@ class Operations:
         return [
             {"subject": one.subject, "kind": one.kind, "role": one.role, "place": one.place, "at": one.at}
             for one in found
+        ]
+
+    async def access_settings(self, arguments: Mapping[str, Json]) -> Json:
+        """Rows of these settings: place, name and text."""
+        names = [str(name) for name in arguments["names"]]
+        found = await self._database.read(lambda conn: settings_rows.all_of(conn, names))
+        return [
+            {"place": conversation, "name": name, "text": row.value}
+            for conversation, rows in found.items()
+            for name, row in rows.items()
         ]
 
     async def export(self, arguments: Mapping[str, Json]) -> Json:

@@ -60,6 +60,7 @@ def switched_off(live: Live) -> Collection[str]:
 def about_the_program(
     basics: Basics,
     rights: Rights,
+    messaging: Messaging,
     handler: CommandHandler,
     models: ModelAccess,
     tools: ToolServices,
@@ -79,6 +80,7 @@ def about_the_program(
         ),
         role_everywhere=rights.role_everywhere,
         schedules=scheduling.service,
+        health=messaging.accounts.health,
     )
     yield ContextCommandDeps(clock=basics.clock, home=basics.home)
 
