@@ -207,10 +207,12 @@ def _effects(spec: ToolSpec) -> list[str]:
 def _words_of(person: str, place: str | None, platform_roles: frozenset[str]) -> MessageReceived:
     """A message as that person would write it there, to ask the policy what it asks of every message."""
     platform, _, id = person.partition(":")
-    where = place.partition(":")[2] if place is not None else id
+    where = place.partition(":")[2].replace("/", ":") if place is not None else id
+    parts = where.split(":")
     return MessageReceived(
         key=ConversationKey(platform, where),
         place=where,
+        grantable=tuple(":".join(parts[:count]) for count in range(1, len(parts))),
         message_id="0",
         sender=Sender(id=UserId(id), platform_roles=platform_roles),
         received_at=datetime(2000, 1, 1, tzinfo=UTC),  # no policy looks at it
