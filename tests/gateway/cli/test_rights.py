@@ -113,7 +113,7 @@ def test_mistakes_in_a_role(tieline: Tieline, entry: str, why: str) -> None:
 
 
 def test_the_rules_of_a_place_are_among_them(tieline: Tieline, made: None) -> None:
-    """Those of the file, also for a topic of a group that it names."""
+    """Rules of the file, also for a topic of a group that it names."""
     rules = '[[places]]\nmatch = "telegram:-1005"\ndenied_tools = ["shell"]\ntools = ["sh*", "read"]\n'
     for place in ("telegram:-1005", "telegram:-1005/7"):
         ran = tieline("rights", "--person", "telegram:78", "--place", place, "--json", config=CONFIG + rules)
