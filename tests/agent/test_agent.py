@@ -315,8 +315,11 @@ async def test_every_exit_saves(sqlite_database: Database, tmp_path: Path, scrip
     assert world.outbox.ended == 1
 
 
+PIECES = {"approval_admin_here", "approval_or"}  # of sentences, which name people
+
+
 def test_every_phrase_is_english_and_complete() -> None:
     for key, sentence in ENGLISH.items():
         values = dict.fromkeys((name for _, name, _, _ in Formatter().parse(sentence) if name), "X")
         assert english(key, "de", **values)
-        assert not sentence[0].islower()
+        assert key in PIECES or not sentence[0].islower()
