@@ -18,6 +18,7 @@ ACCESS = """
 [access]
 dm = "open"
 groups = "allowlist"
+allow_groups = ["telegram:-1005", "telegram:-1006"]
 platform_admins = true
 """
 
@@ -39,21 +40,21 @@ def administrator(user: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("G-44")
-async def test_an_administrator_of_the_group_is_answered_until_telegram_says_otherwise(doubles: Doubles) -> None:
+async def test_an_administrator_of_the_group_may_set_it_until_telegram_says_otherwise(doubles: Doubles) -> None:
     ben, cat = OnTelegram(doubles, BEN), OnTelegram(doubles, CAT)
     await doubles.telegram.post("chats", {"chat": GROUP, "administrators": [administrator(BEN)]})
-    await cat.say("@double_bot from a member", chat=GROUP)
-    await ben.say("@double_bot from an administrator", chat=GROUP)
-    await ben.hears("from an administrator", chat=-1005)
-    assert not any("from a member" in text for text in await ben.texts(-1005))
+    await cat.say("/settings merge_ms 1", chat=GROUP)
+    await ben.hears("admins of the bot", chat=-1005)
+    await ben.say("/settings merge_ms 2", chat=GROUP)
+    await ben.hears("merge_ms is 2 now", chat=-1005)
 
     await doubles.telegram.post("chats", {"chat": GROUP, "administrators": [administrator(CAT)]})
     change = {"old_chat_member": administrator(BEN), "new_chat_member": {"user": BEN, "status": "member"}}
     await ben.send({"raw": {"chat_member": {"chat": GROUP, "from": CAT, "date": 1, **change}}})
-    await ben.say("@double_bot from a former one", chat=GROUP)
-    await cat.say("@double_bot from the new one", chat=GROUP)
-    await cat.hears("from the new one", chat=-1005)
-    assert not any("from a former one" in text for text in await ben.texts(-1005))
+    await ben.say("/settings merge_ms 3", chat=GROUP)
+    await cat.say("/settings merge_ms 4", chat=GROUP)
+    await cat.hears("merge_ms is 4 now", chat=-1005)
+    assert not any(f"is {number} now" in text for number in (1, 3) for text in await ben.texts(-1005))
 
 
 @pytest.mark.requirement("G-44")
@@ -62,7 +63,17 @@ async def test_nobody_is_an_administrator_while_telegram_does_not_say_so_and_all
     elsewhere = {"id": -1006, "type": "supergroup", "title": "H"}
     await doubles.telegram.post("chats", {"chat": elsewhere, "administrators": [administrator(BEN)]})
     await doubles.telegram.post("faults", {"method": "getChatAdministrators", "kind": "server_error", "status": 502})
-    await ben.say("@double_bot while it fails", chat=elsewhere)
+    await ben.say("/settings merge_ms 5", chat=elsewhere)
+    await ben.hears("admins of the bot", chat=-1006)
+
+
+@pytest.mark.requirement("G-44")
+async def test_an_administrator_of_a_group_that_nobody_let_in_is_nobody(doubles: Doubles) -> None:
+    """Everybody can make a group and bring the bot to it."""
+    ben, own = OnTelegram(doubles, BEN), {"id": -1007, "type": "supergroup", "title": "Ben's own"}
+    await doubles.telegram.post("chats", {"chat": own, "administrators": [administrator(BEN)]})
+    await ben.say("@double_bot at your cost", chat=own)
+    await ben.say("/allow", chat=own)
     await ben.say("privately")
     await ben.hears("privately")
-    assert await ben.texts(-1006) == []
+    assert await ben.texts(-1007) == []

@@ -11,4 +11,4 @@ SQUASHED = frozenset(
 )  # fmt: skip
 LAST_TO_KNOW_ALL = "f855fe18"  # the commit whose program upgrades from any of them, to 0029_feedback
 # Tables that older revisions have and `gateway.storage.tables` has not: a backup before a migration holds them too.
-FORMER_TABLES = frozenset({"control"})
+FORMER_TABLES = frozenset({"control", "channel_preference"})

@@ -6,6 +6,7 @@ import os
 import tarfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from agent.storage.inspection import look, read
 from gateway.backup.archive import MAGIC, MANIFEST, is_archive
 from gateway.backup.request import ENCRYPTED, Archived, Wanted, archive
 from gateway.backup.restore import Place, RestoredArchive, restore_archive, verify
-from gateway.storage import inbox_entries
+from gateway.storage import inbox_entries, settings_rows
 from gateway.storage.repair import SCHEMA, open_database
 from gateway.telemetry.redaction import Redactor
 from tests.fakes.agents import admit
@@ -178,13 +179,19 @@ async def test_postgresql_comes_back_into_an_empty_database(
 async def test_postgresql_of_an_older_version_is_filled_as_it_was_and_migrated_by_the_start(
     home: Path, postgres_url: str, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
-    file = await archived(postgres_url, home, tmp_path)
-    before = migrate.known_revisions(SCHEMA.migrations)[1]
-    listed(revision=before)(file)
+    """It has a table that no later one has."""
+    database, before, file = await open_database(postgres_url, tmp_path), "0031_expiry", tmp_path / "all.tar"
+    await put_in(database)
+    await database.write(partial(settings_rows.put, conversation=CHAT, key="provider", value="b", source="user", at=1))
+    await database.write(partial(migrate.downgrade, migrations=SCHEMA.migrations, to=before))
+    await make(database, home, file)
+    await database.aclose()
     with postgres_server.database(empty=True) as empty:
         put_back(file, tmp_path / "new", url=empty)
         assert read(empty, tmp_path, revision) == before
         await holds_the_messages(empty, tmp_path / "new")
+        chosen = read(empty, tmp_path, partial(settings_rows.get, conversation=CHAT, key="provider"))
+        assert chosen == "b", "what was chosen is a setting now"
 
 
 async def test_a_table_that_does_not_fit_leaves_postgresql_empty(
