@@ -130,7 +130,8 @@ async def test_two_groups_on_each_platform_behave_by_their_rules(doubles: Double
     pairs = await groups(doubles)
     rules = "".join(RULES.format(match=ruled.match) for ruled, _ in pairs)
     accounts = configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles)
-    config = configs.ACCESS + "messages_per_minute = 600\n" + rules + configs.models(doubles, "a", "b") + accounts
+    let_in = json.dumps([group.name.replace(" ", ":") for pair in pairs for group in pair])
+    config = configs.ACCESS + f"messages_per_minute = 600\nallow_groups = {let_in}\n" + rules + configs.models(doubles, "a", "b") + accounts
     tieline = program(config, about=ABOUT)
     async with tieline:
         for ruled, free in pairs:
