@@ -92,7 +92,9 @@ class TestTheQueue:
 
     @pytest.mark.requirement("B-84")
     async def test_so_many_wait_as_are_configured(self, world_of: Callable[..., World]) -> None:
-        async with world_of(config="[queue]\nmax_depth = 2\n").process() as world:
+        world = world_of()
+        world.queue = "max_depth = 2"
+        async with world.process():
             await busy(world)
             outcomes = [(await world.say(f"number {number}")).outcome for number in range(3)]
             assert outcomes == ["accepted", "accepted", "refused"]
