@@ -168,7 +168,9 @@ class World:
             for name in self.providers
         )
         path = self.home / "gateway.toml"
-        path.write_text(f"{CONFIG.format(access=self.access, queue=self.queue, admins=self.admins)}{self.config}\n{llm}")
+        path.write_text(
+            f"{CONFIG.format(access=self.access, queue=self.queue, admins=self.admins)}{self.config}\n{llm}"
+        )
         loaded = load(path, {"TIELINE_HOME": str(self.home)})
         sections = {name: getattr(loaded, name) for name in Sections.model_fields}
         channels = tuple(
