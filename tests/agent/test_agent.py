@@ -189,6 +189,21 @@ class TestEvents:
         assert world.names().count("loop:start") == 1
         assert sum(name in ENDS for name in world.names()) == 1
 
+    async def test_the_end_tells_its_length_in_milliseconds(self, sqlite_database: Database, tmp_path: Path) -> None:
+        tool = FakeTool(gate=anyio.Event())
+        provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}), says("ok")])
+        world = World(sqlite_database, tmp_path, provider, tools=(tool,))
+        work = await world.admit("hi")
+        async with anyio.create_task_group() as group:
+            group.start_soon(world.run, work)
+            await until(lambda: tool.running == 1)
+            world.clock.advance(2.5)
+            assert tool.gate is not None
+            tool.gate.set()
+        ended = world.events[-1]
+        assert isinstance(ended, LoopEnded)
+        assert ended.duration_ms == 2_500
+
     async def test_also_a_run_that_somebody_stops(self, sqlite_database: Database, tmp_path: Path) -> None:
         endless = Script(chunks=(TextDelta("Once upon"),), stalls=True)
         world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[endless]))

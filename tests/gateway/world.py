@@ -62,6 +62,7 @@ admins = [{admins}]
 [queue]
 linger_ms = 0
 merge_ms = 0
+{queue}
 [delivery]
 acknowledge = ""
 """
@@ -150,6 +151,7 @@ class World:
         self.config = config
         self.window = window  # of every provider, in tokens; None: nobody says
         self.access = "messages_per_minute = 1000"  # more of that section
+        self.queue = ""  # more of that section
         self.admins = '"telegram:77", "discord:77"'
         self.grants: tuple[Grant, ...] = ()  # given before the start
         self.events: list[Event] = []
@@ -166,7 +168,9 @@ class World:
             for name in self.providers
         )
         path = self.home / "gateway.toml"
-        path.write_text(f"{CONFIG.format(access=self.access, admins=self.admins)}{self.config}\n{llm}")
+        path.write_text(
+            f"{CONFIG.format(access=self.access, queue=self.queue, admins=self.admins)}{self.config}\n{llm}"
+        )
         loaded = load(path, {"TIELINE_HOME": str(self.home)})
         sections = {name: getattr(loaded, name) for name in Sections.model_fields}
         channels = tuple(

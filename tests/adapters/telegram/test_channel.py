@@ -348,6 +348,7 @@ async def test_a_server_that_is_not_there_is_no_doubt(tmp_path: Path) -> None:
         assert raised.value.after_s <= 5
 
 
+@pytest.mark.requirement("G-09")
 async def test_a_429_of_one_chat_leaves_the_others_alone(tmp_path: Path) -> None:
     async with stage(tmp_path) as actor:
         group = await group_channel(actor)

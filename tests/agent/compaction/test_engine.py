@@ -447,6 +447,7 @@ class TestReactive:
 
 
 class TestFlush:
+    @pytest.mark.requirement("G-21")
     async def test_notes_come_before_the_first_model_compaction_and_once_a_cycle(self) -> None:
         life = Life(flush=lambda: None)
         life.talk(25, 310)

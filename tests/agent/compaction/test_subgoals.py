@@ -78,14 +78,14 @@ def test_after_a_drain_the_active_messages_stand_behind_the_pinned_ones() -> Non
     assert spans_of(subgoals) == [("book", "completed", 1, 2), ("pay", "active", 2, 8)]
 
 
-@pytest.mark.requirement("Z-44", "Z-52", "H-05", "H-32")
+@pytest.mark.requirement("Z-44", "Z-52", "H-05", "H-32", "G-22")
 def test_after_a_fold_everything_behind_a_pair_moves_down() -> None:
     subgoals = registry(("book", 0, 6), ("pay", 6, 8))
     subgoals.follow(AppliedSummaries(pairs=(folded(1), folded(4))))
     assert spans_of(subgoals) == [("book", "completed", 0, 4), ("pay", "active", 4, 6)]
 
 
-@pytest.mark.requirement("H-14")
+@pytest.mark.requirement("H-14", "G-22")
 def test_of_a_pair_that_became_one_the_active_half_counts() -> None:
     subgoals = registry(("book", 0, 2), ("pay", 2, 5))
     subgoals.follow(AppliedSummaries(pairs=(folded(1),)))

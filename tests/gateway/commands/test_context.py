@@ -52,6 +52,7 @@ async def test_in_a_group_only_admins_compact(world: World) -> None:
     assert "admin" in (await world.asks("/compact", "admin", chat=GROUP, person=BOB)).lower()
 
 
+@pytest.mark.requirement("G-28")
 async def test_dumps_are_for_admins_and_hold_the_requests(world: World) -> None:
     assert "admin" in (await world.asks("/debug-dump", "admin", chat=BOB, person=BOB)).lower()
     assert "Dumping is off here" in await world.asks("/debug-dump")

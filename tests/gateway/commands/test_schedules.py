@@ -6,8 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from agent.assembly import built_in_tools
+from agent.storage.tables import message
 from agent.tools.output_files import Outputs
 from gateway.channels.inbound import Mention
 from gateway.scheduler import ledger
@@ -227,6 +229,7 @@ async def test_quiet_hours_are_set_shown_and_ended(world: World) -> None:
     assert "No more quiet" in await world.asks("/schedules quiet off", "No more")
 
 
+@pytest.mark.requirement("B-89")
 async def test_a_heartbeat_says_nothing_when_there_is_nothing_to_say(world: World) -> None:
     world.script({"match": {"contains": "[Heartbeat]"}, "reply": {"text": "*NOTHING TO REPORT*"}})
     await world.asks("/heartbeat every 30 min between 0 and 23 is the build green?", "I will look after this")
@@ -248,6 +251,7 @@ async def test_a_heartbeat_says_nothing_when_there_is_nothing_to_say(world: Worl
     history = str(world.llm.bodies[-1]["messages"])
     assert "The build is red." in history
     assert "*NOTHING TO REPORT*" not in history  # what nobody heard is not sent with every call
+    assert "*NOTHING TO REPORT*" in str(await kept(world)), "and yet it is stored"
     assert "off" in await world.asks("/heartbeat off", "The heartbeat is off")
     assert "no heartbeat" in await world.asks("/heartbeat off", "no heartbeat")
 
@@ -315,6 +319,11 @@ async def test_a_limit_for_jobs_holds_for_what_schedules_ask(world_of: Callable[
         await world.shows("This schedule may spend 10 tokens")
         assert not world.llm.calls
         await world.answered("people are not meant")
+
+
+async def kept(world: World) -> list[str]:
+    """All messages of all sessions as they are stored, hidden ones too."""
+    return list(await world.database.read(lambda conn: conn.execute(select(message.c.parts)).scalars()))
 
 
 async def ended(world: World) -> bool:

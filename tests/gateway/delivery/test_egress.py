@@ -50,6 +50,7 @@ def test_what_leaves(text: str, left: str) -> None:
     assert GUARD.document(guarded) == guarded, "twice is once"
 
 
+@pytest.mark.requirement("G-28")
 @given(st.text(alphabet="ab *_`-\n", max_size=20), st.text(alphabet="cd *\n", max_size=20), st.integers(0, 80))
 def test_no_frame_of_a_growing_answer_shows_the_beginning_of_a_secret(before: str, after: str, cut: int) -> None:
     text = f"{before} {SECRET} {after}"
@@ -57,6 +58,7 @@ def test_no_frame_of_a_growing_answer_shows_the_beginning_of_a_secret(before: st
     assert SECRET[:4] not in shown
 
 
+@pytest.mark.requirement("G-28")
 @pytest.mark.parametrize("secret", [SECRET, TOKEN, "xoxb-1234567890-abcdef", "ghp_abcdefghijklmnopqrstuvwxyz"])
 def test_whatever_the_chunks_are(secret: str) -> None:
     text = f"The value is {secret} as you know."

@@ -90,6 +90,16 @@ class TestTheQueue:
         assert sum("earlier messages" in text for text in world.texts()) == 1
         assert (await world.say("elsewhere", chat=GROUP)).outcome == "accepted"
 
+    @pytest.mark.requirement("B-84")
+    async def test_so_many_wait_as_are_configured(self, world_of: Callable[..., World]) -> None:
+        world = world_of()
+        world.queue = "max_depth = 2"
+        async with world.process():
+            await busy(world)
+            outcomes = [(await world.say(f"number {number}")).outcome for number in range(3)]
+            assert outcomes == ["accepted", "accepted", "refused"]
+            await world.shows("with 2 earlier messages")
+
     async def test_in_a_group_the_refusal_is_below_the_message_and_for_its_sender(self, world: World) -> None:
         await busy(world, chat=GROUP)
         for number in range(10):

@@ -58,6 +58,7 @@ async def restored(room: Room, home: Path, *, keep_open: bool = False) -> AsyncI
     await database.aclose()
 
 
+@pytest.mark.requirement("G-15")
 async def test_what_was_due_since_the_copy_is_not_made_up_for(lite: Room, tmp_path: Path) -> None:
     await lite.set(in_(lite.clock, hours=1), "once")
     await lite.set(in_(lite.clock, hours=1), "transfer 100 EUR", action="ask")

@@ -322,6 +322,7 @@ async def test_a_failed_one_shot_stays_and_is_tried_again(lite: Room) -> None:
     assert await lite.states() == {}
 
 
+@pytest.mark.requirement("G-15")
 async def test_a_run_by_hand_that_fails_leaves_a_one_shot_its_own_moment(lite: Room) -> None:
     set_ = await lite.set(in_(lite.clock, hours=24), "feed the cat", action="ask")
     await lite.service.run_now(HERE, set_.id, "press 1")
@@ -335,6 +336,7 @@ async def test_a_run_by_hand_that_fails_leaves_a_one_shot_its_own_moment(lite: R
     assert (len(await lite.asked()), await lite.states()) == (2, {})
 
 
+@pytest.mark.requirement("G-15")
 async def test_a_run_by_hand_that_goes_well_is_not_the_run_of_its_moment(lite: Room) -> None:
     set_ = await lite.set(in_(lite.clock, minutes=1), "feed the cat", action="ask")
     await lite.service.run_now(HERE, set_.id, "press 1")
@@ -472,6 +474,15 @@ async def test_in_a_group_members_set_nothing_that_comes_all_the_time(lite: Room
 async def test_what_cannot_be_set(lite: Room, values: dict[str, Any], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         await lite.set(**{"rule": NINE, **values})
+
+
+@pytest.mark.requirement("G-16")
+async def test_what_is_as_long_as_it_may_be_is_set(lite: Room) -> None:
+    set_ = await lite.set(NINE, "x" * 512, name="n" * 128)
+    plan = replace(set_.plan, kind="k" * 64)
+    await lite.service.edit(HERE, set_.id, plan, by=ANN)
+    (kept,) = await lite.service.all_of(HERE)
+    assert (kept.plan.text, kept.name, kept.plan.kind) == ("x" * 512, "n" * 128, "k" * 64)
 
 
 async def test_there_is_room_for_so_many(lite: Room) -> None:

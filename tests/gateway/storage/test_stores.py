@@ -95,6 +95,7 @@ async def test_a_code_that_is_taken_is_not_given_twice(database: Database) -> No
     assert not await ask(database, "a", "telegram:6")
 
 
+@pytest.mark.requirement("G-12")
 @pytest.mark.parametrize("ending", ["approved", "denied"])
 async def test_a_code_decides_once_and_in_time(database: Database, ending: Literal["approved", "denied"]) -> None:
     await ask(database, "a")

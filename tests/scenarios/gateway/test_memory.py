@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 from sqlalchemy import Insert, insert, text
 
+from agent.core.ids import ConversationId
 from agent.core.outbox import FileRef, OutgoingMessage
+from agent.memory.notes import path_of
 from agent.storage.payloads import encode_outgoing
 from agent.storage.tables import approval, approval_rule, goal, outbox, tool_call
 from gateway.commands.memory import PAGE
 from gateway.storage.repair import SCHEMA
 from tests.fakes.waiting import until
-from tests.gateway.world import BOB, GROUP, World, calling
+from tests.gateway.world import ANN, BOB, GROUP, World, calling
 
 DAY_S = 86_400.0
 SECRET = "HAT-QXZJV"  # letters: digits turn up by chance, in moments and ids
@@ -100,6 +102,19 @@ async def test_a_fact_of_monday_answers_on_friday_and_never_in_a_group(world: Wo
     assert SECRET not in sent(world, "@bot")
     await world.answered("which locker code does she use at the gym, do you know", "which locker", person=BOB)
     assert SECRET not in sent(world, "does she use")
+
+
+@pytest.mark.requirement("G-25")
+async def test_notes_of_a_chat_are_read_there_alone(world: World) -> None:
+    for place in (GROUP, ANN):
+        file = path_of(world.home, ConversationId(f"telegram:{place}"))
+        file.parent.mkdir(parents=True)
+        file.write_text(f"- the key of {place} hangs by the door\n")
+    for place, other in ((ANN, GROUP), (GROUP, ANN)):
+        await world.answered(f"@bot what do you know in {place}?", chat=place)
+        request = json.dumps(world.llm.bodies[-1]["messages"])
+        assert f"the key of {place} " in request
+        assert f"the key of {other} " not in request
 
 
 async def test_what_a_group_said_stays_there(world: World) -> None:

@@ -178,6 +178,7 @@ async def test_it_is_not_asked_for_more_often_than_that(
         assert len(server.calls) == 2
 
 
+@pytest.mark.requirement("Z-19")
 @pytest.mark.parametrize(("dialect", "text"), [("gemini-signed", "both"), ("openrouter-reasoning", "use it")])
 async def test_what_a_service_wants_back_with_a_call_goes_back(
     server: LlmServer, sqlite_database: Database, tmp_path: Path, dialect: str, text: str
@@ -420,6 +421,7 @@ async def test_an_error_in_the_place_of_an_event_is_retried(
         assert len(server.calls) == 2
 
 
+@pytest.mark.requirement("W-42")
 async def test_a_server_that_closes_none_of_its_streams_is_believed_at_the_second(
     server: LlmServer, sqlite_database: Database, tmp_path: Path
 ) -> None:

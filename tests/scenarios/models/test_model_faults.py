@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from pydantic import SecretStr
+from sqlalchemy import select
 
 from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId
@@ -19,6 +20,8 @@ from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 from agent.run.settings import Settings, TimeoutSettings
 from agent.storage.database import Database
+from agent.storage.inbox_rows import SET_ASIDE
+from agent.storage.tables import inbox
 from tests.agent.world import World
 from tests.fakes.llm_server import LlmServer, serving_llm
 from tests.fakes.tools import FakeTool
@@ -211,6 +214,9 @@ class TestHealing:
         assert len(server.calls) - before == 2, "never again"
         texts = [text for _, text in await conversation.texts()]
         assert "this holds POISON, sadly" in texts, "the transcript keeps what people said"
+        found = select(inbox.c.note).where(inbox.c.conv == conversation.key, inbox.c.note.is_not(None))
+        notes = await conversation.database.read(lambda conn: list(conn.execute(found).scalars()))
+        assert notes[1:] == [f"{SET_ASIDE}: 1 messages"], "once, where the operator's doctor looks for it"
 
     async def test_what_was_accepted_once_and_is_not_any_more_goes_as_well(self, place: Place) -> None:
         """A stricter model, a withdrawn feature: nobody can tell which message it is."""

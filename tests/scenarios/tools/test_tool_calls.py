@@ -72,6 +72,22 @@ async def test_six_safe_calls_run_side_by_side_with_results_in_order(sqlite_data
 
 
 @pytest.mark.requirement("G-04")
+async def test_a_ninth_safe_call_waits_for_the_eight_before_it(sqlite_database: Database, tmp_path: Path) -> None:
+    tool = FakeTool(gate=anyio.Event())
+    wanted = [("echo", {"text": str(number)}, f"c{number}") for number in range(9)]
+    world = world_with(sqlite_database, tmp_path, calls_all(wanted), says("done"), tools=(tool,))
+    work = await world.admit("go")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work)
+        await until(lambda: tool.running == 8)
+        await anyio.wait_all_tasks_blocked()
+        assert tool.gate is not None
+        tool.gate.set()
+    assert tool.most_running == 8
+    assert [result.content for result in await results(world)] == list("012345678")
+
+
+@pytest.mark.requirement("G-04")
 async def test_calls_that_share_a_key_wait_for_each_other(sqlite_database: Database, tmp_path: Path) -> None:
     tool = FakeTool(spec=replace(ECHO, keys=lambda arguments: frozenset({arguments["text"][0]})))
     wanted = [("echo", {"text": text}, text) for text in ("a1", "a2", "b1")]

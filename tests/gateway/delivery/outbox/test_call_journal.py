@@ -83,6 +83,7 @@ def _other_line(number: int) -> Callable[[Path], object]:
     return spoil
 
 
+@pytest.mark.requirement("W-13")
 @pytest.mark.parametrize(
     "spoil",
     [

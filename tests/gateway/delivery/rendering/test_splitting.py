@@ -141,6 +141,7 @@ def test_where_plain_text_is_cut(text: str, limit: int, parts: list[str]) -> Non
     assert raw(split((Plain(text),), limit, utf16_length)) == parts
 
 
+@pytest.mark.requirement("G-10")
 def test_a_fence_is_closed_and_opened_again_with_its_language() -> None:
     code = "\n".join(f"line {number} = {number}" for number in range(200))
     parts = split(parse(f"before\n\n```python\n{code}\n```\n\nafter"), 500, code_points)
