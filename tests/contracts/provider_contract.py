@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import anyio
 import pytest
 
-from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused, RequestInvalid
+from agent.core.errors import AgentError, ContextTooLong, KeyRefused, ProviderBusy, ProviderRefused, RequestInvalid
 from agent.core.messages import (
     FilePart,
     Message,
@@ -383,8 +383,8 @@ class WireContract(ProviderContract):
             pytest.param(529, ProviderBusy, id="overloaded"),
             pytest.param(408, ProviderBusy, id="time-out of the server"),
             pytest.param(400, RequestInvalid, id="bad request"),
-            pytest.param(401, ProviderRefused, id="bad key"),
-            pytest.param(403, ProviderRefused, id="not allowed"),
+            pytest.param(401, KeyRefused, id="bad key"),
+            pytest.param(403, KeyRefused, id="not allowed"),
             pytest.param(404, ProviderRefused, id="no such model"),
         ],
     )

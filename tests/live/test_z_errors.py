@@ -27,7 +27,7 @@ QUICK = "[retry]\nbackoff_ms = 20\n[timeouts]\nno_providers_backoff = 0.1\n[skil
     ("error", "kind", "fault", "calls", "told"),
     [
         ("ProviderBusy", Transient, {"status": 503}, 4, "is not answering just now"),
-        ("ProviderRefused", Permanent, {"status": 401}, 1, "trying again will not help"),
+        ("KeyRefused", Permanent, {"status": 401}, 1, "trying again will not help"),
         (
             "ContextTooLong",
             Permanent,
