@@ -24,7 +24,7 @@ from agent.tools.approvals import gate_for
 from agent.tools.executor import Cleared, Outcome
 from agent.turn.commit import save_records
 from agent.turn.decision import parts_with
-from agent.turn.requests import schema_of, sound, system_of, visible_of
+from agent.turn.requests import permitted_of, schema_of, sound, system_of
 from agent.turn.states import States
 from agent.turn.tool_calls import limits_of, looked_at, record, refused, rules_of, stopped, tool_context
 
@@ -153,7 +153,7 @@ class Flushing:
 
 def with_memory_tools(schema: ToolSchema, run: Run, states: States) -> ToolSchema:
     """A turn's tools and those of the memory: where a model is only told the name of one, it could not call it."""
-    missing = (FLUSH_TOOLS & visible_of(run, states)) - {spec.name for spec in schema.specs}
+    missing = (FLUSH_TOOLS & permitted_of(run, states)) - {spec.name for spec in schema.specs}
     if not missing:
         return schema
     specs = (*schema.specs, *states.tool.executor.toolbox.specs(missing))
@@ -164,6 +164,6 @@ def _may_look_back(run: Run, states: States) -> bool:
     """Whether the look back could store anything: with a tool in the agent's scope that is not denied."""
     if run.memory.scope is None or not run.settings.memory.flush.enabled:
         return False
-    specs = states.tool.executor.toolbox.specs(FLUSH_TOOLS & visible_of(run, states))
+    specs = states.tool.executor.toolbox.specs(FLUSH_TOOLS & permitted_of(run, states))
     rules, nothing = rules_of(run), Appraisal(arguments={})
     return any(gate_for(spec, nothing, rules, allowed_for_good=False) != "deny" for spec in specs)

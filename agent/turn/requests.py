@@ -163,14 +163,20 @@ def scope_of(run: Run, states: States) -> frozenset[str]:
     return frozenset(spec.name for spec in states.tool.executor.toolbox.specs(names) if _only_looks(spec))
 
 
+def permitted_of(run: Run, states: States) -> frozenset[str]:
+    """The tools of the scope that the person's rights and the rules of the place do not deny."""
+    names = scope_of(run, states)
+    if not may_be_denied(run):
+        return names
+    specs = states.tool.executor.toolbox.specs(names)
+    return frozenset(spec.name for spec in specs if rights_to(spec, run).gate != "deny")
+
+
 def visible_of(run: Run, states: States) -> frozenset[str]:
     """The tools that the model is told of: one that the operator or the person's rights never let run needs no
     definition (R-02)."""
-    deny, names = run.settings.approvals.deny, scope_of(run, states)
-    if may_be_denied(run):
-        specs = states.tool.executor.toolbox.specs(names)
-        names = frozenset(spec.name for spec in specs if rights_to(spec, run).gate != "deny")
-    return frozenset(name for name in names if not matches(name, deny))
+    deny = run.settings.approvals.deny
+    return frozenset(name for name in permitted_of(run, states) if not matches(name, deny))
 
 
 def may_be_denied(run: Run) -> bool:

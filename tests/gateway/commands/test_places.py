@@ -10,6 +10,7 @@ import pytest
 from gateway.channels.inbound import Mention
 from gateway.channels.keys import ConversationKey
 from gateway.commands.places import DENIED_TOOLS, MENTION, MERGE_MS
+from tests.gateway.commands.test_persona import PIRATE, write
 from tests.gateway.world import ANN, BOB, GROUP, World, calling
 
 OTHER = "-1006"
@@ -245,6 +246,26 @@ async def test_tools(two_groups: Callable[..., World]) -> None:
         await world.answered("sum", "Done: sum", chat=GROUP)
         results = [message for message in world.llm.bodies[-1]["messages"] if message["role"] == "tool"]
         assert "this place allows only read, calculate" in str(results[-1]["content"])
+
+
+@pytest.mark.requirement("G-43")
+async def test_skills_and_persona(two_groups: Callable[..., World]) -> None:
+    world = two_groups(skills=["none"], persona="pirate")
+    write(world, "pirate", PIRATE)
+    async with world.process():
+        await world.answered("hello", chat=GROUP)
+        assert "like a pirate" in system_of(world)
+        assert "travel-plan" not in system_of(world)
+        await world.answered("hi", chat=OTHER)
+        assert "like a pirate" not in system_of(world)
+        assert "travel-plan" in system_of(world)
+        await world.asks("/settings skills travel-plan", "holds as well: none", chat=GROUP)
+        await world.asks("/settings skills travel-plan", "travel-plan", chat=OTHER)
+        await world.answered("again", chat=OTHER)
+        assert "travel-plan" in system_of(world)
+        await world.asks("/settings skills none", "none", chat=OTHER)
+        await world.answered("once more", chat=OTHER)
+        assert "travel-plan" not in system_of(world)
 
 
 @pytest.mark.requirement("G-43")
