@@ -176,7 +176,10 @@ class Setting(Generic[T]):
         if not self.may_be_changed(call):
             return refused(call)
         if self.change_by is not None:
-            return await self.change_by(call, written)
+            word = written.lower() if written is not None and self.choices else written
+            if word is not None and self.choices and word not in self.choices:
+                return Reply(text=self._mistake(word).text(phrase, language), private=True)
+            return await self.change_by(call, word)
         try:
             text = await self._text(call, written) if written is not None else None
             found = settings.find(self, call.key, own=False) if text is None else InForce(self.parse(text), call.key)
@@ -204,8 +207,11 @@ class Setting(Generic[T]):
             return await self.text_for(call, written)
         word = written.lower()
         if word not in self.choices:
-            raise UsageError(self.mistake, value=written[:40], allowed=", ".join(self.choices))
+            raise self._mistake(written)
         return word
+
+    def _mistake(self, written: str) -> UsageError:
+        return UsageError(self.mistake, value=written[:40], allowed=", ".join(self.choices))
 
 
 def source_of(call: AnyCall, found: InForce[T]) -> str:

@@ -120,9 +120,10 @@ async def _for_account(
     if not setting.inherits:
         text = call.phrase("setting_alone", call.incoming.language)
         return Reply(text=text, private=True)
-    if setting.change_by is not None:
+    if setting.change_by is not None and not setting.choices:  # its own command knows the word
         return await _change(declared, call, setting, f"{written} {ACCOUNT_WORD}")
-    return await _change(declared, replace(call, key=account_of(call.key)), setting, written)
+    stored = replace(setting, change_by=None)  # what such a command does beyond is for the chat it is given in
+    return await _change(declared, replace(call, key=account_of(call.key)), stored, written)
 
 
 async def _reset_all(declared: Declared, call: Call[SettingsCommandDeps], shown: Mapping[str, Setting[Any]]) -> Reply:

@@ -104,7 +104,8 @@ class PlaceView:
             yield found
         if setting.inherits:
             for at in (*self.around(place), account_of(place)):
-                yield from self.at(setting, at)
+                if at != place:
+                    yield from self.at(setting, at)
         yield from self.everywhere(setting)
 
     def at(self, setting: Declared[T], place: ConversationKey) -> Iterator[InForce[T]]:

@@ -141,6 +141,25 @@ async def test_a_button_opens_a_setting_and_changes_it(world: World) -> None:
 
 
 @pytest.mark.requirement("G-42")
+async def test_a_switch_takes_its_words_alone_and_holds_for_an_account(world: World) -> None:
+    for key in ("memory", "provider_locked"):
+        assert "Choose on, off, or default" in await world.asks(f"/settings {key} maybe")
+        assert f"{key}: off" not in await world.asks(f"/settings {key}", f"{key}: ") or key == "provider_locked"
+        assert "Choose on, off, or default" in await world.asks(f"/settings {key} maybe account")
+    await world.asks("/settings memory off account", "memory is off now")
+    await world.answered("hello", chat=GROUP)
+    assert "remember" not in tools_of(world)
+    await world.asks("/settings memory default account", "memory is on again")
+    await world.answered("again", chat=GROUP)
+    assert "remember" in tools_of(world)
+    await world.asks("/settings provider b account", "Every chat")
+    await world.answered("by the other", chat=GROUP)
+    assert world.models_asked[-1] == "model-b"
+    await world.asks("/settings provider_locked on account", "provider_locked is on now")
+    assert "Only admins may choose" in await world.asks("/provider", "Providers", person=BOB)
+
+
+@pytest.mark.requirement("G-42")
 def test_a_mistake_in_the_file_is_told_with_the_nearest_key(world_of: Callable[..., World]) -> None:
     wrong = {
         "mentoin": "did you mean mention?",
