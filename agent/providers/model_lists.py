@@ -142,7 +142,7 @@ class _Asking:
         query = {"limit": str(PAGE)} if self._pages else {}
         for _ in range(MOST_PAGES):
             body = await self.read(session, url, query)
-            found |= {offer.id: offer for offer in offers_in(body)}
+            found |= {offer.id: offer for offer in await anyio.to_thread.run_sync(offers_in, body)}
             last = body.get("last_id") if isinstance(body, dict) and body.get("has_more") is True else None
             if not isinstance(last, str) or query.get("after_id") == last:
                 break

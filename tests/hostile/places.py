@@ -53,6 +53,7 @@ import agent.providers.anthropic.stream
 import agent.providers.demo.replies
 import agent.providers.encoding
 import agent.providers.failures
+import agent.providers.model_lists
 import agent.providers.openai.stream
 import agent.providers.replies
 import agent.providers.window_discovery
@@ -278,6 +279,12 @@ def _told_window(text: str) -> object:
     return agent.providers.window_discovery.in_list(body, "model", "/v1/models")
 
 
+def _listed_models(text: str) -> object:
+    return agent.providers.model_lists.offers_in(
+        {"data": [{"id": text, "name": text, "architecture": {text[:100]: text}}]}
+    )
+
+
 def _messages(text: str) -> object:
     body = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
     return agent.providers.anthropic.stream.Reading("a").event(json.dumps(body).encode("utf-8", "replace"))
@@ -482,6 +489,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
         Case(agent.skills.signals.signature_of, WEB_MESSAGE),
         Case(agent.skills.signals.name_of, agent.skills.signals.LONGEST_SIGNATURE),
     ),
+    "agent.providers.model_lists": (Case(_listed_models, MCP_RESULT),),
     "agent.providers.window_discovery": (Case(_told_window, MCP_RESULT),),
     "agent.skills.matching": (
         Case(agent.skills.matching.called_in, WEB_MESSAGE),
@@ -605,6 +613,8 @@ ELSEWHERE: Mapping[str, str] = {
     "gateway.delivery.ephemeral.pairing_alerts": "reads the alerts that the gateway wrote itself",
     "agent.tools.mcp.elicitation": "asks with words that agent.tools.mcp.forms has read",
     "agent.tools.rule_names": _OPERATOR,
+    "agent.tools.settings": _OPERATOR,
+    "agent.providers.routing": "matches names of models, 200 characters, with patterns of 2,000",
     "gateway.delivery.rendering.markdown_notes": (
         "rules of the parser of gateway.delivery.rendering.markdown, which is tried with them"
     ),

@@ -93,6 +93,9 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/providers/openai/transcription.py OpenAITranscriber._post": (
         f".iter_any {WHOLE} aiohttp.ClientSession", BY_HELPER,
     ),
+    "agent/providers/model_lists.py ask": (".read aiohttp.ClientSession", OPENS),
+    "agent/providers/model_lists.py _Asking.pages": (".read", BY_HELPER),
+    "agent/providers/model_lists.py _Asking.read": (f".iter_any {WHOLE}", BY_HELPER),
     "agent/providers/registry.py LazyProvider.stream": (".stream", OPENS),
     "agent/providers/window_discovery.py _Server.__aenter__": ("aiohttp.ClientSession", OPENS),
     "agent/providers/window_discovery.py _Server._read": (f".iter_any {WHOLE}", BY_HELPER),

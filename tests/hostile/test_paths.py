@@ -112,6 +112,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/providers/openai/client.py OpenAIProvider.warm_up": (".open", NONE),
     "agent/providers/openai/client.py _Connections.post": (".open", NONE),
     "agent/providers/openai/transcription.py OpenAITranscriber.transcribe": (".read_bytes anyio.Path", RECEIVED),
+    "agent/providers/models.py cards": (".read_bytes", SHIPPED),
     "agent/providers/models.py lookup": (".read_bytes", SHIPPED),
     "agent/providers/tiktokens.py counter": (".read_bytes", SHIPPED),
     "agent/skills/drafts.py Drafter._has_room": (".glob", DATA),

@@ -182,3 +182,65 @@ async def test_two_groups_on_each_platform_behave_by_their_rules(doubles: Double
             assert "heron" in await ruled.hears("Changes of settings")
             await free.ann("/settings")
             await free.hears("Settings of this chat")
+
+
+MORE_RULES = """
+[[places]]
+match = "{match}"
+persona = "pirate"
+models = ["b/*"]
+reasoning = "high"
+skills = ["none"]
+queue_mode = "drop"
+merge_ms = 60000
+"""
+PIRATE = "---\nname: pirate\ndescription: A pirate\n---\nYou talk like a pirate.\n"
+
+
+@pytest.mark.slow  # the composed gateway shows each of them in test_places of the commands
+@pytest.mark.requirement("G-43")
+async def test_the_other_rules_hold_on_each_platform_and_its_admin_changes_them(
+    doubles: Doubles, program: Start
+) -> None:
+    pairs = await groups(doubles)
+    rules = "".join(MORE_RULES.format(match=ruled.match) for ruled, _ in pairs)
+    accounts = configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles)
+    let_in = json.dumps([group.name.replace(" ", ":") for pair in pairs for group in pair])
+    access = configs.ACCESS + f"messages_per_minute = 600\nallow_groups = {let_in}\n"
+    tieline = program(access + rules + configs.models(doubles, "a", "b") + accounts, about=ABOUT)
+    character = tieline.home / "agents" / "pirate" / "AGENT.md"
+    character.parent.mkdir(parents=True)
+    character.write_text(PIRATE)
+    async with tieline:
+        for ruled, free in pairs:
+            where = ruled.name.replace(" ", "-")
+            await ruled.ann(f"{ruled.mention} one {where}")
+            await free.ann(f"{free.mention} other {where}")
+            body, other = await newest(doubles, f"one {where}"), await newest(doubles, f"other {where}")
+            assert (body["model"], other["model"]) == ("model-b", "model-a")
+            assert (body.get("reasoning_effort"), other.get("reasoning_effort")) == ("high", None)
+            system, plain = json.dumps(body["messages"][0]), json.dumps(other["messages"][0])
+            assert ("like a pirate" in system, "like a pirate" in plain) == (True, False)
+            assert ("travel-plan" in system, "travel-plan" in plain) == (False, True)
+            await ruled.hears(f"one {where}")
+            await ruled.ann("/settings")
+            shown = await ruled.hears("Settings of this chat")
+            for line in ("queue_mode`: drop", "merge_ms`: 60000", "reasoning`: high"):
+                assert line in shown, ruled.name
+            for change in ("models a/*", "reasoning low", "skills none", "queue_mode queue", "merge_ms 0"):
+                await ruled.bob(f"/settings {change}")
+            await ruled.hears("for admins")
+            for change, said in (
+                ("reasoning low", "low"),
+                ("queue_mode queue", "From now on: queue"),
+                ("merge_ms 0", "is 0 now"),
+                ("persona default", "default"),
+                ("models a/*", "holds as well"),
+                ("daily_usd 0", "0.00 USD"),
+            ):
+                await ruled.ann(f"/settings {change}")
+                await ruled.hears(said)
+            before = len((await doubles.llm.get("calls"))["calls"])
+            await ruled.ann(f"{ruled.mention} too dear {where}")
+            await ruled.hears("USD")
+            assert len((await doubles.llm.get("calls"))["calls"]) == before
