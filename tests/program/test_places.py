@@ -224,8 +224,8 @@ async def test_the_other_rules_hold_on_each_platform_and_its_admin_changes_them(
             assert ("travel-plan" in system, "travel-plan" in plain) == (False, True)
             await ruled.hears(f"one {where}")
             await ruled.ann("/settings")
-            shown = await ruled.hears("Settings of this chat")
-            for line in ("queue_mode`: drop", "merge_ms`: 60000", "reasoning`: high"):
+            shown = (await ruled.hears("Settings of this chat")).replace("`", "")
+            for line in ("queue_mode: drop", "merge_ms: 60000", "reasoning: high"):
                 assert line in shown, ruled.name
             for change in ("models a/*", "reasoning low", "skills none", "queue_mode queue", "merge_ms 0"):
                 await ruled.bob(f"/settings {change}")
