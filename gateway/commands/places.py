@@ -16,7 +16,7 @@ from gateway.commands.memory import MEMORY_SETTING
 from gateway.commands.models import LEVELS, REASONING
 from gateway.config.places import LANGUAGE, LONGEST_INSTRUCTIONS, MENTION_RULES, MOST_MERGE_MS
 from gateway.config.settings import Settings
-from gateway.conversations.place_settings import PlaceSettings, account_of
+from gateway.conversations.place_settings import PlaceSettings, PlaceView, account_of
 from gateway.phrases.catalogue import UsageError
 
 Patterns = tuple[str, ...]
@@ -222,24 +222,34 @@ OF_PLACES: tuple[Setting[Any], ...] = (
 
 # --- what an agent and the ledger read -----------------------------------------------------------
 
+NO_POLICY = PlacePolicy()
+
 
 def policy_of(settings: PlaceSettings, conversation: ConversationId) -> PlacePolicy:
     """The rules of the place for its next turn. Each list that was set for it or around it must be met."""
-    key = ConversationKey.parse(conversation)
+    if settings.is_plain:
+        return NO_POLICY
+    key, view = ConversationKey.parse(conversation), settings.view()
+    level = next((one.value for one in view.layers(REASONING, key)), None)
     return PlacePolicy(
-        instructions=settings.get(INSTRUCTIONS, key),
-        language=settings.get(LANGUAGE_SETTING, key),
-        models=_lists(settings, MODELS, key),
-        reasoning=next((level for level in LEVELS if level == settings.get(REASONING, key)), None),
-        tools=_lists(settings, TOOLS, key),
-        denied_tools=tuple(name for names in _lists(settings, DENIED_TOOLS, key) for name in names),
-        skills=_lists(settings, SKILLS, key),
-        memory=all(one.value for one in settings.layers(MEMORY_SETTING, key)),
+        instructions=next((one.value for one in view.layers(INSTRUCTIONS, key)), ""),
+        language=next((one.value for one in view.layers(LANGUAGE_SETTING, key)), ""),
+        models=_lists(view, MODELS, key),
+        reasoning=next((known for known in LEVELS if known == level), None),
+        tools=_lists(view, TOOLS, key),
+        denied_tools=tuple(name for names in _lists(view, DENIED_TOOLS, key) for name in names),
+        skills=_lists(view, SKILLS, key),
+        memory=all(one.value for one in view.layers(MEMORY_SETTING, key)),
     )
 
 
-def _lists(settings: PlaceSettings, setting: Setting[Patterns], key: ConversationKey) -> tuple[Patterns, ...]:
-    return tuple(dict.fromkeys(one.value for one in settings.layers(setting, key)))
+def models_allowed(settings: PlaceSettings, key: ConversationKey) -> tuple[Patterns, ...]:
+    """Lists of patterns of the models that may answer there; none: every one."""
+    return () if settings.is_plain else _lists(settings.view(), MODELS, key)
+
+
+def _lists(view: PlaceView, setting: Setting[Patterns], key: ConversationKey) -> tuple[Patterns, ...]:
+    return tuple(dict.fromkeys(one.value for one in view.layers(setting, key)))
 
 
 def limits_of(settings: PlaceSettings, payer: str, is_own: bool) -> Sequence[Limit]:

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from math import isfinite
 from typing import Any, ClassVar, Literal, get_args
 
+from agent.core.bounded_map import BoundedMap
 from agent.core.settings_section import SECTION_CONFIG
 from gateway.access.policy import MentionRule
 from gateway.channels.keys import ConversationKey, parts_of
@@ -113,27 +114,42 @@ class _Pattern:
         return plain, sum(len(part) for part in self.parts), 2 * bool(self.platform) + bool(self.account)
 
 
+Texts = Mapping[str, tuple[str, PlaceSection]]  # by key of a section
+MOST_KNOWN = 10_000  # places
+
+
 class PlaceRules:
-    """The sections of the file, the most exact first. Frozen: a changed file makes new ones."""
+    """The sections of the file, the most exact first; what they give a place is looked up once. A changed file makes
+    new ones."""
 
     def __init__(self, sections: Iterable[PlaceSection]) -> None:
         found = [(_Pattern.of(section.match), section) for section in sections]
         found.sort(key=lambda one: one[0].exactness, reverse=True)
         self._sections = found
+        self._known: BoundedMap[ConversationKey | None, Texts] = BoundedMap(MOST_KNOWN)
 
     def __bool__(self) -> bool:
         return bool(self._sections)
 
     def find(self, name: str, key: ConversationKey | None) -> tuple[str, PlaceSection] | None:
         """The text that the most exact section for exactly this place gives `name`; None for `key`: that for all."""
+        if not self._sections:
+            return None
+        texts = self._known.get(key)
+        if texts is None:
+            texts = self._known[key] = self._texts(key)
+        return texts.get(name)
+
+    def _texts(self, key: ConversationKey | None) -> Texts:
+        """All that the sections give exactly this place, by name."""
         if key is None:
             wanted = (one for pattern, one in self._sections if not pattern.platform and not pattern.parts)
         else:
             parts = () if key.channel_id == "*" else parts_of(key.channel_id)
             fitting = (one for one in self._sections if one[0].platform or one[0].parts)
             wanted = (one for pattern, one in fitting if pattern.fits(key, parts))
+        found: dict[str, tuple[str, PlaceSection]] = {}
         for section in wanted:
-            text = section.texts.get(name)
-            if text is not None:
-                return text, section
-        return None
+            for name, text in section.texts.items():
+                found.setdefault(name, (text, section))
+        return found

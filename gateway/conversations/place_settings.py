@@ -8,7 +8,7 @@ a change is stored first and counts here afterwards, and a place is read anew wh
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -92,6 +92,7 @@ class PlaceView:
 
     kept: Rows
     rules: PlaceRules
+    _chains: dict[ConversationKey, Sequence[ConversationKey]] = field(default_factory=dict)
 
     def layers(self, setting: Declared[T], place: ConversationKey, *, own: bool = True) -> Iterator[InForce[T]]:
         """Each value that was set for the place or around it, the nearest first. At each place the choice of people
@@ -103,9 +104,12 @@ class PlaceView:
         elif found := self._in_file(setting, place):
             yield found
         if setting.inherits:
-            for at in (*self.around(place), account_of(place)):
-                if at != place:
-                    yield from self.at(setting, at)
+            chain = self._chains.get(place)
+            if chain is None:
+                wide = (*self.around(place), account_of(place))
+                chain = self._chains[place] = [at for at in wide if at != place]
+            for at in chain:
+                yield from self.at(setting, at)
         yield from self.everywhere(setting)
 
     def at(self, setting: Declared[T], place: ConversationKey) -> Iterator[InForce[T]]:
@@ -170,6 +174,11 @@ class PlaceSettings:
         """The configuration of now."""
         return self._live.settings
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing was set for any place: all is as the configuration has it."""
+        return not self._kept and not self._live.settings.place_rules
+
     async def load(self) -> None:
         """Read what earlier processes stored, in one query."""
         rows = await self._database.read(partial(settings_rows.all_of, names=self._names))
@@ -183,6 +192,8 @@ class PlaceSettings:
         self, setting: Declared[T], place: ConversationKey, snapshot: PlaceRows | None = None, *, own: bool = True
     ) -> InForce[T]:
         """The value and its source. With a snapshot by its rows; without `own` as if nothing were set there."""
+        if snapshot is None and self.is_plain:
+            return InForce(setting.default(self._live.settings, place))
         nearest = next(self._view(snapshot).layers(setting, place, own=own), None)
         return nearest or InForce(setting.default(self._live.settings, place))
 
@@ -199,6 +210,10 @@ class PlaceSettings:
     def everywhere(self, setting: Declared[T]) -> Iterator[InForce[T]]:
         """The value that the file gives all places together."""
         return self._view().everywhere(setting)
+
+    def view(self) -> PlaceView:
+        """All that holds now, for several looks at one place."""
+        return self._view()
 
     def _view(self, snapshot: PlaceRows | None = None) -> PlaceView:
         return PlaceView(self._kept if snapshot is None else snapshot.rows, self._live.settings.place_rules)

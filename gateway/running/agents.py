@@ -26,6 +26,7 @@ from agent.storage.timestamps import to_timestamp
 from gateway.channels.adapter import Fullness
 from gateway.channels.keys import ConversationKey
 from gateway.commands.model import PERSONA_SETTING, Held, held
+from gateway.commands.places import models_allowed
 from gateway.config.live import Live
 from gateway.conversations.place_settings import PlaceSettings, account_of
 
@@ -103,7 +104,7 @@ class AgentFactory:
 
     def models_allowed(self, key: ConversationKey) -> Sequence[Patterns]:
         """Lists of patterns of the models that may answer in the next turn there; none: every one."""
-        return self._shared.settings(ConversationId(str(key))).place.models
+        return models_allowed(self._settings, key)
 
     def refresh(self, place: ConversationKey) -> None:
         """Something was chosen there: let those who are awake in it and have no choice of their own follow."""

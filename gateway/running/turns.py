@@ -8,10 +8,10 @@ from agent.assembly import Shared, SharedFeatures, SharedModels, SharedTools
 from agent.between_turns import BetweenTurns, Jobs
 from agent.built_ins import BuiltIns
 from agent.core.ids import ConversationId, random_uuid
-from agent.run.settings import PlacePolicy, Settings
+from agent.run.settings import Settings
 from agent.subagent.runner import SubagentRegistry
 from agent.turn.states import AgentServices
-from gateway.commands.places import policy_of
+from gateway.commands.places import NO_POLICY, policy_of
 from gateway.config.live import Live
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations
@@ -25,8 +25,6 @@ from gateway.running.messaging import Messaging
 from gateway.running.models import ModelAccess
 from gateway.running.spending import Spending
 from gateway.running.tools import ToolServices
-
-NO_POLICY = PlacePolicy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
