@@ -229,24 +229,15 @@ def _told(call: Call[SettingsCommandDeps], setting: Setting[Any]) -> Reply:
         lines.append(phrase("setting_alone", language))
     if not may:
         lines.append(phrase("help_admins", language))
-    options = (
-        (*setting.choices, DEFAULT[0])
-        if may and setting.choices
-        else (DEFAULT[0],)
-        if may and _is_own(call, found)
-        else ()
-    )
-    buttons = _buttons((f"/settings {setting.key} {value}" for value in options), label=lambda text: text.split()[-1])
+    may_go_back = bool(setting.choices) or found.chosen_in == call.key
+    options = (*setting.choices, DEFAULT[0]) if may and may_go_back else ()
+    buttons = _buttons(f"/settings {setting.key} {value}" for value in options)
     return Reply(text="\n".join(lines), buttons=buttons, private=True)
 
 
-def _is_own(call: Call[SettingsCommandDeps], found: Any) -> bool:
-    return bool(found.chosen_in == call.key)
-
-
-def _buttons(lines: Iterable[str], label: Callable[[str], str] = lambda text: text.split()[-1]) -> Buttons:
-    """A button for each line that fits into one: it gives the command."""
-    made = [Button(label=label(line), action=f"{PRESS}{line}") for line in lines]
+def _buttons(lines: Iterable[str]) -> Buttons:
+    """A button for each line that fits into one: it gives the command, and shows its last word."""
+    made = [Button(label=line.split()[-1], action=f"{PRESS}{line}") for line in lines]
     fitting = [button for button in made if len(button.action.encode()) <= MOST_ACTION]
     return tuple(tuple(fitting[first : first + IN_A_ROW]) for first in range(0, len(fitting), IN_A_ROW))
 
