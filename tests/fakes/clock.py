@@ -26,6 +26,11 @@ class FakeClock:
         """The number of sleepers, so that a test can advance only when there are some."""
         return len(self._sleepers)
 
+    @property
+    def woken(self) -> int:
+        """The number of sleepers whose time has come and who have not gone on yet."""
+        return sum(due <= self._monotonic for due, _ in self._sleepers)
+
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:
             await anyio.lowlevel.checkpoint()

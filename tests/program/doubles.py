@@ -1,10 +1,12 @@
 """The four doubles on loopback, each with its control door, for tests that run the whole program."""
 
+import os
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import aiohttp
@@ -22,11 +24,21 @@ SLACK_BOT_TOKEN, SLACK_APP_TOKEN, SLACK_SECRET = "xoxb-double-1", "xapp-double-1
 DISCORD_TOKEN = "discord-double-token"
 
 
+FIRST_PORT, PORTS = 10_000, 20_000  # below those that a system gives away by itself, so that nobody else takes one
+_numbers = count(os.getpid() * 131)  # processes that test side by side begin far from each other
+
+
 def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    """A port of this machine that nobody has, and that nobody is given who asks for any."""
+    for number in _numbers:
+        port = FIRST_PORT + number % PORTS
+        with socket.socket() as sock:
+            try:
+                sock.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("the numbers never end")
 
 
 class Control:

@@ -67,7 +67,7 @@ class Place:
             while not came:
                 await until(lambda: bool(came or self.clock.sleepers))
                 self.clock.advance(PAUSE_S)
-                await until(lambda: bool(came) or not self.clock.sleepers)
+                await until(lambda: bool(came) or not self.clock.woken)  # it may sleep again by now
         return came[0]
 
     async def recall(self, words: str) -> Sequence[str]:
