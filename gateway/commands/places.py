@@ -111,6 +111,34 @@ def _mention_by_default(settings: Settings, place: ConversationKey) -> MentionRu
     return "replied" if settings.access.require_mention else "always"
 
 
+def _list_of(key: str, kind: str, *, usage: str) -> Setting[Patterns]:
+    """A setting that narrows names of this kind to a list of patterns."""
+    return Setting(
+        key=key,
+        command=f"settings {key}",
+        narrows=True,
+        default=lambda settings, place: (),
+        parse=patterns_of,
+        text_for=_names(kind),
+        usage=usage,
+        show=_shown_list,
+    )
+
+
+def _amount(key: str, *, usage: str) -> Setting[float | None]:
+    """A setting that limits what may be spent, in USD."""
+    return Setting(
+        key=key,
+        command=f"settings {key}",
+        narrows=True,
+        default=lambda settings, place: None,
+        parse=_usd,
+        text_for=_written(_usd, "setting_no_amount"),
+        usage=usage,
+        show=lambda value: f"{value:.2f} USD" if value is not None else "–",
+    )
+
+
 # --- the settings ---------------------------------------------------------------------------
 
 MENTION: Setting[MentionRule] = Setting(
@@ -129,46 +157,10 @@ INSTRUCTIONS: Setting[str] = Setting(
     usage="a text",
     show=lambda value: f"“{value}”" if value else "–",
 )
-MODELS: Setting[Patterns] = Setting(
-    key="models",
-    command="settings models",
-    narrows=True,
-    default=lambda settings, place: (),
-    parse=patterns_of,
-    text_for=_names("models"),
-    usage="main/*, local/llama3",
-    show=_shown_list,
-)
-TOOLS: Setting[Patterns] = Setting(
-    key="tools",
-    command="settings tools",
-    narrows=True,
-    default=lambda settings, place: (),
-    parse=patterns_of,
-    text_for=_names("tools"),
-    usage="read, web_*, … | none",
-    show=_shown_list,
-)
-DENIED_TOOLS: Setting[Patterns] = Setting(
-    key="denied_tools",
-    command="settings denied_tools",
-    narrows=True,
-    default=lambda settings, place: (),
-    parse=patterns_of,
-    text_for=_names("tools"),
-    usage="shell, mcp__*, …",
-    show=_shown_list,
-)
-SKILLS: Setting[Patterns] = Setting(
-    key="skills",
-    command="settings skills",
-    narrows=True,
-    default=lambda settings, place: (),
-    parse=patterns_of,
-    text_for=_names("skills"),
-    usage="name, … | none",
-    show=_shown_list,
-)
+MODELS = _list_of("models", "models", usage="main/*, local/llama3")
+TOOLS = _list_of("tools", "tools", usage="read, web_*, … | none")
+DENIED_TOOLS = _list_of("denied_tools", "tools", usage="shell, mcp__*, …")
+SKILLS = _list_of("skills", "skills", usage="name, … | none")
 LANGUAGE_SETTING: Setting[str] = Setting(
     key="language",
     command="settings language",
@@ -186,26 +178,8 @@ MERGE_MS: Setting[int] = Setting(
     text_for=_written(_whole_number, "setting_no_number", least=0, most=MOST_MERGE_MS),
     usage="0 … 60000",
 )
-DAILY_USD: Setting[float | None] = Setting(
-    key="daily_usd",
-    command="settings daily_usd",
-    narrows=True,
-    default=lambda settings, place: None,
-    parse=_usd,
-    text_for=_written(_usd, "setting_no_amount"),
-    usage="0.50",
-    show=lambda value: f"{value:.2f} USD" if value is not None else "–",
-)
-MONTHLY_USD: Setting[float | None] = Setting(
-    key="monthly_usd",
-    command="settings monthly_usd",
-    narrows=True,
-    default=lambda settings, place: None,
-    parse=_usd,
-    text_for=_written(_usd, "setting_no_amount"),
-    usage="10",
-    show=lambda value: f"{value:.2f} USD" if value is not None else "–",
-)
+DAILY_USD = _amount("daily_usd", usage="0.50")
+MONTHLY_USD = _amount("monthly_usd", usage="10")
 OF_PLACES: tuple[Setting[Any], ...] = (
     MENTION,
     INSTRUCTIONS,

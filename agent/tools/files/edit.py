@@ -10,7 +10,7 @@ from agent.core.errors import ToolError
 from agent.core.function_tools import tool
 from agent.core.safe_files import Names, Tree
 from agent.core.tools import Appraisal, ToolContext
-from agent.tools.files.paths import PATH, READABLE, ROOT, appraised_to_read, meant, readable, shown, tree_of
+from agent.tools.files.paths import PATH, READABLE, ROOT, meant, readable, reading_tool, shown, tree_of
 from agent.tools.settings import FileSettings
 
 # Tool that reads a text file of the workspace, with line numbers.
@@ -20,15 +20,7 @@ LONGEST_LINE = 2_000  # characters
 _SNIFFED = 8_192  # bytes looked at for what no text holds
 
 
-@tool(
-    category="info",
-    risk="safe",
-    touches="place",
-    effects=[],
-    retryable=True,
-    untrusted=True,
-    appraise=appraised_to_read,
-)
+@reading_tool()
 async def read(
     context: ToolContext,
     *,

@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 
 from agent.core.errors import OutOfScope, ToolError
+from agent.core.function_tools import Function, FunctionTool, tool
 from agent.core.ids import ConversationId
 from agent.core.safe_files import Names, Tree
 from agent.core.tools import SKILLS, Appraisal, ToolContext
@@ -219,6 +220,20 @@ async def appraised_to_read(arguments: Mapping[str, Any], context: ToolContext) 
     """The call with its path made canonical, in a skill's folder too."""
     place = await anyio.to_thread.run_sync(readable, arguments.get("path", "."), context)
     return Appraisal(arguments={**arguments, "path": place.path})
+
+
+def reading_tool(name: str = "") -> Callable[[Function], FunctionTool]:
+    """Decorator of a tool that looks at files and changes nothing; `name`: where it is not the function's."""
+    return tool(
+        name=name,
+        category="info",
+        risk="safe",
+        touches="place",
+        effects=[],
+        retryable=True,
+        untrusted=True,
+        appraise=appraised_to_read,
+    )
 
 
 def real(names: Names, context: ToolContext) -> Path:

@@ -25,9 +25,9 @@ from agent.tools.files.paths import (
     READABLE,
     Readable,
     appraised,
-    appraised_to_read,
     meant,
     readable,
+    reading_tool,
     real,
     shown,
     tree_of,
@@ -43,16 +43,7 @@ Pattern = tuple["re.Pattern[str] | None", ...]  # for each name its own; None st
 _Here = Annotated[str, Field(description=f"The folder. {READABLE}", min_length=1)]
 
 
-@tool(
-    name="list",
-    category="info",
-    risk="safe",
-    touches="place",
-    effects=[],
-    retryable=True,
-    untrusted=True,
-    appraise=appraised_to_read,
-)
+@reading_tool(name="list")
 async def list_folder(context: ToolContext, *, path: _Here = ".") -> str:
     """Lists a folder of the workspace: what each entry is, its size in bytes, when it was changed."""
     place = await anyio.to_thread.run_sync(readable, path, context)
@@ -63,15 +54,7 @@ async def list_folder(context: ToolContext, *, path: _Here = ".") -> str:
     return "\n".join((f"{place.path}: {len(entries) or 'no'} entries", *lines))
 
 
-@tool(
-    category="info",
-    risk="safe",
-    touches="place",
-    effects=[],
-    retryable=True,
-    untrusted=True,
-    appraise=appraised_to_read,
-)
+@reading_tool()
 async def glob(
     context: ToolContext,
     *,
@@ -186,15 +169,7 @@ class _Search:
     over: str = ""  # why it ended before all was seen
 
 
-@tool(
-    category="info",
-    risk="safe",
-    touches="place",
-    effects=[],
-    retryable=True,
-    untrusted=True,
-    appraise=appraised_to_read,
-)
+@reading_tool()
 async def grep(
     context: ToolContext,
     *,

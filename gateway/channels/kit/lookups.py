@@ -69,7 +69,7 @@ class Lookups(Generic[Answer]):
         return known[1] if known is not None and self._clock.monotonic() - known[0] < STALE_S else None
 
     def forget(self, key: str) -> None:
-        """The platform told of a change: what is known counts no longer, nor what is being asked for now."""
+        """The platform told of a change: the known answer counts no longer, nor does one that is under way."""
         self._answers.pop(key, None)
         self._again_at.pop(key, None)
         self._under_way.pop(key, None)
