@@ -25,7 +25,7 @@ from agent.tools.toolbox import Toolbox
 from agent.turn.tokenizer import Tokenizer
 from gateway.backup import nightly
 from gateway.backup.nightly import NightlyBackup
-from gateway.commands.model import PROVIDER_SETTING
+from gateway.commands.place.provider import PROVIDER_SETTING
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher

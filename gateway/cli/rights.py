@@ -33,7 +33,7 @@ from gateway.channels.keys import ConversationKey, UserId
 from gateway.cli.offline import operate, shown
 from gateway.cli.options import config_option, fail, settings_from
 from gateway.commands.all import all_commands
-from gateway.commands.places import DENIED_TOOLS, TOOLS
+from gateway.commands.place.fields import DENIED_TOOLS, TOOLS
 from gateway.config.settings import Settings
 from gateway.conversations.place_settings import GROUP, PARENT, PlaceView
 from gateway.storage import settings_rows

@@ -3,32 +3,14 @@
 from collections.abc import Callable, Sequence
 
 from gateway.channels.outbound import CommandSpec
-from gateway.commands import (
-    approvals,
-    context,
-    delete,
-    diagnostics,
-    feedback,
-    goals,
-    mcp,
-    memory,
-    model,
-    models,
-    people,
-    plans,
-    queue,
-    remind,
-    schedules,
-    session,
-    skills,
-    spending,
-    status,
-    style,
-    subagents,
-)
 from gateway.commands import help as help_family
+from gateway.commands.access import approvals, mcp, people
 from gateway.commands.command import AnyCommand, Call, Command, Commands, Reply
-from gateway.commands.settings import settings_command
+from gateway.commands.kept import delete, feedback, memory, session, skills, style
+from gateway.commands.place import models, provider
+from gateway.commands.place.settings import settings_command
+from gateway.commands.state import context, diagnostics, spending, status
+from gateway.commands.work import goals, plans, queue, remind, schedules, subagents
 
 
 def all_commands() -> Commands:
@@ -82,10 +64,10 @@ def all_commands() -> Commands:
             subagents.AGENT,
             session.TASKS,
             plans.PLAN,
-            model.PROVIDER,
+            provider.PROVIDER,
             models.MODEL,
             models.THINK,
-            model.PERSONA,
+            provider.PERSONA,
             status.USAGE,
             spending.COST,
             spending.BUDGET,

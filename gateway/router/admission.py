@@ -34,9 +34,9 @@ from gateway.access.policy import (
 from gateway.access.roles import RANK_NAMES
 from gateway.channels.inbound import ButtonClicked, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
-from gateway.commands.approvals import answered_by_text
+from gateway.commands.access.approvals import answered_by_text
 from gateway.commands.command import MOST_ACTION, PRESS, AnyCommand
-from gateway.commands.queue import QUEUE_MODE
+from gateway.commands.work.queue import QUEUE_MODE
 from gateway.dispatch.queue_modes import QueueMode, Verdict, verdict
 from gateway.router import albums
 from gateway.router.albums import Gathering

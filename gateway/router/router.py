@@ -35,9 +35,9 @@ from gateway.channels.inbound import (
     Receipt,
     Received,
 )
-from gateway.commands import approvals as approving
+from gateway.commands.access import approvals as approving
 from gateway.commands.command import PRESS
-from gateway.commands.places import LANGUAGE_SETTING, MENTION
+from gateway.commands.place.fields import LANGUAGE_SETTING, MENTION
 from gateway.delivery.ephemeral.questions import Finding
 from gateway.router.admission import Admission, PairingFlow
 from gateway.router.albums import Gathering

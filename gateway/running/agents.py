@@ -25,8 +25,8 @@ from agent.storage.errors import StorageError
 from agent.storage.timestamps import to_timestamp
 from gateway.channels.adapter import Fullness
 from gateway.channels.keys import ConversationKey
-from gateway.commands.model import PERSONA_SETTING, Held, held
-from gateway.commands.places import models_allowed
+from gateway.commands.place.fields import models_allowed
+from gateway.commands.place.provider import PERSONA_SETTING, Held, held
 from gateway.config.live import Live
 from gateway.conversations.place_settings import PlaceSettings, account_of
 

@@ -12,7 +12,7 @@ from agent.core.ids import ConversationId, random_uuid
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming
 from gateway.channels.keys import ConversationKey
-from gateway.commands.places import MERGE_MS
+from gateway.commands.place.fields import MERGE_MS
 from gateway.config.live import Live
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations

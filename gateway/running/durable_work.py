@@ -13,8 +13,8 @@ from agent.plans.messages import Buttoned as PlanButtoned
 from agent.plans.service import PlanService
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import PRESS
-from gateway.commands.goals import go_on_button
-from gateway.commands.plans import plan_buttons
+from gateway.commands.work.goals import go_on_button
+from gateway.commands.work.plans import plan_buttons
 from gateway.dispatch.dispatcher import DeadLetter
 from gateway.phrases.catalogue import Catalogue
 from gateway.running.basics import Basics, WorkSignal

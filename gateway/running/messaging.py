@@ -10,7 +10,7 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
 from gateway.channels.adapter import Adapter, Ids
 from gateway.channels.keys import ConversationKey
-from gateway.commands.status import VERBOSITY
+from gateway.commands.state.status import VERBOSITY
 from gateway.config.settings import Settings
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.delivery.egress import Guard

@@ -10,7 +10,7 @@ from agent.core.ids import ConversationId
 from agent.core.tools import ToolContext
 from agent.inbox import HeldRoles
 from gateway.channels.keys import ConversationKey
-from gateway.commands.schedules import QUIET_HOURS
+from gateway.commands.work.schedules import QUIET_HOURS
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.phrases.catalogue import UsageError
 from gateway.running.basics import Basics

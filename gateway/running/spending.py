@@ -12,8 +12,8 @@ from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Account, OverBudget, Scope, amount
 from gateway.channels.keys import ConversationKey
-from gateway.commands.places import limits_of
-from gateway.commands.spending import more_button
+from gateway.commands.place.fields import limits_of
+from gateway.commands.state.spending import more_button
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.ports import Notices

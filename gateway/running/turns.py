@@ -11,7 +11,7 @@ from agent.core.ids import ConversationId, random_uuid
 from agent.run.settings import Settings
 from agent.subagent.runner import SubagentRegistry
 from agent.turn.states import AgentServices
-from gateway.commands.places import NO_POLICY, policy_of
+from gateway.commands.place.fields import NO_POLICY, policy_of
 from gateway.config.live import Live
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations

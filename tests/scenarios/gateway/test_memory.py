@@ -13,7 +13,7 @@ from agent.core.outbox import FileRef, OutgoingMessage
 from agent.memory.notes import path_of
 from agent.storage.payloads import encode_outgoing
 from agent.storage.tables import approval, approval_rule, goal, outbox, tool_call
-from gateway.commands.memory import PAGE
+from gateway.commands.kept.memory import PAGE
 from gateway.storage.repair import SCHEMA
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World, calling

@@ -34,7 +34,7 @@ from agent.tools.output_files import outputs_of
 from gateway.access.policy import Role
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Reply, Setting, on_or_off, refused, source_of
-from gateway.commands.style import StyleCommandDeps, numbers_of, style_of
+from gateway.commands.kept.style import StyleCommandDeps, numbers_of, style_of
 from gateway.config.places import text_of
 
 PAGE = 15  # facts of one list

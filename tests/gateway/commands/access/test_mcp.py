@@ -15,7 +15,7 @@ from gateway.storage import settings_rows
 from tests.fakes.waiting import until
 from tests.gateway.world import BOB, GROUP, World
 
-FAKE = str(Path(__file__).parents[2] / "fakes" / "mcp_server.py")
+FAKE = str(Path(__file__).parents[3] / "fakes" / "mcp_server.py")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from agent.subagent.runner import SubagentRegistry, Working
 from agent.subagent.tool import LONGEST_TASK
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
-from gateway.commands.goals import subagent_line
+from gateway.commands.work.goals import subagent_line
 
 MOST_SHOWN = 50
 

@@ -7,7 +7,7 @@ import pytest
 from agent.core.ids import ConversationId
 from agent.goals.goal import Auto, Goal, Limits, Owner, Used, raised, spent_limit
 from gateway.commands.command import PRESS
-from gateway.commands.goals import go_on_button
+from gateway.commands.work.goals import go_on_button
 from gateway.phrases.catalogue import read_catalogue
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

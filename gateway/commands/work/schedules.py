@@ -11,7 +11,7 @@ from agent.core.phrases import money
 from agent.core.untrusted_text import worked_on
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.commands.command import PRESS, Call, Command, Reply, Setting
-from gateway.commands.remind import ScheduleCommandDeps, confirmation, conversation_of, creator_of, origin_of
+from gateway.commands.work.remind import ScheduleCommandDeps, confirmation, conversation_of, creator_of, origin_of
 from gateway.phrases.catalogue import UsageError
 from gateway.scheduler.ledger import Entry
 from gateway.scheduler.phrases.when import read_when

@@ -18,7 +18,7 @@ from gateway.access.settings import AccessSettings
 from gateway.channels.adapter import Health, Ids
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Reply, refused
-from gateway.commands.skills import SkillCommandDeps, why_skill
+from gateway.commands.kept.skills import SkillCommandDeps, why_skill
 from gateway.scheduler.service import ScheduleService
 from gateway.scheduler.triggers.zones import zone_named
 from gateway.storage import grants, pairings

@@ -9,8 +9,8 @@ import pytest
 
 from gateway.channels.inbound import Mention
 from gateway.channels.keys import ConversationKey
-from gateway.commands.places import DENIED_TOOLS, MENTION, MERGE_MS
-from tests.gateway.commands.test_persona import PIRATE, write
+from gateway.commands.place.fields import DENIED_TOOLS, MENTION, MERGE_MS
+from tests.gateway.commands.place.test_persona import PIRATE, write
 from tests.gateway.world import ANN, BOB, GROUP, World, calling
 
 OTHER = "-1006"

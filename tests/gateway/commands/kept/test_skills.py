@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.commands.skills import MOST_LISTED
+from gateway.commands.kept.skills import MOST_LISTED
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World
 

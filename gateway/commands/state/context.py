@@ -11,7 +11,7 @@ from agent.storage.timestamps import from_timestamp
 from agent.turn.look import ContextView
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
-from gateway.commands.status import gauge_of
+from gateway.commands.state.status import gauge_of
 
 DUMPS = "dumps"
 MOST_KEEP = 500  # characters of what shall be kept

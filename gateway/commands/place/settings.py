@@ -13,7 +13,7 @@ from gateway.access.policy import Role
 from gateway.channels.adapter import Health
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import MOST_ACTION, PRESS, AnyCommand, Call, Command, Reply, Setting, refused, source_of
-from gateway.commands.places import MENTION, OF_PLACES, KnownNames
+from gateway.commands.place.fields import MENTION, OF_PLACES, KnownNames
 from gateway.conversations.place_settings import account_of
 from gateway.scheduler.service import ScheduleService
 from gateway.scheduler.triggers.zones import zone_named

@@ -12,8 +12,8 @@ from agent.run.settings import PlacePolicy
 from gateway.access.policy import MentionRule
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Setting, one_of
-from gateway.commands.memory import MEMORY_SETTING
-from gateway.commands.models import LEVELS, REASONING
+from gateway.commands.kept.memory import MEMORY_SETTING
+from gateway.commands.place.models import LEVELS, REASONING
 from gateway.config.places import LANGUAGE, LONGEST_INSTRUCTIONS, MENTION_RULES, MOST_MERGE_MS
 from gateway.config.settings import Settings
 from gateway.conversations.place_settings import PlaceSettings, PlaceView, account_of

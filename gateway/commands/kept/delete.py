@@ -8,7 +8,7 @@ from agent.core.outbox import Question
 from agent.memory.erasure import forget, preview
 from agent.memory.rows import Target
 from gateway.commands.command import Call, Command, Reply
-from gateway.commands.memory import MemoryCommandDeps, copies_of, scope_of
+from gateway.commands.kept.memory import MemoryCommandDeps, copies_of, scope_of
 
 
 async def delete(call: Call[MemoryCommandDeps]) -> Reply:

@@ -23,10 +23,10 @@ from agent.tools.mcp.servers import Servers
 from gateway.access.policy import Role
 from gateway.channels.adapter import Health
 from gateway.commands.command import Call, Command, Reply, Setting, Turns, one_of
-from gateway.commands.goals import aim
-from gateway.commands.model import fallback, source_key
-from gateway.commands.queue import QUEUE_MODE
-from gateway.commands.spending import spent_in_words
+from gateway.commands.place.provider import fallback, source_key
+from gateway.commands.state.spending import spent_in_words
+from gateway.commands.work.goals import aim
+from gateway.commands.work.queue import QUEUE_MODE
 from gateway.delivery.settings import Verbosity
 
 GAUGES: Mapping[Colour, str] = {"green": "🟢", "yellow": "🟡", "red": "🔴"}

@@ -18,7 +18,7 @@ from agent.providers.registry import Registry
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, AnyCall, Call, Command, Reply, Turns
-from gateway.commands.remind import origin_of
+from gateway.commands.work.remind import origin_of
 from gateway.phrases.catalogue import Catalogue
 
 # Buttons below plans. They stand for commands, so a press is taken like a typed one, also after a restart.

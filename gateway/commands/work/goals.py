@@ -14,7 +14,7 @@ from agent.goals.store import short
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, AnyCall, Call, Command, Reply, Turns, refused
-from gateway.commands.remind import origin_of
+from gateway.commands.work.remind import origin_of
 
 # Limits of a goal in words, and the button that goes on with it. Pure.
 

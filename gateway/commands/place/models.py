@@ -17,7 +17,7 @@ from agent.providers.settings import is_model_name
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import MOST_ACTION, PRESS, AnyCall, Call, Command, Reply, Setting, one_of, refused
-from gateway.commands.model import (
+from gateway.commands.place.provider import (
     ModelCommandDeps,
     chooser,
     is_locked_for,

@@ -15,10 +15,10 @@ from agent.storage.timestamps import to_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.commands.all import all_commands
 from gateway.commands.command import AnyCall, Command, Commands, Reply, Setting, one_of
-from gateway.commands.queue import QUEUE_MODE
-from gateway.commands.schedules import QUIET_HOURS
-from gateway.commands.settings import settings_command
-from gateway.commands.status import VERBOSITY
+from gateway.commands.place.settings import settings_command
+from gateway.commands.state.status import VERBOSITY
+from gateway.commands.work.queue import QUEUE_MODE
+from gateway.commands.work.schedules import QUIET_HOURS
 from gateway.config.settings import Settings
 from gateway.delivery.settings import Settings as DeliverySettings
 from gateway.delivery.settings import Verbosity
@@ -26,13 +26,13 @@ from gateway.phrases.catalogue import read_catalogue
 from gateway.storage import settings_rows
 from gateway.storage.tables import schedule
 from tests.fakes.waiting import until
-from tests.gateway.commands.test_persona import PIRATE, write
+from tests.gateway.commands.place.test_persona import PIRATE, write
 from tests.gateway.world import ANN, BOB, GROUP, World
 
 COMMANDS = all_commands()
 TOPIC = f"{GROUP}:7"
 CHANNEL, THREAD = "500", "501"  # on Discord a thread's key does not tell its channel
-PAGE = (Path(__file__).parents[3] / "docs/commands-settings.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs/commands-settings.md").read_text()
 ROWS = dict(re.findall(r"^\| `([a-z_]+)` \| (.*) \|$", PAGE[PAGE.index("## Settings of a chat") :], re.MULTILINE))
 
 

@@ -17,8 +17,8 @@ from agent.storage.inbox_rows import OpenRow
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, Setting, Turns, one_of, refused
-from gateway.commands.goals import GoalCommandDeps, pause_work
-from gateway.commands.plans import PlanCommandDeps, halt_plan, halted_reply
+from gateway.commands.work.goals import GoalCommandDeps, pause_work
+from gateway.commands.work.plans import PlanCommandDeps, halt_plan, halted_reply
 from gateway.dispatch.queue_modes import QueueMode
 
 # Target of a stop while no turn runs: the message said before the stop that would begin next.

@@ -1,4 +1,4 @@
-"""Provider and persona: /provider /persona. Models are in `gateway.commands.models`."""
+"""Provider and persona: /provider /persona. Models are in `gateway.commands.place.models`."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
