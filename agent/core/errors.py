@@ -88,10 +88,11 @@ class ProviderRefused(Permanent):
 
 
 class KeyRefused(ProviderRefused):
-    """The service does not take the key, or the key may not do this."""
+    """The service does not take the key. `doubtful`: or the account may not do this with any key."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, doubtful: bool = False) -> None:
         super().__init__(message, any_request=True)
+        self.doubtful = doubtful
 
 
 class QuotaUsedUp(ProviderRefused):

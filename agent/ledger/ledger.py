@@ -38,7 +38,7 @@ from agent.ledger.spending import (
     SpendingCaps,
     no_limits,
 )
-from agent.providers.provider import Prices, Provider, Request
+from agent.providers.provider import THOUGHT, Prices, Provider, Request
 from agent.providers.usage import CostAttribution, Spent
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
@@ -400,6 +400,8 @@ class Ledger:
     ) -> "Reserved":
         """Implements `Meter.reserve`. Raises OverBudget or Unpriced."""
         output = request.max_tokens or provider.max_tokens or OUTPUT_EXPECTED
+        if request.max_tokens is None and request.reasoning is not None:
+            output += THOUGHT[request.reasoning]
         return self.hold_for(
             attribution, provider.name, provider.model, tokens=input_tokens + output, prompt=input_tokens,
             usd=_most(input_tokens, output, provider.prices), least_usd=_most(input_tokens, 0, provider.prices),

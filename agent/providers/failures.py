@@ -153,7 +153,7 @@ def classify(provider: str, answer: Answer, secrets: Iterable[str] = ()) -> Agen
     if _is_invalid(answer):
         return RequestInvalid(words)
     if answer.status in KEY_STATUS or answer.code in KEY_CODES or answer.kind in KEY_KINDS:
-        return KeyRefused(words)
+        return KeyRefused(words, doubtful=answer.status == 403)
     return ProviderRefused(words, any_request=answer.status in ACCOUNT_STATUS or _is_login(answer))
 
 

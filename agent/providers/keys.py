@@ -155,6 +155,7 @@ class KeyRing:
                     yield piece
             return
         errors: list[AgentError] = []
+        doubtful: list[Key] = []
         for key in self.rings.order(self):
             begun = False
             try:
@@ -162,11 +163,11 @@ class KeyRing:
                     async for piece in pieces:
                         if not begun:
                             begun = True
-                            await self.rings.answered(self, key)
+                            await self._taken(key, doubtful)
                         yield piece
                 return
             except AgentError as error:
-                if begun or not await self._rests(key, error):
+                if begun or not await self._rests(key, error, doubtful):
                     raise
                 errors.append(error)
         raise last_word(errors)
@@ -176,21 +177,31 @@ class KeyRing:
         if len(self.keys) < 2:
             return await call(self.keys[0].secret if self.keys else "")
         errors: list[AgentError] = []
+        doubtful: list[Key] = []
         for key in self.rings.order(self):
             try:
                 answer = await call(key.secret)
             except AgentError as error:
-                if not await self._rests(key, error):
+                if not await self._rests(key, error, doubtful):
                     raise
                 errors.append(error)
             else:
-                await self.rings.answered(self, key)
+                await self._taken(key, doubtful)
                 return answer
         raise last_word(errors)
 
-    async def _rests(self, key: Key, error: AgentError) -> bool:
-        """Whether the key is at fault; it rests then."""
+    async def _taken(self, key: Key, doubtful: Sequence[Key]) -> None:
+        """The service takes the key; those that it did not take for the same request are at fault."""
+        await self.rings.answered(self, key)
+        for one in doubtful:
+            await self.rings.failed(self, one, "refused", None)
+
+    async def _rests(self, key: Key, error: AgentError, doubtful: list[Key]) -> bool:
+        """Whether another key may be taken. This one rests, unless the account itself may lack the right, as for a
+        model: what every key is refused is the fault of none."""
         trouble = trouble_of(error)
-        if trouble is not None:
+        if isinstance(error, KeyRefused) and error.doubtful:
+            doubtful.append(key)
+        elif trouble is not None:
             await self.rings.failed(self, key, trouble, error.after_s if isinstance(error, ProviderBusy) else None)
         return trouble is not None

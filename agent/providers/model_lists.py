@@ -83,7 +83,8 @@ class ModelLists:
         """Ask the server now, and store what it says. Where it does not answer, the stored list stands."""
         address = without_login(settings.base_url)
         answered = await ask(settings)
-        if not answered.reached and (stored := await self._store.get(settings.name, address)) is not None:
+        stored = None if answered.offers else await self._store.get(settings.name, address)
+        if stored is not None and (stored.listed or not answered.reached):
             return stored
         offers = await anyio.to_thread.run_sync(known_offers, settings, answered.offers)
         found = ModelList(
@@ -114,7 +115,7 @@ async def ask(settings: ProviderSettings) -> Answered:
         base = f"{base}/v1"
     asking = _Asking(settings, is_local(base))
     offers: tuple[ModelOffer, ...] = ()
-    with anyio.move_on_after(WITHIN_S):
+    with anyio.move_on_after(WITHIN_S) as within:
         async with aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=WITHIN_S),
             headers=headers_of(settings),
@@ -124,14 +125,17 @@ async def ask(settings: ProviderSettings) -> Answered:
             offers = await asking.pages(session, f"{base}/models")
             if not offers and asking.reached:
                 offers = offers_in(await asking.read(session, f"{base.removesuffix('/v1')}/api/tags", {}))
+    if within.cancelled_caught or asking.failed:  # half a list is none
+        return Answered(reached=False)
     return Answered(reached=asking.reached, offers=offers[:MOST_MODELS])
 
 
 class _Asking:
-    """One question to one server. `reached` as soon as it answers with anything but a failure of its own."""
+    """One question to one server. `reached`: it gave a list, or said that it has none; `failed`: a part of the list
+    could not be read."""
 
     def __init__(self, settings: ProviderSettings, local: bool) -> None:
-        self.reached = False
+        self.reached = self.failed = False
         self.local = local
         self._pages = settings.type == "anthropic"
         self._proxy = settings.proxy.get_secret_value() or None
@@ -153,13 +157,17 @@ class _Asking:
         """The JSON that is answered; None for anything else."""
         try:
             async with session.get(url, params=query, proxy=self._proxy, allow_redirects=False) as response:
-                self.reached = self.reached or response.status in (200, 404, 405)
                 if response.status != 200:
+                    self.failed = self.failed or response.status not in (404, 405)
+                    self.reached = True
                     return None
                 data = await whole_body(response.content.iter_any(), LARGEST_PAGE)
-            return await anyio.to_thread.run_sync(json.loads, data)
+            body = await anyio.to_thread.run_sync(json.loads, data)
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, RecursionError, BodyTooLarge):
+            self.failed = True
             return None
+        self.reached = True
+        return body
 
 
 # Reading of lists. Pure.

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Protocol
 
 from agent.core.messages import Message
@@ -14,6 +15,8 @@ COMPACTING = frozenset({"anthropic"})  # families whose API writes summaries tha
 
 CacheTier = Literal["none", "5m", "1h"]
 Reasoning = Literal["off", "low", "medium", "high"]  # how much to think before the answer
+# Tokens that a level of thinking may take beside the answer.
+THOUGHT: Mapping[Reasoning, int] = MappingProxyType({"off": 0, "low": 2_048, "medium": 8_192, "high": 16_384})
 StopReason = Literal["end_turn", "tool_use", "max_tokens", "refusal", "other"]
 
 

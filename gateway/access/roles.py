@@ -78,12 +78,20 @@ def _by_its_name(rule: str, command: CommandRights) -> str:
     return sign + command.name if rule.removeprefix(DENIES) in command.aliases else rule
 
 
+def _spellings(model: str) -> Sequence[str]:
+    """A model's name, and the shorter ones by which lenient services know it as well."""
+    provider, _, name = model.partition("/")
+    shorter = (name.partition("/")[2] or name, name.removesuffix(":latest"))
+    return tuple(dict.fromkeys((model, *(f"{provider}/{one}" for one in shorter))))
+
+
 def model_ruling(model: str, roles: Sequence[RoleSettings]) -> RightsVerdict:
     """Whether the person may choose the model (`provider/model`). Who has no rule about models may choose every one;
     who has one that allows some, only those."""
-    found = matched(model, rules_of(roles, "models"), "models")
-    if found is not None:
-        return found
+    rules = [(role, rule.casefold()) for role, rule in rules_of(roles, "models")]
+    found = [one for name in _spellings(model.casefold()) if (one := matched(name, rules, "models")) is not None]
+    if found:
+        return next((one for one in found if one.gate == "deny"), found[0])
     allowing = [f"{role}: {rule}" for role, rule in rules_of(roles, "models") if not rule.startswith(DENIES)]
     if allowing:
         return RightsVerdict("deny", f"the roles allow only {', '.join(allowing)}")

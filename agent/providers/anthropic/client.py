@@ -57,6 +57,11 @@ LARGEST_FILE = 3_900_000  # bytes: an image may have 5 MB as base64
 log = logging.getLogger("tieline.providers")
 
 
+CONCESSIONS = 2  # in one call: a model may take neither budget nor effort
+_NO_THINKING = re.compile(r"\bthinking\b[^\n]{0,80}\b(?:not|unsupported)\b|not support [^\n]{0,20}thinking")
+_NO_EFFORT = re.compile(r"output_config|\beffort\b")
+
+
 class AnthropicProvider:
     """One Claude model. Safe for many calls at once; they share connections."""
 
@@ -133,25 +138,27 @@ class AnthropicProvider:
                 await response.aclose()
 
     async def _respond(self, request: Request, files: Bytes, deadline: float, key: str) -> httpx2.Response:
-        """The response whose body is the stream; one more try without what the server does not know."""
+        """The response whose body is the stream; asked again, twice at most, without what the server does not know."""
         if request.compact and "compaction" in self._spared:
             raise refused(self.name, "this service writes no summaries")
-        try:
-            return await self._post(request, files, deadline, key)
-        except ProviderRefused as error:
-            spared = _complaint(str(error), self._settings.extra_headers)
-            if request.reasoning not in (None, "off"):
-                spared |= _thinking_complaint(str(error))
-            spared -= self._spared
-            if error.any_request or not spared:
-                raise
-            log.info("%s does not know a feature and is spared it: %s", self.name, error)
-            self._spared |= spared
-            self._known.speaks({"spared": sorted(self._spared)})
-            if "compaction" in spared:
-                self._encoder.write_summaries_out()
-            if request.compact:
-                raise
+        for _ in range(CONCESSIONS):
+            thought, effort = self._thinking(request)
+            try:
+                return await self._post(request, files, deadline, key)
+            except ProviderRefused as error:
+                spared = _complaint(str(error), self._settings.extra_headers)
+                if request.reasoning is not None:
+                    spared |= _thinking_complaint(str(error), thought, effort)
+                spared -= self._spared
+                if error.any_request or not spared:
+                    raise
+                log.info("%s does not know a feature and is spared it: %s", self.name, error)
+                self._spared |= spared
+                self._known.speaks({"spared": sorted(self._spared)})
+                if "compaction" in spared:
+                    self._encoder.write_summaries_out()
+                if request.compact:
+                    raise
         return await self._post(request, files, deadline, key)
 
     def _body(self, request: Request, files: Bytes) -> bytes:
@@ -275,13 +282,17 @@ def _complaint(words: str, headers: Collection[str]) -> frozenset[str]:
     return frozenset(found | ({"repeats"} if COMPLAINT.search(words) else set()))
 
 
-def _thinking_complaint(words: str) -> frozenset[str]:
-    """The same of a level of thinking. Some models take no budget, others no effort, most older ones neither."""
-    if re.search(r"output_config|\beffort\b", words):
-        return frozenset({"effort"})
-    if not re.search(r"\bthinking\b[^\n]{0,80}\b(?:not|unsupported)\b|not support [^\n]{0,20}thinking", words):
+def _thinking_complaint(words: str, thought: Thought, effort: str) -> frozenset[str]:
+    """The same of a level of thinking, by what was sent of it: some models take no budget and name what they take
+    instead, others take no effort, most older ones do not think at all."""
+    is_of_thinking = _NO_THINKING.search(words) is not None
+    if isinstance(thought, int):
+        return frozenset({"budgets" if "adaptive" in words else "thinking"} if is_of_thinking else ())
+    if thought != "adaptive":
         return frozenset()
-    return frozenset({"budgets" if "adaptive" in words else "thinking"})
+    if is_of_thinking:
+        return frozenset({"thinking"})
+    return frozenset({"effort"} if effort and _NO_EFFORT.search(words) else ())
 
 
 def _kept(dialect: Mapping[str, Any], headers: Collection[str]) -> frozenset[str]:

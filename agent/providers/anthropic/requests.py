@@ -40,7 +40,7 @@ from agent.providers.encoding import (
     wire_name,
 )
 from agent.providers.openai.requests import Alternation
-from agent.providers.provider import CacheTier, Reasoning, Request, ToolSchema
+from agent.providers.provider import THOUGHT, CacheTier, Reasoning, Request, ToolSchema
 from agent.providers.settings import MIN_THINKING
 
 # Five minutes are the default; some servers of the same form know no other.
@@ -51,9 +51,6 @@ MARKERS: dict[CacheTier, dict[str, Any]] = {
 }
 
 ANSWER_ROOM = 1024  # tokens left for the answer where the budget for thinking takes the whole limit
-
-# Tokens to think with; the API wants at least 1,024 and fewer than `max_tokens`.
-BUDGETS: dict[Reasoning, int] = {"off": 0, "low": 2_048, "medium": 8_192, "high": 16_384}
 
 Thought = int | Literal["off", "adaptive"]
 Block = dict[str, Any]
@@ -218,7 +215,7 @@ def budget_for(level: Reasoning, limit: int | None, ceiling: int | None) -> Thou
     `ceiling` is the most that the model writes, None: unknown.
     """
     most = limit or ceiling
-    budget = BUDGETS[level] if most is None else min(BUDGETS[level], most - ANSWER_ROOM)
+    budget = THOUGHT[level] if most is None else min(THOUGHT[level], most - ANSWER_ROOM)
     return budget if budget >= MIN_THINKING else "off"
 
 

@@ -272,7 +272,11 @@ _NO_SYSTEM = re.compile(
 )
 _SHORT_IDS = re.compile(r"tool call ids? (?:was|should be)[^\n]{0,200}length (?:of )?9", re.IGNORECASE)
 # Ollama says of a model that it does not support thinking. Looked for last: other refusals speak of reasoning models.
-_EFFORT = re.compile(r"\breasoning(?:\b|[_ .]?effort)|not support thinking", re.IGNORECASE)
+_EFFORT = re.compile(
+    r"\breasoning[_ .]?effort|\breasoning\b[^\n]{0,60}\b(?:not|unsupported|invalid|unknown|unrecognized)\b"
+    r"|not support (?:thinking|reasoning)",
+    re.IGNORECASE,
+)
 _CONCESSIONS = (
     (_NO_TOOLS, "tools"),
     (_NO_SYSTEM, "system"),

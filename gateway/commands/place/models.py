@@ -79,7 +79,7 @@ async def model(call: Call[ModelCommandDeps]) -> Reply:
 
 async def _reset(call: Call[ModelCommandDeps]) -> Reply:
     status = await call.agent.status()
-    configured = call.deps.providers.get(status.provider).model
+    configured = call.deps.providers.get(status.choice.provider).model
     if status.choice.model is not None:
         await save(call, call.key, call.agent.use_model(configured, chooser(call)))
     return Reply(text=call.phrase("model_reset", call.incoming.language, model=configured))
@@ -231,9 +231,11 @@ async def _choose(call: Call[ModelCommandDeps], name: str) -> Reply:
     if slash and before in registry and is_model_name(after) and all(offer.id != name for offer in found.offers):
         provider, wanted = registry.get(before).name, after
         found = await _newest(call, provider, wanted)
+    settings, offer = registry.get(provider).settings, found_in(wanted, found.offers)
+    if offer is not None and settings.type != "litellm":  # which wants the vendor in front
+        wanted = offer.id
     if (barred := not_allowed(call, provider, wanted)) is not None:
         return barred
-    settings = registry.get(provider).settings
     # Some servers list less than they serve: one that leaves out the configured model is not believed.
     if found.listed and is_among(settings.model, found.offers):
         if not is_among(wanted, found.offers):

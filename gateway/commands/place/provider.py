@@ -48,7 +48,10 @@ def held(settings: PlaceSettings, key: ConversationKey, *, kept: bool, snapshot:
     """The choice for `key`. A lock holds for all within. Not `kept`: what people chose does not count (Z-68)."""
     rows = snapshot if kept else NO_ROWS
     found = settings.find(PROVIDER_SETTING, key, rows)
-    locked = any(one.value for one in settings.layers(PROVIDER_LOCKED, key, rows)) or settings.get(PROVIDER_LOCKED, key)
+    locked = (
+        any(one.value for one in settings.layers(PROVIDER_LOCKED, key, rows))
+        or settings.find(PROVIDER_LOCKED, key, rows).value
+    )
     is_chosen = found.chosen_in is not None or found.section or _of_account(settings.configuration, key)
     return Held(choice=_choice(found, key) if is_chosen else None, locked=locked)
 

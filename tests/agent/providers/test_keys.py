@@ -132,6 +132,18 @@ async def test_if_all_fail_the_error_is_that_of_the_shortest_wait(llm: LlmServer
     assert llm.double.keys_used[before:] == [TWO], "the one that may be asked soonest"
 
 
+async def test_what_the_account_may_not_do_with_any_key_lets_none_rest(llm: LlmServer, tmp_path: Path) -> None:
+    calls = Calls(llm, tmp_path, FakeClock())
+    for _ in range(3):
+        llm.fails(kind="error", status=403, message="the project has no access to this model")
+    with pytest.raises(KeyRefused):
+        await calls.ask(settings(llm))
+    assert calls.heard == []
+    llm.fails(kind="error", status=403, message="this key may not call")
+    assert await calls.ask(settings(llm)) == [ONE, TWO]
+    assert calls.heard == [(1, 3, "refused")], "another key was taken for the same"
+
+
 async def test_what_is_no_fault_of_the_key_is_not_tried_with_another(llm: LlmServer, tmp_path: Path) -> None:
     calls = Calls(llm, tmp_path, FakeClock())
     llm.fails(kind="error", status=503, message="overloaded")

@@ -69,7 +69,8 @@ async def test_a_model_that_adapts_is_given_an_effort(llm: LlmServer, tmp_path: 
     [
         pytest.param("thinking: this model does not support extended thinking", None, id="does not think"),
         pytest.param(
-            '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive".',
+            '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and '
+            '"output_config.effort" to control thinking behavior.',
             {"type": "adaptive"},
             id="finds its budget itself",
         ),
@@ -81,6 +82,20 @@ async def test_a_refusal_is_heeded_at_once(
     llm.fails(kind="error", status=400, message=refusal)
     assert (await sent(llm, tmp_path, "low")).get("thinking") == expected
     assert len(llm.calls) == 2
+
+
+async def test_a_model_may_take_neither_budget_nor_effort(llm: LlmServer, tmp_path: Path) -> None:
+    words = '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive".'
+    llm.fails(kind="error", status=400, message=words)
+    llm.fails(kind="error", status=400, message="output_config.effort: this model takes no effort")
+    body = await sent(llm, tmp_path, "low")
+    assert (body["thinking"], "output_config" in body) == ({"type": "adaptive"}, False)
+    assert len(llm.calls) == 3
+
+
+async def test_a_model_that_does_not_adapt_after_all_does_not_think(llm: LlmServer, tmp_path: Path) -> None:
+    llm.fails(kind="error", status=400, message="adaptive thinking is not supported on this model")
+    assert "thinking" not in await sent(llm, tmp_path, "high", model=ADAPTIVE)
 
 
 @pytest.mark.parametrize(
