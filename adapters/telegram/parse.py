@@ -334,12 +334,14 @@ def _sender(message: Json) -> Sender:
     chat = message["chat"]
     if spokes := message.get("sender_chat"):
         anonymous = spokes["id"] == chat["id"]
+        # In a channel it is the name that its author goes by, which everybody chooses for themselves.
+        title = message.get("author_signature") if chat.get("type") != "channel" else None
         return Sender(
             id=UserId(str(spokes["id"])),
             display=message.get("author_signature") or spokes.get("title") or "",
             is_chat_admin=anonymous,
             # Who posts in the group's name is an administrator of it, and shown by title alone.
-            platform_roles=_roles("administrator", message.get("author_signature")) if anonymous else _NOBODY,
+            platform_roles=_roles("administrator", title) if anonymous else _NOBODY,
         )
     return _person(message.get("from") or chat)
 

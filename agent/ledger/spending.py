@@ -332,14 +332,12 @@ class Accounts:
             self._sum(standing.account).warned = standing.share >= rules.spending.warn_at
 
     def find(self, rules: Rules, account: Account, at: datetime) -> AccountBalance | None:
-        """The state of that account's limit; None when none holds for it."""
+        """The state of that account's limit, of several the one that is used up most; None when none holds for it."""
         found = self._sums.get(account)
         own = found is None or found.pays_itself or not found.holds_others
         names: Names = {account.scope: (account.name,) if own else ("", account.name)}
-        for applied in rules.applying(names, self.periods(at)):
-            if applied.account == account:
-                return self._standing(applied)
-        return None
+        applying = (one for one in rules.applying(names, self.periods(at)) if one.account == account)
+        return max(map(self._standing, applying), key=lambda standing: standing.share, default=None)
 
     def standings(self, rules: Rules, names: Names, at: datetime) -> Sequence[AccountBalance]:
         """The limits that a call by these names would come under now."""

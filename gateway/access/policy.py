@@ -124,7 +124,8 @@ def role_of(inbound: Received, settings: AccessSettings, grants: Grants) -> Role
         return Role.BLOCKED
     if person in settings.admins:
         return max(granted, Role.ADMIN)
-    if settings.platform_admins and inbound.sender.is_chat_admin and is_let_in(inbound, settings, grants):
+    counts = inbound.chat_type is ChatType.DIRECT or is_let_in(inbound, settings, grants)
+    if settings.platform_admins and inbound.sender.is_chat_admin and counts:
         return max(granted, Role.ADMIN)
     return max(granted, Role.MEMBER) if person in settings.allow else granted
 

@@ -4,7 +4,7 @@ Rights to tools and approvals follow in `agent.tools.rights`, from the same rule
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from types import MappingProxyType
 
@@ -14,7 +14,7 @@ from agent.tools.rights import DENIES, WILD, RightsVerdict, approving_roles, mat
 from agent.tools.settings import RoleSettings
 from gateway.access.policy import Grants, Role, is_let_in
 from gateway.access.settings import AccessSettings
-from gateway.channels.inbound import Received
+from gateway.channels.inbound import ChatType, Received
 
 RANK_NAMES: Mapping[Role, AccessRole] = MappingProxyType(
     {Role.GUEST: "guest", Role.MEMBER: "member", Role.ADMIN: "admin", Role.OWNER: "owner"}
@@ -34,11 +34,18 @@ def roles_of_sender(
 ) -> tuple[str, ...]:
     """The named roles of the sender, in the place where this comes from.
 
-    Roles of the platform count only where somebody let in the place: in a group of their own anybody gives them away.
+    Roles of the platform give rights only where somebody let in the group: in one of their own anybody gives them away.
+    Those that only forbid count everywhere.
     """
-    counts = is_let_in(inbound, access, grants, by_name=True)
-    platform_roles = inbound.sender.platform_roles if counts else frozenset()
-    return roles_of(f"{inbound.key.platform}:{inbound.sender.id}", platform_roles, roles)
+    gives = inbound.chat_type is ChatType.DIRECT or is_let_in(inbound, access, grants, by_name=True)
+    person = f"{inbound.key.platform}:{inbound.sender.id}"
+    counting = [role if gives or _only_forbids(role) else replace(role, platform_roles=()) for role in roles]
+    return roles_of(person, inbound.sender.platform_roles, counting)
+
+
+def _only_forbids(role: RoleSettings) -> bool:
+    rules = (*role.tools, *role.commands, *role.models)
+    return not role.approve and bool(rules) and all(rule.startswith(DENIES) for rule in rules)
 
 
 def roles_today(person: str, then: Collection[str], roles: Iterable[RoleSettings]) -> tuple[str, ...]:

@@ -137,7 +137,7 @@ class Setting(Generic[T]):
     nothing is chosen any more. `apply` lets what runs already follow, before the value is stored; it may raise
     UsageError. `show` writes a value as people read it.
 
-    Where it `narrows`, each value that was set around a place holds there as well.
+    Where it `narrows`, each value that was set around a place holds there as well. One that `takes_text` takes any.
 
     `role` may change it in a direct chat, `group_role` where several people share the chat. `change_by` makes the
     change where its command does more than to store it.
@@ -157,6 +157,7 @@ class Setting(Generic[T]):
     show: Callable[[T], str] = str
     inherits: bool = True
     narrows: bool = False
+    takes_text: bool = False
     role: Role = Role.MEMBER
     group_role: Role = Role.ADMIN
     change_by: Callable[[Call[Any], str | None], Awaitable[Reply]] | None = None

@@ -15,6 +15,7 @@ from gateway.channels.keys import ConversationKey, parts_of
 MENTION_RULES: tuple[MentionRule, ...] = get_args(MentionRule)
 LONGEST_INSTRUCTIONS = 4_000  # characters
 MOST_MERGE_MS = 60_000
+MOST_PATTERNS, LONGEST_LIST = 50, 2_000
 LANGUAGE = re.compile(r"[a-z]{2,3}")  # ISO 639, as platforms tell it without its region
 _WILD = re.compile(r"[*?\[]")
 
@@ -61,6 +62,11 @@ class PlaceSection:
             found.append(f'match: {self.match!r} names no place; write it as "telegram:-1005/42" or "discord:*"')
         if self.instructions is not None and len(self.instructions) > LONGEST_INSTRUCTIONS:
             found.append(f"instructions: {len(self.instructions):,} characters; {LONGEST_INSTRUCTIONS:,} at most")
+        for key in ("models", "tools", "denied_tools", "skills"):
+            try:
+                patterns_of(text_of(getattr(self, key) or ()))
+            except ValueError as error:
+                found.append(f"{key}: {error}; {MOST_PATTERNS} names and {LONGEST_LIST:,} characters at most")
         if self.language is not None and not LANGUAGE.fullmatch(self.language):
             found.append(f'language: {self.language!r} is no language; write it as "de"')
         if self.merge_ms is not None and not 0 <= self.merge_ms <= MOST_MERGE_MS:
@@ -71,6 +77,14 @@ class PlaceSection:
             if value is not None and not (isfinite(value) and value >= 0)
         ]
         return found
+
+
+def patterns_of(text: str) -> tuple[str, ...]:
+    """The names and patterns of a list. Raises ValueError for one that is empty or too long."""
+    found = tuple(dict.fromkeys(part.strip() for part in text.replace("\n", ",").split(",") if part.strip()))
+    if len(found) > MOST_PATTERNS or len(text) > LONGEST_LIST or not found:
+        raise ValueError(f"{len(found)} names in {len(text):,} characters")
+    return found
 
 
 def text_of(value: object) -> str:
@@ -98,6 +112,11 @@ class _Pattern:
         while parts and parts[-1] == "*":  # a place's rules hold within it anyway
             parts.pop()
         return cls("" if platform == "*" else platform, account, tuple(parts))
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether it names no account, platform or place."""
+        return not (self.platform or self.account or self.parts)
 
     def fits(self, key: ConversationKey, parts: Sequence[str]) -> bool:
         """Whether it names this very place, not one around it."""
@@ -143,10 +162,10 @@ class PlaceRules:
     def _texts(self, key: ConversationKey | None) -> Texts:
         """All that the sections give exactly this place, by name."""
         if key is None:
-            wanted = (one for pattern, one in self._sections if not pattern.platform and not pattern.parts)
+            wanted = (one for pattern, one in self._sections if pattern.is_everything)
         else:
             parts = () if key.channel_id == "*" else parts_of(key.channel_id)
-            fitting = (one for one in self._sections if one[0].platform or one[0].parts)
+            fitting = (one for one in self._sections if not one[0].is_everything)
             wanted = (one for pattern, one in fitting if pattern.fits(key, parts))
         found: dict[str, tuple[str, PlaceSection]] = {}
         for section in wanted:

@@ -232,6 +232,10 @@ def _unfit(channels: Sequence[ChannelSettings], sections: Sections) -> Iterator[
 def _of_nobody(sections: Sections, platforms: Mapping[str, EntryPoint]) -> Iterator[str]:
     """Names that nobody has: they would let in, shut out and make an admin nobody, without a word."""
     access = sections.access
+    for index, section in enumerate(sections.places):
+        platform = section.match.partition(":")[0].partition("@")[0]
+        if platform not in platforms and not set(platform) & set("*?["):
+            yield f"places[{index}].match: {platform!r} is no platform; use one of {', '.join(platforms)}"
     people = {f"access.{key}": getattr(access, key) for key in ("allow", "admins", "block")}
     people |= {f"roles ({role.name}): people": role.people for role in sections.roles}
     named = {**people, "access.allow_groups": access.allow_groups, "approvals.approvers": sections.approvals.approvers}

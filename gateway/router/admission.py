@@ -32,8 +32,7 @@ from gateway.access.policy import (
     role_of,
 )
 from gateway.access.roles import RANK_NAMES
-from gateway.channels.inbound import ButtonClicked, MessageReceived, Outcome, Receipt
-from gateway.channels.keys import ConversationKey
+from gateway.channels.inbound import ButtonClicked, ChatType, Mention, MessageReceived, Outcome, Receipt
 from gateway.commands.access.approvals import answered_by_text
 from gateway.commands.command import MOST_ACTION, PRESS, AnyCommand
 from gateway.commands.work.queue import QUEUE_MODE
@@ -98,7 +97,10 @@ class Admission:
             if admitted.id is not None:
                 inbox_rows.finish(conn, [admitted.id], "refused", note=f"{RIGHTS}{rule}")
 
-        await deps.database.write(work)
+        try:
+            await deps.database.write(work)
+        except StorageTrouble as error:  # the press itself was answered, and changed nothing
+            _log.info("a refused press cannot be kept: %s", error)
 
     async def take(
         self,
@@ -122,9 +124,6 @@ class Admission:
             dedup=dedup_key(origin or said),
             event=event_key(origin or said),
         )
-        if said.parent is not None and deps.settings.parent_of(arrival.conversation) != said.parent:
-            await deps.settings.learn_parent(said.key, said.parent)
-        await self._learn_group(said)
         if said.from_history and self._is_too_old(
             said
         ):  # before all else: neither a stale /stop nor a stale "yes" may do anything
@@ -136,7 +135,10 @@ class Admission:
                 return await self._end(arrival, "done", "answered a question", Outcome.ACCEPTED)
         here = (arrival.conversation, arrival.person, said.text)
         has = HeldRoles(RANK_NAMES[role], arrival.roles)
-        if origin is None and not said.attachments and (deps.approvals.asks(*here) or deps.approvals.ruled(*here, has)):
+        # A bare "yes" that others say may be meant for somebody else: theirs counts where they address the bot.
+        is_meant = said.chat_type is ChatType.DIRECT or said.mention is not Mention.NONE
+        rules = (is_meant or deps.approvals.expects(*here, has)) and deps.approvals.ruled(*here, has)
+        if origin is None and not said.attachments and (deps.approvals.asks(*here) or rules):
             if await self._is_known(arrival):
                 return Receipt(Outcome.DUPLICATE)
             if await self._answers_a_tool(arrival):
@@ -167,15 +169,6 @@ class Admission:
         if what is Verdict.REFUSE_BUSY:
             return await self._end(arrival, "refused", "busy", Outcome.REFUSED, self._no_room(arrival, "drop"))
         return await self._queue(arrival, mode, interrupt=what is Verdict.ADMIT_AND_CANCEL)
-
-    async def _learn_group(self, said: MessageReceived) -> None:
-        """Keep which server the place is in, where its key does not tell."""
-        settings = self._deps.settings
-        place = said.key if said.parent is None else ConversationKey(said.key.channel_type, said.parent)
-        if said.around is None or place.around is not None or place.channel_id == said.around:
-            return
-        if settings.group_of(ConversationId(str(place))) != said.around:
-            await settings.learn_group(place, said.around)
 
     async def _answers_a_tool(self, arrival: Arrival) -> bool:
         said = arrival.said

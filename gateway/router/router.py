@@ -19,7 +19,19 @@ from agent.storage import inbox_rows
 from agent.storage.errors import StorageTrouble
 from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import to_timestamp
-from gateway.access.policy import Allowed, Ignored, Role, Take, Unpaired, addresses, bot_loop_guard, decide, person_name
+from gateway.access.policy import (
+    Allowed,
+    Ignored,
+    Role,
+    Take,
+    Unpaired,
+    addresses,
+    bot_loop_guard,
+    decide,
+    is_let_in,
+    person_name,
+    role_of,
+)
 from gateway.channels.errors import ChannelError
 from gateway.channels.inbound import (
     ButtonClicked,
@@ -35,6 +47,7 @@ from gateway.channels.inbound import (
     Receipt,
     Received,
 )
+from gateway.channels.keys import ConversationKey
 from gateway.commands.access import approvals as approving
 from gateway.commands.command import PRESS
 from gateway.commands.place.fields import LANGUAGE_SETTING, MENTION
@@ -138,11 +151,35 @@ class Router:
         Raises StorageTrouble, and for a few tries whatever a defect of the gateway raises: it may be given again.
         """
         try:
+            await self._learn_place(inbound)
             return await self._ingest(self._in_its_language(made_whole(inbound)))
         except StorageTrouble:
             raise
         except Exception as error:  # noqa: BLE001 - the channel seam
             return await self._poison_messages.failed(inbound, error)
+
+    async def _learn_place(self, inbound: Inbound) -> None:
+        """Keep which channel a thread is in, and which server a channel, where keys do not tell: before any rule is
+        looked up. Only of places where somebody may be answered."""
+        settings, access, key = self._deps.settings, self._deps.live.settings.access, inbound.key
+        if inbound.parent is None and inbound.around is None:
+            return
+        around, place = inbound.around, key
+        if inbound.parent is not None:
+            place = ConversationKey(key.channel_type, inbound.parent)
+        if around is not None and (place.around is not None or place.channel_id == around):
+            around = None
+        knows_parent = inbound.parent is None or settings.parent_of(ConversationId(str(key))) == inbound.parent
+        knows_group = around is None or settings.group_of(ConversationId(str(place))) == around
+        if knows_parent and knows_group:
+            return
+        grants = self._deps.book.grants
+        if not is_let_in(inbound, access, grants) and role_of(inbound, access, grants) < Role.MEMBER:
+            return
+        if inbound.parent is not None and not knows_parent:
+            await settings.learn_parent(key, inbound.parent)
+        if around is not None and not knows_group:
+            await settings.learn_group(place, around)
 
     def _in_its_language(self, inbound: Inbound) -> Inbound:
         """The same, as if its sender's language were the one that was set for the place."""
@@ -173,15 +210,14 @@ class Router:
             mention = Mention.DIRECT  # the caption, which names the bot, stands below one picture of an album only
         # A bare "yes" of the person who was asked is their answer, also where others' words need a mention.
         only_as_answer = (
-            mention is Mention.NONE
-            and found is None
+            found is None
             and said.chat_type is not ChatType.DIRECT
             and not addresses(mention, self._deps.settings.get(MENTION, said.key))
             and self._admission.expects(said)
         )
         if only_as_answer:
             mention = Mention.DIRECT
-        role = await self._role(said, mention=mention, is_command=found is not None)
+        role = await self._role(said, mention=mention, is_command=found is not None or only_as_answer)
         if isinstance(role, Receipt):
             return role
         if only_as_answer:
@@ -216,9 +252,9 @@ class Router:
         )
         if ruled is not None:
             words, rule = ruled
+            await self._acknowledge(pressed, words)
             if rule:
                 await self._admission.refused_press(pressed, rule)
-            await self._acknowledge(pressed, words)
             return Receipt(Outcome.ACCEPTED, "an approval")
         if not pressed.action.startswith(PRESS):
             await self._acknowledge(pressed, self._deps.phrase("button_over", language))

@@ -115,6 +115,19 @@ class AgentFactory:
             if is_within and (choice is None or choice.scope != "channel"):
                 self._awake[ConversationId(str(key))].agent.operations.take_choice(choice)
 
+    def reloaded(self) -> None:
+        """The file says something else of places: let those who are awake and have no choice of their own follow."""
+        for conversation, awake in self._awake.items():
+            key, operations = ConversationKey.parse(conversation), awake.agent.operations
+            choice, persona = self.held(key).choice, self._settings.find(PERSONA_SETTING, key)
+            if choice is None or choice.scope != "channel":
+                operations.take_choice(choice)
+            if persona.chosen_in is None and persona.value != awake.agent.instruction.name:
+                try:
+                    operations.switch_persona(persona.value)
+                except (AgentMissing, AgentInvalid) as error:
+                    _log.warning("the persona of %s cannot be loaded: %s", key, error)
+
     def in_use(self, conversation: ConversationId) -> tuple[str, str] | None:
         """Provider and model that answer there now; None while nobody is awake."""
         awake = self._awake.get(conversation)

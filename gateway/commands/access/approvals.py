@@ -17,7 +17,7 @@ from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from agent.tools.approvals import PRESS, Approvals, Finding, Ruling, Word, extent_of, named_deciders
 from gateway.access.policy import Role
-from gateway.access.roles import RANK_NAMES
+from gateway.access.roles import RANK_NAMES, RANKS
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.delivery.ephemeral.prompts import label_of
 
@@ -220,7 +220,7 @@ async def _answer(call: Call[ApprovalCommandDeps], *, approve: bool) -> Reply:
         has=_has(call),
         approve=approve,
         for_good=for_good,
-        may_allow_for_good=_may_allow_for_good(call.role, in_group=call.in_group),
+        may_allow_for_good=_may_allow_for_good(RANKS[call.incoming.role], in_group=call.in_group),
     )
     found = await call.deps.database.read(lambda conn: approval_rows.conversation_of(conn, conversation, id))
     ruling = await call.deps.approvals.answer(id, found or conversation, word)

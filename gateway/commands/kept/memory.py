@@ -66,6 +66,9 @@ async def memory(call: Call[MemoryCommandDeps]) -> Reply:
         return Reply(text=call.phrase("memory_usage", call.incoming.language, given=verb), private=True)
     if call.in_group and verb.lower() in FOR_ADMINS and call.role < Role.ADMIN:
         return refused(call, verb.lower())
+    if call.role < Role.MEMBER and verb.lower() not in FOR_GUESTS:  # as the tools of the memory have it
+        text = call.phrase("command_for_members", call.incoming.language, name=f"{call.name} {verb.lower()}")
+        return Reply(text=text, private=True, refused_by=f"/memory {verb.lower()} is for members")
     return await run(call, rest.strip())
 
 
@@ -95,6 +98,7 @@ async def _list(call: Call[MemoryCommandDeps], rest: str) -> Reply:
     lines += ["", phrase("memory_counts", language, facts=counts.get("fact", 0), said=said)]
     if style.window:
         lines.append(phrase("memory_style", language, count=len(style.window)))
+    off = off or any(not one.value for one in call.settings.layers(MEMORY_SETTING, call.key))
     if off or not call.deps.memory.settings.recall.enabled:
         lines.append(phrase("memory_is_off", language))
     lines.append(phrase("memory_hint", language))
@@ -327,6 +331,7 @@ MEMORY_SETTING: Setting[bool] = Setting(
     show=text_of,
     change_by=_switch,
 )
+FOR_GUESTS = frozenset({"", "list", "search", "forget"})  # who look, and take back their own words
 FOR_ADMINS = frozenset({"export", "off", "on"})
 
 MEMORY = Command(

@@ -14,13 +14,19 @@ from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Setting, one_of
 from gateway.commands.kept.memory import MEMORY_SETTING
 from gateway.commands.place.models import LEVELS, REASONING
-from gateway.config.places import LANGUAGE, LONGEST_INSTRUCTIONS, MENTION_RULES, MOST_MERGE_MS
+from gateway.config.places import (
+    LANGUAGE,
+    LONGEST_INSTRUCTIONS,
+    MENTION_RULES,
+    MOST_MERGE_MS,
+    MOST_PATTERNS,
+    patterns_of,
+)
 from gateway.config.settings import Settings
 from gateway.conversations.place_settings import PlaceSettings, PlaceView, account_of
 from gateway.phrases.catalogue import UsageError
 
 Patterns = tuple[str, ...]
-MOST_PATTERNS, LONGEST_LIST = 50, 2_000
 NEAR = 3
 _WILD = frozenset("*?[")
 
@@ -35,14 +41,6 @@ class KnownNames:
 
 
 # --- readers of stored texts (`Setting.parse`) and of what people write (`Setting.text_for`) -----------------
-
-
-def patterns_of(text: str) -> Patterns:
-    """The names and patterns of a list. Raises ValueError for one that is too long."""
-    found = tuple(dict.fromkeys(part.strip() for part in text.replace("\n", ",").split(",") if part.strip()))
-    if len(found) > MOST_PATTERNS or len(text) > LONGEST_LIST or not found:
-        raise ValueError(f"{len(found)} names in {len(text)} characters")
-    return found
 
 
 def _whole_number(text: str) -> int:
@@ -155,6 +153,7 @@ INSTRUCTIONS: Setting[str] = Setting(
     parse=_instructions,
     text_for=_written(_instructions, "setting_text_too_long", most=LONGEST_INSTRUCTIONS),
     usage="a text",
+    takes_text=True,
     show=lambda value: f"“{value}”" if value else "–",
 )
 MODELS = _list_of("models", "models", usage="main/*, local/llama3")
@@ -206,7 +205,7 @@ def policy_of(settings: PlaceSettings, conversation: ConversationId) -> PlacePol
     key, view = ConversationKey.parse(conversation), settings.view()
     level = next((one.value for one in view.layers(REASONING, key)), None)
     return PlacePolicy(
-        instructions=next((one.value for one in view.layers(INSTRUCTIONS, key)), ""),
+        instructions=_instructions_in(view, key),
         language=next((one.value for one in view.layers(LANGUAGE_SETTING, key)), ""),
         models=_lists(view, MODELS, key),
         reasoning=next((known for known in LEVELS if known == level), None),
@@ -215,6 +214,14 @@ def policy_of(settings: PlaceSettings, conversation: ConversationId) -> PlacePol
         skills=_lists(view, SKILLS, key),
         memory=all(one.value for one in view.layers(MEMORY_SETTING, key)),
     )
+
+
+def _instructions_in(view: PlaceView, key: ConversationKey) -> str:
+    """The instructions of the file, the widest first, which nobody in a chat takes away; then the nearest chosen."""
+    layers = tuple(view.layers(INSTRUCTIONS, key))
+    chosen = next((one.value for one in layers if one.chosen_in is not None), "")
+    of_file = (one.value for one in reversed(layers) if one.section)
+    return "\n\n".join(text for text in (*of_file, chosen) if text)
 
 
 def models_allowed(settings: PlaceSettings, key: ConversationKey) -> tuple[Patterns, ...]:

@@ -12,7 +12,19 @@ from agent.storage.timestamps import from_timestamp
 from gateway.access.policy import Role
 from gateway.channels.adapter import Health
 from gateway.channels.keys import ConversationKey
-from gateway.commands.command import MOST_ACTION, PRESS, AnyCommand, Call, Command, Reply, Setting, refused, source_of
+from gateway.commands.command import (
+    MOST_ACTION,
+    PRESS,
+    AnyCommand,
+    Call,
+    Command,
+    Reply,
+    Setting,
+    denied,
+    nothing_else,
+    refused,
+    source_of,
+)
 from gateway.commands.place.fields import MENTION, OF_PLACES, KnownNames
 from gateway.conversations.place_settings import account_of
 from gateway.scheduler.service import ScheduleService
@@ -48,6 +60,7 @@ def settings_command(listed: Iterable[AnyCommand]) -> Command[SettingsCommandDep
         setting.key: (setting, None) for setting in OF_PLACES
     }
     declared |= {setting.key: (setting, command) for command in listed for setting in command.settings}
+    in_turn = [key for key, (_, command) in declared.items() if command is not None and not command.immediate]
     return Command(
         name="settings",
         deps=SettingsCommandDeps,
@@ -55,9 +68,7 @@ def settings_command(listed: Iterable[AnyCommand]) -> Command[SettingsCommandDep
         group="more",
         usage="[key [value | default] | reset key | history [key]]",
         immediate=True,
-        queued=frozenset(
-            key for key, (_, command) in declared.items() if command is not None and not command.immediate
-        ),
+        queued=frozenset((RESET, ALL, *(name for key in in_turn for name in (key, key.replace("_", "-"))))),
         suggest=partial(suggested, declared),
         examples="settings_examples",
         settings=OF_PLACES,
@@ -70,7 +81,7 @@ async def settings(declared: Declared, call: Call[SettingsCommandDeps]) -> Reply
     `account` as the last word means every chat of this account, and is for admins of the whole bot.
     """
     phrase, language, shown = call.phrase, call.incoming.language, _shown(declared, call)
-    key, _, written = call.args.partition(" ")
+    key, written = (*call.args.split(maxsplit=1), "", "")[:2]
     written = written.strip()
     match key.lower():
         case "":
@@ -87,18 +98,32 @@ async def settings(declared: Declared, call: Call[SettingsCommandDeps]) -> Reply
     if setting is None:
         return _unknown(call, key, shown)
     if not written:
-        return _told(call, setting)
-    *words, last = written.split()
-    if last.lower() == ACCOUNT_WORD and words:
-        return await _for_account(declared, call, setting, " ".join(words))
+        return _told(declared, call, setting)
+    words = written.split()
+    if setting.takes_text:  # whose last word may be any
+        if words[0].lower() == ACCOUNT_WORD and len(words) > 1:
+            return await _for_account(declared, call, setting, written.split(maxsplit=1)[1])
+    elif words[-1].lower() == ACCOUNT_WORD and len(words) > 1:
+        return await _for_account(declared, call, setting, " ".join(words[:-1]))
     return await _change(declared, call, setting, written)
 
 
 async def _change(declared: Declared, call: Call[SettingsCommandDeps], setting: Setting[Any], written: str) -> Reply:
     command = declared[setting.key][1]
+    if (barred := _barred(declared, call, setting)) is not None:
+        return barred
     family = call.deps.families(command.deps) if command is not None else call.deps
     reply = await setting.change(call.on(family), None if written.lower() in DEFAULT else written)
     return replace(reply, text="\n".join([reply.text, *_withheld(call, setting)]))
+
+
+def _barred(declared: Declared, call: Call[SettingsCommandDeps], setting: Setting[Any]) -> Reply | None:
+    """The refusal where a role of the person denies the setting's own command; there is no way round by this one."""
+    command = declared[setting.key][1]
+    ruling = command.ruling(call.role, call.roles, in_group=call.in_group) if command is not None else None
+    if command is None or ruling is None or ruling.gate != "deny" or not ruling.by_role:
+        return None
+    return denied(command, ruling, call.incoming, call.role, call.phrase)
 
 
 def _withheld(call: Call[SettingsCommandDeps], setting: Setting[Any]) -> Sequence[str]:
@@ -121,8 +146,10 @@ async def _for_account(
         text = call.phrase("setting_alone", call.incoming.language)
         return Reply(text=text, private=True)
     if setting.change_by is not None and not setting.choices:  # its own command knows the word
-        return await _change(declared, call, setting, f"{written} {ACCOUNT_WORD}")
-    stored = replace(setting, change_by=None)  # what such a command does beyond is for the chat it is given in
+        word = RESET if written.lower() in DEFAULT else written
+        return await _change(declared, call, setting, f"{word} {ACCOUNT_WORD}")
+    # What such a command does beyond is for the chat it is given in.
+    stored = replace(setting, change_by=None, apply=nothing_else)
     return await _change(declared, replace(call, key=account_of(call.key)), stored, written)
 
 
@@ -133,7 +160,8 @@ async def _reset_all(declared: Declared, call: Call[SettingsCommandDeps], shown:
     for setting in shown.values():
         if call.settings.find(setting, call.key).chosen_in == call.key and setting.may_be_changed(call):
             await _change(declared, call, setting, DEFAULT[0])
-            done.append(f"`{setting.key}`")
+            if call.settings.find(setting, call.key).chosen_in != call.key:
+                done.append(f"`{setting.key}`")
     key = "settings_reset" if done else "settings_nothing_set"
     return Reply(text=phrase(key, language, settings=", ".join(done)), private=not done)
 
@@ -212,9 +240,10 @@ def _line(call: Call[SettingsCommandDeps], setting: Setting[Any]) -> str:
     )
 
 
-def _told(call: Call[SettingsCommandDeps], setting: Setting[Any]) -> Reply:
+def _told(declared: Declared, call: Call[SettingsCommandDeps], setting: Setting[Any]) -> Reply:
     """One of them, with its values, all that was set around, and who may change it."""
-    phrase, language, may = call.phrase, call.incoming.language, setting.may_be_changed(call)
+    phrase, language = call.phrase, call.incoming.language
+    may = setting.may_be_changed(call) and _barred(declared, call, setting) is None
     found = call.settings.find(setting, call.key)
     about = phrase(f"setting.{setting.key}", language)
     values = {"setting": setting.key, "about": about, "value": setting.show(found.value)}
