@@ -21,12 +21,15 @@ from agent.core.tools import Tool, ToolSpec
 from agent.definitions import Definitions
 from agent.features.approvals import ApprovalFeature
 from agent.features.goals import GoalState
+from agent.features.group_context import GroupContextFeature
 from agent.features.hooks import HookFeature
 from agent.features.memory import Corrections, MemoryState
 from agent.features.plans import PlanFeature
 from agent.features.skills import SkillState
 from agent.features.style import StyleFeature
 from agent.goals.service import GoalDeps
+from agent.group_context.group_context import GroupContext
+from agent.group_context.tools import GROUP_FUNCTIONS
 from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_FUNCTIONS
@@ -121,6 +124,7 @@ class SharedFeatures:
     memory: Memory
     learning: Learning
     plans: PlanService
+    group_context: GroupContext
     skills: Catalogue = field(default_factory=Catalogue)
     goals: GoalDeps = field(default_factory=GoalDeps)
     plan_buttons: PlanButtons = no_plan_buttons
@@ -143,7 +147,15 @@ class Shared:
 
 
 # Tools that need nothing of the gateway, and those whose objects do.
-_FUNCTIONS = (calculate, *SESSION_FUNCTIONS, *MEMORY_FUNCTIONS, load_skill, agent_tool, *TASK_FUNCTIONS)
+_FUNCTIONS = (
+    calculate,
+    *SESSION_FUNCTIONS,
+    *MEMORY_FUNCTIONS,
+    load_skill,
+    agent_tool,
+    *TASK_FUNCTIONS,
+    *GROUP_FUNCTIONS,
+)
 _OBJECTS = (TimeTools, Outputs, ScheduleTools)
 
 
@@ -268,6 +280,12 @@ def assemble(
             plans,
             memory,
             skill,
+            GroupContextFeature(
+                conversation=conversation,
+                group_context=shared.features.group_context,
+                count=estimator.text,
+                specs=shared.tools.executor.toolbox.specs,
+            ),
             *shared.features.more(conversation),
             ApprovalFeature(
                 conversation=conversation,

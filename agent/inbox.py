@@ -49,6 +49,17 @@ class PlanStep:
     tick: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlace:
+    """Where in a group something was said. `channel` is the channel or group as a whole; `stream` is what it stands in:
+    the channel, a topic of it, or the thread. `root` is the platform's id of the message that begins the thread.
+    """
+
+    channel: ConversationId
+    stream: ConversationId
+    root: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Brought:
     """A stranger's words. `source` says where they are from."""
@@ -69,8 +80,9 @@ class Incoming:
     the last lines of `text`: what could not be read of the message; an edit keeps them. `version` is that of the edit
     that was taken last, "" before any. `zone` is the IANA time zone of the sender: as the platform tells it while the
     message waits, as the gateway knows it (always a real one) in a run. `album` is the platform's id of the album of
-    files that this is of. What `may_be_silent` is shown to nobody while it is worked on. `wake_up` is there for a
-    goal's own turns, `plan` for work on a plan, `job` names the schedule that asks.
+    files that this is of. What `may_be_silent` is shown to nobody while it is worked on; what is `ambient` was said to
+    nobody in particular, and the bot may speak. `group` tells where in a group it was said. `wake_up` is there for a
+    goal's own turns, `plan` for work on a plan, `job` names what asks in a person's place: a schedule.
     """
 
     text: str
@@ -80,6 +92,7 @@ class Incoming:
     role: AccessRole = "member"
     roles: tuple[str, ...] = ()
     chat_type: ChatType = "direct"
+    group: GroupPlace | None = None
     files: tuple[FilePart, ...] = ()
     quoted: str | None = None
     brought: Brought | None = None
@@ -91,6 +104,7 @@ class Incoming:
     album: str | None = None
     zone: str | None = None
     may_be_silent: bool = False
+    ambient: bool = False
     wake_up: WakeUp | None = None
     plan: PlanStep | None = None
     job: str | None = None

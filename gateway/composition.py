@@ -29,6 +29,7 @@ from gateway.running.basics import Basics, WorkSignal
 from gateway.running.dispatch import Running, wake_for_person
 from gateway.running.durable_work import install_durable_work
 from gateway.running.foundation import Foundation
+from gateway.running.groups import install_groups
 from gateway.running.memory import install_memory, install_skills
 from gateway.running.messaging import install_messaging
 from gateway.running.models import install_models, refresh_lists
@@ -84,10 +85,11 @@ async def build(
     models = await install_models(basics, messaging.alerts, ledger)
     memory = install_memory(basics, place_settings, models.embedders, metrics)
     skills = await install_skills(basics)
+    groups = install_groups(basics, rights, place_settings)
     scheduling = Scheduling(basics, rights, messaging, place_settings, metrics, work_signal)
     tools = await install_tools(basics, rights, messaging, scheduling)
     work = install_durable_work(basics, rights, messaging, work_signal)
-    shared = shared_parts(basics, handler, spending, models, memory, skills, tools, work, place_settings)
+    shared = shared_parts(basics, handler, spending, models, memory, skills, groups, tools, work, place_settings)
     turns = install_turns(basics, shared, place_settings, messaging, models, work)
     work_signal.connect(turns.dispatcher.wake)
     handler.serve(
@@ -100,6 +102,7 @@ async def build(
             families.about_spending(basics, rights, spending),
             families.about_runs(basics, rights, messaging, models, spending, recent_log),
             families.about_the_state(basics, messaging, tools, work, turns, started_at),
+            families.about_groups(models, groups, scheduling),
         ),
     )
     delivery, alerts = messaging.delivery, messaging.alerts
@@ -192,6 +195,7 @@ async def build(
             home=basics.home,
             retention=lambda: live.settings.retention,
             memory=memory.memory,
+            groups=groups.tidy,
             ledger_days=lambda: live.settings.scheduler.ledger_days,
             miss_days=lambda: live.settings.memory.recall.miss_days,
         ),

@@ -108,9 +108,11 @@ def said(
         chat_type=where.chat_type,
         chat_title=where.title,
         grantable=where.grantable,
+        thread_root=where.channel_id if where.parent is not None else None,  # a thread has the id of what it hangs on
         text=text,
         attachments=attachments,
         mention=mention,
+        to_others=_is_to_others(message, account),
         quoted=quoted,
         sent_at=moment_of(str(message["id"])),
         from_history=from_history,
@@ -187,6 +189,13 @@ def _addressed(message: Payload, where: Where, account: Account) -> tuple[str, M
     replied = message.get("referenced_message")
     to_bot = message.get("type") == REPLY and replied and str(replied["author"]["id"]) == account.user_id
     return text, Mention.IMPLICIT if to_bot or where.own_thread else Mention.NONE
+
+
+def _is_to_others(message: Payload, account: Account) -> bool:
+    """Whether it names other people, or replies to one."""
+    named = {str(user["id"]) for user in message.get("mentions") or ()} - {account.user_id}
+    replied = message.get("referenced_message") if message.get("type") == REPLY else None
+    return bool(named) or (replied is not None and _author(replied) != account.user_id)
 
 
 def sender_of(user: Payload, where: Where, member: Payload | None, *, webhook: bool = False) -> Sender:

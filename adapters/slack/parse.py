@@ -23,6 +23,7 @@ from gateway.channels.keys import ConversationKey, UserId
 # Slack's wire text made readable: escapes undone; links, mentions and the bot's own name resolved. Pure.
 
 _TOKEN = re.compile(r"<([^<>\n]+)>")
+_PERSON = re.compile(r"<@([UW]\w+)[>|]")
 ESCAPES = {">": "&gt;", "<": "&lt;", "&": "&amp;"}  # read in this order: `&amp;lt;` is the text `&lt;`
 _ESCAPED = str.maketrans(ESCAPES)
 
@@ -140,9 +141,11 @@ def parse_message(
         chat_type=chat_type,
         grantable=(address.channel, address.team),
         around=address.around,
+        thread_root=_root(address, ts),
         text=text,
         attachments=attachments,
         mention=_mention(message, account, address, mentioned, joined),
+        to_others=_is_to_others(message, account),
         quoted="\n".join(shared) or None,
         sent_at=moment(ts),
         from_history=from_history,
@@ -241,6 +244,18 @@ def _mention(message: Event, account: Account, address: Address, mentioned: bool
         return Mention.DIRECT
     replies_to_bot = bool(account.bot_user) and message.get("parent_user_id") == account.bot_user
     return Mention.IMPLICIT if replies_to_bot or str(address) in joined else Mention.NONE
+
+
+def _root(address: Address, ts: str) -> str | None:
+    """The message that begins the thread which this one is a reply in."""
+    return address.thread_ts if address.thread_ts != ts else None
+
+
+def _is_to_others(message: Event, account: Account) -> bool:
+    """Whether it names other people, or replies in the thread of one."""
+    named = {user for user in _PERSON.findall(str(message.get("text") or "")) if user != account.bot_user}
+    above = message.get("parent_user_id")
+    return bool(named) or (above is not None and above != account.bot_user)
 
 
 def _sender(message: Event) -> Sender:

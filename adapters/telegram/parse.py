@@ -90,6 +90,20 @@ def _answers(message: Json, me: Me) -> bool:
     return "forum_topic_created" not in original and original.get("from", {}).get("id") == me.id
 
 
+def is_to_others(message: Json, me: Me) -> bool:
+    """Whether it names other people, or replies to one."""
+    text = message.get("text") or message.get("caption") or ""
+    for entity in (*(message.get("entities") or ()), *(message.get("caption_entities") or ())):
+        start, end = index_at(text, entity["offset"]), index_at(text, entity["offset"] + entity["length"])
+        kind = entity["type"]
+        if kind == "mention" and text[start:end][1:].lower() != me.username.lower():
+            return True
+        if kind == "text_mention" and entity.get("user", {}).get("id") != me.id:
+            return True
+    original = message.get("reply_to_message") or {}
+    return bool(original) and "forum_topic_created" not in original and original.get("from", {}).get("id") != me.id
+
+
 def _without(text: str, cuts: Sequence[tuple[int, int]]) -> str:
     """The text without those ranges, and without the gap each leaves."""
     if not cuts:
@@ -361,6 +375,7 @@ def _said(message: Json, event_id: str, context: Context) -> MessageReceived | N
         text=wording.text,
         attachments=attachments,
         mention=wording.mention,
+        to_others=is_to_others(message, context.me),
         quoted=quoted_in(message),
         album=message.get("media_group_id"),
         sent_at=datetime.fromtimestamp(message["date"], UTC),

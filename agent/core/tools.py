@@ -242,6 +242,7 @@ class ToolContext:
     a file (name, type, content) in the workspace and shows the model a picture; it gives the path, or raises
     ToolError. `move` sets the working directory, from the next turn on (Z-112). `planning` turns plan mode on or
     off. `subagents` run sub-agent tasks; a sub-agent's own calls have none. `tasks` are those of the session.
+    `read_chat` gives what people said in the group to each other, so many hours back; None: nothing is kept of it.
     """
 
     conversation: ConversationId
@@ -264,6 +265,7 @@ class ToolContext:
     planning: Callable[[bool], None] = lambda on: None
     subagents: Subagents | None = None
     tasks: Tasks | None = None
+    read_chat: Callable[[float], Awaitable[str]] | None = None
 
 
 class Tool(Protocol):

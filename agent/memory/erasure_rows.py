@@ -46,6 +46,7 @@ from agent.storage.tables import (
     entity,
     feedback,
     goal,
+    group_message,
     guideline,
     inbox,
     memory_erasure,
@@ -82,13 +83,17 @@ class Meant:
     conversations: tuple[ConversationId, ...]
     sessions: tuple[str, ...]
     texts: tuple[str, ...]
+    overheard: tuple[int, ...] = ()  # said in these places without addressing the bot
     since: int | None = None  # when the one session began that is meant (UTC microseconds)
 
     @property
     def erased(self) -> Erased:
         """How much it is."""
         return Erased(
-            items=len(self.items), messages=len(self.messages), conversations=self.conversations, texts=self.texts
+            items=len(self.items),
+            messages=len(self.messages) + len(self.overheard),
+            conversations=self.conversations,
+            texts=self.texts,
         )
 
 
@@ -136,8 +141,24 @@ def gathered(conn: Connection, target: Target) -> Meant:
         conversations=conversations,
         sessions=sessions,
         texts=tuple(texts),
+        overheard=_overheard(conn, target, conversations),
         since=_began(conn, target.session) if target.session else None,
     )
+
+
+def _overheard(conn: Connection, target: Target, conversations: Sequence[ConversationId]) -> tuple[int, ...]:
+    """Messages that did not address the bot, as they are kept for a while of groups that it reads along in."""
+    if target.item is not None or target.session or target.scope.is_private:
+        return ()
+    found: list[int] = []
+    places = dict.fromkeys((*conversations, target.scope.own.partition(":")[2]))
+    for some in chunks(tuple(places)):
+        here = or_(group_message.c.conv.in_(some), group_message.c.stream.in_(some))
+        for row in conn.execute(select(group_message).where(here)):
+            theirs = target.only_by in (None, row.person)
+            if theirs and (target.everything or target.holds(row.text) or target.holds(row.name)):
+                found.append(row.id)
+    return tuple(found)
 
 
 def of_others(conn: Connection, target: Target) -> tuple[Item, ...]:
@@ -454,11 +475,13 @@ Step = Callable[[Connection], object]
 
 def steps(target: Target, meant: Meant, left: Left, *, at: int) -> Iterator[Step]:
     """The transactions that erase it, in order; each is safe to repeat."""
-    if meant.items or meant.messages:
+    if meant.items or meant.messages or meant.overheard:
         yield partial(_note, target=target, meant=meant, at=at)
     for erase, ids in left:
         for some in chunks(ids):
             yield partial(erase, target=target, meant=meant, ids=some)
+    for some in chunks(meant.overheard):
+        yield partial(_unhear, ids=some)
     for some in chunks(meant.messages):
         yield partial(_rewrite, target=target, ids=some)
     for some in chunks(meant.items):
@@ -468,7 +491,7 @@ def steps(target: Target, meant: Meant, left: Left, *, at: int) -> Iterator[Step
 
 def _note(conn: Connection, *, target: Target, meant: Meant, at: int) -> None:
     """Note the erasure before it ends: rows erased before an interruption leave the file as well."""
-    note = {"items": len(meant.items), "messages": len(meant.messages), "at": at}
+    note = {"items": len(meant.items), "messages": meant.erased.messages, "at": at}
     conn.execute(insert(memory_erasure).values(conv=target.scope.conversation, person=target.scope.person, **note))
 
 
@@ -480,6 +503,10 @@ def _finish(conn: Connection, *, target: Target, meant: Meant, at: int) -> None:
     # The file may have been rebuilt since the beginning.
     mine = (memory_erasure.c.conv == target.scope.conversation, memory_erasure.c.at == at)
     conn.execute(update(memory_erasure).where(*mine).values(cleaned_at=None))
+
+
+def _unhear(conn: Connection, *, ids: Sequence[int]) -> None:
+    conn.execute(delete(group_message).where(group_message.c.id.in_(ids)))
 
 
 def _rewrite(conn: Connection, *, target: Target, ids: Sequence[int]) -> None:

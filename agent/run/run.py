@@ -1,6 +1,6 @@
 """State of one run, from intake to commit, and the values that its stages hand to each other."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -180,6 +180,18 @@ class RunMemory:
 
 
 @dataclass(slots=True)
+class RunGroup:
+    """The group around a run: what was said there to others, framed, and the newest message of it that was read.
+
+    `read` gives more of it, by how many hours to look back; None: nothing is kept there.
+    """
+
+    said: str = ""
+    read_to: int = 0
+    read: Callable[[float], Awaitable[str]] | None = None
+
+
+@dataclass(slots=True)
 class StoredProgress:
     """Part of a run that is on disk: ids of its first messages, how many calls and records, its checkpoint."""
 
@@ -272,6 +284,7 @@ class Run:
     steps: list[Step] = field(default_factory=list)
     usage: list[Spent] = field(default_factory=list)
     memory: RunMemory = field(default_factory=RunMemory)
+    group: RunGroup = field(default_factory=RunGroup)
     requests: RequestState = field(default_factory=RequestState)
     calls: CallState = field(default_factory=CallState)
     ending: Ending = field(default_factory=Ending)

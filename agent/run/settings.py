@@ -258,7 +258,8 @@ class PlacePolicy:
     `instructions` go below the agent's own. `language` ("de") is the one to answer in; "": the person's. `reasoning`
     None: as the provider is configured. `models` are lists of patterns of `provider/model` that may answer here,
     `tools` and `skills` lists of patterns of names that may be used: each list must fit, no list leaves all.
-    `denied_tools` win over `tools`. Without `memory` nothing is recalled or kept beyond the session.
+    `denied_tools` win over `tools`. Without `memory` nothing is recalled or kept beyond the session. `reads_along`: a
+    question reads what people said around it. `speaks_unasked`: turns may be begun that nobody asked for.
     """
 
     instructions: str = ""
@@ -269,6 +270,8 @@ class PlacePolicy:
     denied_tools: tuple[str, ...] = ()
     skills: tuple[tuple[str, ...], ...] = ()
     memory: bool = True
+    reads_along: bool = False
+    speaks_unasked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -300,6 +300,47 @@ key_rest = Table(
 )
 
 
+# Words of groups that did not address the bot, where people want them read (agent.group_context). They stay a day.
+group_message = Table(
+    "group_message",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("stream", Text, nullable=False),  # the channel or topic in whose stream it stands; of a thread: its own
+    Column("ref", Text, nullable=False),  # the platform's id of the message
+    Column("person", Text, nullable=False),
+    Column("name", Text, nullable=False, server_default=""),
+    Column("text", Text, nullable=False),
+    Column("said_at", BigInteger, nullable=False),
+    UniqueConstraint("conv", "ref"),
+    sqlite_autoincrement=True,  # a number is never used again: streams are read up to one
+)
+Index("ix_group_message_stream", group_message.c.stream, group_message.c.id)
+
+# Streams of groups: up to which word the bot has read each, and when people were told that it reads along.
+group_stream = Table(
+    "group_stream",
+    metadata,
+    Column("conv", Text, primary_key=True),
+    Column("read_to", BigInteger, nullable=False, server_default="0"),  # id in group_message
+    Column("told_at", BigInteger),
+)
+
+# Turns that nobody asked for (`mention = "ambient"`).
+ambient_turn = Table(
+    "ambient_turn",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),  # the channel or group, whatever thread it was in
+    Column("inbox_id", BigInteger, nullable=False, unique=True),
+    Column("spoke", Boolean),  # None: not decided yet
+    Column("tokens", BigInteger, nullable=False, server_default="0"),
+    Column("cost_usd", Float),  # None: unknown
+    Column("at", BigInteger, nullable=False),
+)
+Index("ix_ambient_turn_conv", ambient_turn.c.conv, ambient_turn.c.at)
+
+
 # Tables of transcripts: sessions, their messages, what a model sees instead of some, pieces to be searched.
 
 # SQLite's own full-text index over `passage`, kept up by triggers. PostgreSQL searches the rows of a session itself.

@@ -14,7 +14,7 @@ from agent.providers.provider import ToolSchema
 from agent.run.run import Run
 from agent.tools.deferred_tools import SEARCH, search_tool
 from agent.tools.session_tools import ENTER, EXIT, FOCUS_TOOLS
-from agent.turn.decision import ASK_USER
+from agent.turn.decision import ASK_USER, STAY_SILENT
 from agent.turn.requests import schema_of, visible_of
 from agent.turn.states import States
 
@@ -126,7 +126,7 @@ class Profiles:
 # Tools of a sub-agent: those of its parent, as far as the task and its definition name them (G-23).
 
 # Beside its own kind and questions to people: what would change the parent's loop instead of its own.
-FORBIDDEN = frozenset({AGENT, ASK_USER, ENTER, EXIT, SEARCH}) | FOCUS_TOOLS
+FORBIDDEN = frozenset({AGENT, ASK_USER, STAY_SILENT, ENTER, EXIT, SEARCH}) | FOCUS_TOOLS
 
 
 def tools_of(

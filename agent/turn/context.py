@@ -174,6 +174,7 @@ async def renewed(prepared: Prepared, run: Run, states: States) -> Prepared:
     if count == states.message.forgotten:
         return prepared
     states.message.forgotten = count
+    run.group.said = ""
     states.provider.cache.forget()
     states.instruction.notes.signature = None
     notes = await read_notes(
@@ -223,10 +224,10 @@ async def heal(error: RequestInvalid, call: Callable[[], Awaitable[Answered]], r
     `call` makes the request anew from the states as they are then.
     """
     state = states.message.compaction
-    if run.requests.healed or not (state.own or run.memory.recall):
+    if run.requests.healed or not (state.own or run.memory.recall or run.group.said):
         raise error
     run.requests.healed = True
-    run.memory.recall = ""  # what was recalled may be the culprit as well, and the answer can do without it
+    run.memory.recall = run.group.said = ""  # these may be the culprit as well, and the answer can do without
     log.warning("%s; the history is read anew, nothing is recalled", error, extra={"run": run.id})
     await _read_anew(run, states)
     try:

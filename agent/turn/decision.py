@@ -7,7 +7,7 @@ from agent.core.messages import Part, TextPart, ToolUse
 from agent.core.tools import ToolSpec
 from agent.providers.replies import Reply
 
-FINAL_ANSWER, FAIL, ASK_USER = "final_answer", "fail", "ask_user"
+FINAL_ANSWER, FAIL, ASK_USER, STAY_SILENT = "final_answer", "fail", "ask_user", "stay_silent"
 
 
 def _spec(name: str, description: str, argument: str, meaning: str) -> ToolSpec:
@@ -35,6 +35,7 @@ PSEUDO_TOOLS: Mapping[str, ToolSpec] = {
         _spec(FINAL_ANSWER, "Give the final answer and end the task.", "message", "The answer, in Markdown."),
         _spec(FAIL, "Say that the task cannot be done and end it.", "reason", "Why, in one sentence."),
         _spec(ASK_USER, "Ask the person a question and wait for the reply.", "question", "One clear question."),
+        _spec(STAY_SILENT, "Say nothing, where the gateway says that nobody has asked you.", "why", "In a few words."),
     )
 }
 
@@ -126,6 +127,8 @@ def _ending(call: ToolUse, reply: Reply) -> Ending:
             return Fail(_said(call, "reason") or reply.text)
         case "ask_user":
             return Ask(_said(call, "question") or reply.text)
+        case "stay_silent":
+            return Final("")
         case _:
             return Final(_said(call, "message") or reply.text)
 

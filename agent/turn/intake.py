@@ -218,7 +218,7 @@ def _open(
     taken = _taken(conn, work, states, new=True)  # before anything else is done with the words
     staged()
     if ids.fresh:
-        title = work.incoming.text or ", ".join(file.name for file in work.incoming.files)
+        title = "" if work.incoming.ambient else work.incoming.text or ", ".join(map(_name_of, work.incoming.files))
         store.open_session(conn, ids.session, conversation, title=title, at=at)
         task_rows.take_over(conn, ids.session, conversation)
     elif store.state_of(conn, ids.session) == "terminated":
@@ -248,6 +248,10 @@ def _open(
         loop=loop,
         taken=taken,
     )
+
+
+def _name_of(file: FilePart) -> str:
+    return file.name
 
 
 def _taken(conn: Connection, work: Work, states: States, *, new: bool) -> tuple[OnOpened, ...]:

@@ -24,7 +24,7 @@ from agent.tools.deferred_tools import deferred, search_tool
 from agent.tools.mcp.offers import curated
 from agent.tools.rights import RightsVerdict, held, tool_ruling
 from agent.tools.session_tools import ENTER, EXIT, FOCUS_TOOLS, INSTRUCTIONS
-from agent.turn.decision import ASK_USER, PSEUDO_TOOLS
+from agent.turn.decision import ASK_USER, PSEUDO_TOOLS, STAY_SILENT
 from agent.turn.states import Shown, States
 
 # Builds the system prompt. Pure.
@@ -160,7 +160,7 @@ def scope_of(run: Run, states: States) -> frozenset[str]:
         names = frozenset(name for name in names if not allows(without, name))
     if not is_planning(run, states):
         return names - {EXIT}
-    return frozenset(spec.name for spec in states.tool.executor.toolbox.specs(names) if _only_looks(spec))
+    return frozenset(spec.name for spec in states.tool.executor.toolbox.specs(names) if _may_plan_with(spec))
 
 
 def permitted_of(run: Run, states: States) -> frozenset[str]:
@@ -202,7 +202,7 @@ def is_planning(run: Run, states: States) -> bool:
     return states.tool.planned == run.session
 
 
-def _only_looks(spec: ToolSpec) -> bool:
+def _may_plan_with(spec: ToolSpec) -> bool:
     """A sub-agent in plan mode only looks, too."""
     return spec.name in (EXIT, AGENT) or (spec.category == "info" and spec.name != ENTER)
 
@@ -212,7 +212,7 @@ def schema_of(run: Run, states: States) -> ToolSchema:
     state, toolbox = states.tool, states.tool.executor.toolbox
     shown = Shown(
         scope=visible_of(run, states),
-        pseudo=pseudo_tools_of(run.definition),
+        pseudo=pseudo_tools_of(run.definition, may_be_silent=run.settings.place.speaks_unasked),
         window=states.provider.slot.current().context_window or DEFAULT_WINDOW,
         loaded=state.loaded_in(run.session) | (run.definition.extra & toolbox.names),
         fitting=fitting_of(run, states),
@@ -236,10 +236,16 @@ def schema_of(run: Run, states: States) -> ToolSchema:
     return schema
 
 
-def pseudo_tools_of(definition: Definition) -> tuple[str, ...]:
-    """The ways to end a turn that are offered: a question to the person unless `tools` leaves it out (R-25)."""
+def pseudo_tools_of(definition: Definition, *, may_be_silent: bool = False) -> tuple[str, ...]:
+    """The ways to end a turn that are offered: a question to the person unless `tools` leaves it out (R-25).
+
+    Silence is offered in every turn of a place where some turns are unasked, so that all begin with the same tools.
+    """
     listed = frozenset({ASK_USER}) if definition.tools is None else definition.tools
-    return tuple(name for name in PSEUDO_TOOLS if name in (listed | definition.extra) - definition.disallowed)
+    offered = (listed | definition.extra) - definition.disallowed - {STAY_SILENT}
+    if may_be_silent:
+        offered |= {STAY_SILENT}
+    return tuple(name for name in PSEUDO_TOOLS if name in offered)
 
 
 async def recall_uses(run: Run, states: States) -> None:
@@ -411,8 +417,8 @@ def _fixed(run: Run, states: States, system: SystemPrompt, tools: ToolSchema) ->
 
 
 def _before_the_words(run: Run, hint: str = "") -> str:
-    """Text before the newest words, in no history: recall is data, so it comes before the gateway's own."""
-    return "\n".join(filter(None, (run.memory.recall, run.reminder, hint)))
+    """Text before the newest words, in no history: recall and the group are data, so they come first."""
+    return "\n".join(filter(None, (run.memory.recall, run.group.said, run.reminder, hint)))
 
 
 def _too_large(provider: Provider, fixed: int, room: int) -> Notice:

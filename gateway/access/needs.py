@@ -17,6 +17,9 @@ class PlaceRule(Protocol):
     @property
     def mention(self) -> str | None: ...
 
+    @property
+    def context(self) -> str | None: ...
+
 
 class RoleRule(Protocol):
     """A `[[roles]]` section, as far as it matters here."""
@@ -43,9 +46,10 @@ def needs(
     unaddressed = [
         *(["[access] require_mention = false"] if not access.require_mention else []),
         *(
-            f'[[places]] match = "{place.match}", mention = "always"'
+            f'[[places]] match = "{place.match}", {key} = "{value}"'
             for place in places
-            if place.mention == "always" and _concerns(place.match, channel_type)
+            for key, value in (("mention", place.mention), ("context", place.context))
+            if value in ("always", "ambient", "window") and _concerns(place.match, channel_type)
         ),
     ]
     people = [

@@ -26,7 +26,7 @@ class Role(IntEnum):
     OWNER = 4
 
 
-MentionRule = Literal["always", "replied", "mentioned", "never"]
+MentionRule = Literal["always", "ambient", "replied", "mentioned", "never"]
 Why = Literal[
     "blocked",
     "a bot wrote it",
@@ -173,7 +173,7 @@ def addresses(mention: Mention, rule: MentionRule) -> bool:
     match rule:
         case "always":
             return True
-        case "replied":
+        case "replied" | "ambient":  # an ambient place begins unasked turns of its own (gateway.router.unaddressed)
             return mention is not Mention.NONE
         case "mentioned":
             return mention is Mention.DIRECT

@@ -62,6 +62,7 @@ class Received:
     group, the parent channel of a Discord or Slack thread); `grantable` lists further names a grant may use (a Discord
     guild, a Slack team). `parent` is the channel id of the place that this one is a thread of, where the key does not
     tell it: what was chosen there counts here. `around` is the id of the guild, team or the like that the place is in.
+    `thread_root` is the platform's id of the message that begins the thread, for what is said below one.
     `message_id` is the platform's id of the message acted on. `event_id` is
     the platform's own update or event id, where there is one: a second key against repeats. `interaction` is a handle
     for answering a slash command or a button (opaque; given back in `Outbound.interaction`).
@@ -77,6 +78,7 @@ class Received:
     grantable: tuple[str, ...] = ()
     parent: str | None = None
     around: str | None = None
+    thread_root: str | None = None
     event_id: str | None = None
     interaction: str | None = None
 
@@ -85,7 +87,8 @@ class Received:
 class MessageReceived(Received):
     """Somebody wrote. `text` has the bot's mention taken out; a native slash command arrives as its text `/name args`.
 
-    `album` is the platform's id of an album of files that comes as one message a file.
+    `album` is the platform's id of an album of files that comes as one message a file. `to_others`: it names other
+    people than the bot, or replies to one of them.
     `sent_at` is the platform's time. `from_history` marks what catch-up has read. `interaction_id` is the
     platform's id of a native slash command, which has no message of its own: `message_id` is made of it.
     """
@@ -93,6 +96,7 @@ class MessageReceived(Received):
     text: str
     attachments: tuple[Attachment, ...] = ()
     mention: Mention = Mention.NONE
+    to_others: bool = False
     quoted: str | None = None
     album: str | None = None
     sent_at: datetime | None = None

@@ -9,7 +9,7 @@ from gateway.commands.command import AnyCommand, Call, Command, Commands, Reply
 from gateway.commands.kept import delete, feedback, memory, session, skills, style
 from gateway.commands.place import models, provider
 from gateway.commands.place.settings import settings_command
-from gateway.commands.state import context, diagnostics, spending, status
+from gateway.commands.state import context, diagnostics, privacy, spending, status
 from gateway.commands.work import goals, plans, queue, remind, schedules, subagents
 
 
@@ -46,6 +46,7 @@ def all_commands() -> Commands:
             session.SESSIONS,
             feedback.FEEDBACK,
             memory.MEMORY,
+            privacy.PRIVACY,
             memory.GRAPH,
             skills.SKILLS,
             skills.SKILL,

@@ -12,6 +12,8 @@ from agent.core.settings_section import SECTION_CONFIG
 from gateway.access.policy import MentionRule
 from gateway.channels.keys import ConversationKey, parts_of
 
+ContextRule = Literal["off", "window"]  # what a question in a group reads of what was said around it
+CONTEXT_RULES: tuple[ContextRule, ...] = get_args(ContextRule)
 MENTION_RULES: tuple[MentionRule, ...] = get_args(MentionRule)
 LONGEST_INSTRUCTIONS = 4_000  # characters
 MOST_MERGE_MS = 60_000
@@ -32,6 +34,7 @@ class PlaceSection:
 
     match: str
     mention: MentionRule | None = None
+    context: ContextRule | None = None
     instructions: str | None = None
     persona: str | None = None
     provider: str | None = None

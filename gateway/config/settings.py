@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from agent.compaction.settings import MemorySettings
+from agent.group_context.settings import AmbientSettings, GroupContextSettings
 from agent.ledger.spending import Limit, Spending
 from agent.plans.settings import PlanSettings
 from agent.providers.retry_policy import RetryPolicy
@@ -60,6 +61,8 @@ class Sections(BaseModel):
     spending: Spending = Field(default_factory=Spending)
     transcription: TranscriptionSettings = Field(default_factory=TranscriptionSettings)
     context: ContextSettings = Field(default_factory=ContextSettings)
+    group_context: GroupContextSettings = Field(default_factory=GroupContextSettings)
+    ambient: AmbientSettings = Field(default_factory=AmbientSettings)
     tools: ToolSettings = Field(default_factory=ToolSettings)
     mcp: McpSettings = Field(default_factory=McpSettings)
     approvals: ApprovalSettings = Field(default_factory=ApprovalSettings)

@@ -7,7 +7,7 @@ a change is stored first and counts here afterwards, and a place is read anew wh
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -29,6 +29,8 @@ ACCOUNT = "*"  # stands for a place: what is kept under it holds for every chat 
 PARENT = "parent"  # the row that keeps the place of a thread whose key does not tell it
 GROUP = "group"  # the row that keeps the server or workspace of a place
 DEEPEST = 4  # places within places
+
+Listener = Callable[["Declared[object]"], Awaitable[None]]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -168,6 +170,7 @@ class PlaceSettings:
         self._live = live
         self._kept: dict[ConversationId, Mapping[str, Row]] = {}
         self._changes = 0
+        self._listeners: list[Listener] = []
 
     @property
     def configuration(self) -> Settings:
@@ -231,6 +234,7 @@ class PlaceSettings:
 
         await self._database.write(work)
         self._keep(conversation, setting.key, Row(text, source))
+        await self._tell(setting)
 
     async def clear(self, setting: Declared[object], place: ConversationKey, *, by: str) -> bool:
         """Nothing is chosen there any more; False where nothing was."""
@@ -247,7 +251,16 @@ class PlaceSettings:
         self._kept[conversation] = {
             key: text for key, text in self._kept.get(conversation, {}).items() if key != setting.key
         }
+        await self._tell(setting)
         return had
+
+    def listen(self, listener: "Listener") -> None:
+        """Be told of each setting that people choose somewhere or take back there, once that is stored and counts."""
+        self._listeners.append(listener)
+
+    async def _tell(self, setting: Declared[object]) -> None:
+        for listener in self._listeners:
+            await listener(setting)
 
     async def history(self, place: ConversationKey, key: str, most: int) -> Sequence[Change]:
         """Changes made by people to the place and what it is part of, the newest first; `key` "": of all settings."""

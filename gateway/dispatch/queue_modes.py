@@ -75,6 +75,7 @@ def _may_merge(row: InboxRow) -> bool:
         row.kind == "message"
         and row.attempts == 0
         and not said.files
+        and not said.ambient
         and said.interaction is None
         and not said.text.lstrip().startswith("/")
     )

@@ -9,6 +9,7 @@ import anyio
 from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
+from agent.group_context import rows as group_rows
 from agent.memory import notes
 from agent.storage import conversation_rows, inbox_rows
 from agent.storage.timestamps import to_timestamp
@@ -41,6 +42,7 @@ class Changes:
 
         def edit(conn: Connection) -> bool:
             version = edited.version
+            group_rows.edit(conn, conversation, ref, text)
             if inbox_rows.edit(conn, conversation=conversation, platform_ref=ref, text=text, version=version):
                 return True
             if inbox_rows.is_edited_late(conn, conversation=conversation, platform_ref=ref, text=text):
@@ -56,9 +58,12 @@ class Changes:
     async def deleted(self, deleted: Deleted) -> Receipt:
         """A message taken back before its turn is not answered."""
         conversation, ref = _id(deleted), deleted.message_id
-        taken = await self._deps.database.write(
-            lambda conn: inbox_rows.take_back(conn, conversation=conversation, platform_ref=ref)
-        )
+
+        def take_back(conn: Connection) -> bool:
+            group_rows.take_back(conn, conversation, ref)
+            return inbox_rows.take_back(conn, conversation=conversation, platform_ref=ref)
+
+        taken = await self._deps.database.write(take_back)
         return Receipt(Outcome.ACCEPTED) if taken else Receipt(Outcome.IGNORED, "its turn has begun")
 
     async def moved(self, moved: Moved) -> Receipt:
@@ -123,6 +128,8 @@ class Changes:
             ]
             for conversation in changed:
                 conversation_rows.set_gone(conn, conversation, gone=not membership.present)
+                if not membership.present:
+                    group_rows.forget_stream(conn, conversation)
             return changed
 
         changed = await deps.database.write(work)

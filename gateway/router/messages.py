@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from agent.core.ids import PersonId
+from agent.core.ids import ConversationId, PersonId
 from agent.core.messages import FilePart
 from agent.core.outbox import OutgoingMessage
 from agent.core.untrusted_text import one_line, whole
-from agent.inbox import Incoming
+from agent.inbox import GroupPlace, Incoming
 from gateway.access.policy import Role, Unanswered, person_name
 from gateway.access.roles import RANK_NAMES
 from gateway.channels.inbound import ButtonClicked, ChatType, Edited, Inbound, MessageReceived, Received
+from gateway.channels.keys import ConversationKey, parts_of
 
+AMBIENT = "ambient"  # the job that unasked turns are paid as
 LONGEST_NAME = 255  # characters of a person's, a chat's or a file's name
 NAMED_BY = 60  # characters of a message that tell which one is meant
 
@@ -46,6 +48,7 @@ def incoming_from(
     notes: Sequence[str] = (),
     *,
     roles: tuple[str, ...] = (),
+    ambient: bool = False,
 ) -> Incoming:
     """The message as the inbox stores it; `notes` name what could not be read of it, `roles` are named roles."""
     return Incoming(
@@ -57,6 +60,7 @@ def incoming_from(
         roles=roles,
         chat_type=said.chat_type.value,
         place=said.chat_title,
+        group=group_place_of(said),
         files=tuple(files),
         notes=tuple(notes),
         quoted=said.quoted,
@@ -64,8 +68,25 @@ def incoming_from(
         message_ref=None if said.interaction_id else said.message_id,
         interaction=said.interaction,
         zone=said.sender.zone,
+        may_be_silent=ambient,
+        ambient=ambient,
+        job=AMBIENT if ambient else None,
         received_at=came_at(said),
     )
+
+
+def group_place_of(inbound: Received) -> GroupPlace | None:
+    """Where in a group it was said; None in a direct chat.
+
+    A message that begins a thread stands in the channel, though its conversation is the thread's (Slack).
+    """
+    if inbound.chat_type is ChatType.DIRECT:
+        return None
+    own, channel = ConversationId(str(inbound.key)), ConversationKey(inbound.key.channel_type, inbound.place)
+    begins_thread = parts_of(inbound.key.channel_id)[-1] == inbound.message_id
+    stands_in_channel = inbound.thread_root is None and (inbound.key == channel or begins_thread)
+    around = ConversationId(str(channel))
+    return GroupPlace(channel=around, stream=around if stands_in_channel else own, root=inbound.thread_root)
 
 
 def came_at(said: MessageReceived) -> datetime:

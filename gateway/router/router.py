@@ -20,6 +20,7 @@ from agent.storage.errors import StorageTrouble
 from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import (
+    NO_MENTION,
     Allowed,
     Ignored,
     Role,
@@ -66,6 +67,7 @@ from gateway.router.messages import (
     unanswered,
 )
 from gateway.router.ports import RouterDeps
+from gateway.router.unaddressed import Unaddressed
 
 # Poison messages: tried a few times, then put aside for the operator.
 
@@ -140,6 +142,7 @@ class Router:
         self._deps = deps
         self._albums = Gathering(deps)
         self._admission = Admission(deps, self._albums)
+        self._unaddressed = Unaddressed(deps)
         self._changes = Changes(deps)
         self._strangers = PairingFlow(deps)
         self._poison_messages = PoisonMessages(deps)
@@ -219,10 +222,12 @@ class Router:
             mention = Mention.DIRECT
         role = await self._role(said, mention=mention, is_command=found is not None or only_as_answer)
         if isinstance(role, Receipt):
-            return role
+            return (await self._unaddressed.take(said) if role.reason == NO_MENTION else None) or role
         if only_as_answer:
             receipt = await self._admission.take(said, role, found, only_as_answer=True)
-            return self._ignored(said, receipt.reason) if receipt.outcome is Outcome.IGNORED else receipt
+            if receipt.outcome is Outcome.IGNORED:
+                return await self._unaddressed.take(said) or self._ignored(said, receipt.reason)
+            return receipt
         if role >= Role.ADMIN and said.chat_type is ChatType.DIRECT:
             self._deps.met(person_name(said), said.key, language_of(said))
         return await self._admission.take(said, role, found)

@@ -19,6 +19,7 @@ from gateway.commands.place.provider import ModelCommandDeps
 from gateway.commands.place.settings import SettingsCommandDeps
 from gateway.commands.state.context import ContextCommandDeps
 from gateway.commands.state.diagnostics import DiagnosticCommandDeps
+from gateway.commands.state.privacy import PrivacyCommandDeps
 from gateway.commands.state.spending import SpendingCommandDeps
 from gateway.commands.state.status import StatusCommandDeps
 from gateway.commands.work.goals import GoalCommandDeps
@@ -29,6 +30,7 @@ from gateway.commands.work.subagents import SubagentCommandDeps
 from gateway.config.live import Live
 from gateway.running.basics import Basics
 from gateway.running.durable_work import DurableWork
+from gateway.running.groups import Groups
 from gateway.running.memory import MemoryServices, SkillServices
 from gateway.running.messaging import Messaging
 from gateway.running.models import ModelAccess, try_model
@@ -226,4 +228,13 @@ def about_the_state(
         servers=tools.servers,
         started_at=started_at,
         turns=turns,
+    )
+
+
+def about_groups(models: ModelAccess, groups: Groups, scheduling: Scheduling) -> PrivacyCommandDeps:
+    return PrivacyCommandDeps(
+        group_context=groups.group_context,
+        count=models.tokenizer,
+        prices=lambda name: models.providers.get(name).prices,
+        schedules=scheduling.service,
     )

@@ -1,7 +1,7 @@
 """Housekeeping: old rows, old messages, old attachments, exports and backups go, by the `[retention]` section."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -41,15 +41,20 @@ class Upkeep:
         home: Path,
         retention: Callable[[], RetentionSettings],
         memory: Memory,
+        groups: Callable[[], Awaitable[None]],
         ledger_days: Callable[[], int],
         miss_days: Callable[[], int],
     ) -> None:
-        """`ledger_days` is how long the ledger of schedules is kept, `miss_days` what the memory did not find."""
+        """`groups` removes what is kept too long of what people said among themselves.
+
+        `ledger_days` is how long the ledger of schedules is kept, `miss_days` what the memory did not find.
+        """
         self._database = database
         self._clock = clock
         self._home = home
         self._retention = retention
         self._memory = memory
+        self._groups = groups
         self._ledger_days = ledger_days
         self._miss_days = miss_days
 
@@ -81,6 +86,7 @@ class Upkeep:
         )
         while await self._database.write(pruning) >= BATCH:
             await self._clock.sleep(0.2)
+        await self._groups()
         misses_before = int((now - timedelta(days=retention.within(self._miss_days()))).timestamp())
         await self._database.write(partial(misses.prune, before_s=misses_before))
         if retention.conversation_days:

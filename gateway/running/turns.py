@@ -20,6 +20,7 @@ from gateway.running.agents import AgentFactory
 from gateway.running.basics import Basics
 from gateway.running.dispatch import local_dispatcher
 from gateway.running.durable_work import Abandoned, DurableWork
+from gateway.running.groups import Groups
 from gateway.running.memory import MemoryServices, SkillServices
 from gateway.running.messaging import Messaging
 from gateway.running.models import ModelAccess
@@ -81,6 +82,7 @@ def shared_parts(
     models: ModelAccess,
     memory: MemoryServices,
     skills: SkillServices,
+    groups: Groups,
     tools: ToolServices,
     work: DurableWork,
     place_settings: PlaceSettings,
@@ -110,6 +112,7 @@ def shared_parts(
             user_model=memory.user_model,
             learning=skills.learning,
             skills=skills.skills.catalogue,
+            group_context=groups.group_context,
             goals=work.goal_deps,
             plans=work.plans,
             plan_buttons=work.plan_buttons,

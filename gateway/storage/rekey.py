@@ -11,7 +11,16 @@ from agent.memory.rows import follow
 from agent.plans import store as plans
 from agent.plans.plan import aborted
 from agent.storage.conversation_rows import ensure, lock_row
-from agent.storage.tables import approval_rule, conversation, ephemeral, guideline, memory_place, metadata
+from agent.storage.tables import (
+    approval_rule,
+    conversation,
+    ephemeral,
+    group_message,
+    group_stream,
+    guideline,
+    memory_place,
+    metadata,
+)
 from gateway.storage.tables import access_grant, channel_setting, schedule
 
 
@@ -52,6 +61,7 @@ def rekey(conn: Connection, old: ConversationId, new: ConversationId) -> bool:
     follow(conn, old, new)
     # Shown messages are gone with the old place, and their ids may mean something else in the new one.
     conn.execute(delete(ephemeral).where(ephemeral.c.conv == old))
+    _keep_one_stream(conn, old, new)
     for table in metadata.sorted_tables:
         if "conv" in table.c and table is not channel_setting and table is not memory_place:
             _move(conn, table, old, new)
@@ -70,6 +80,16 @@ def rekey_grants(conn: Connection, old_place: str, new_place: str) -> None:
 def _move(conn: Connection, table: Table, old: str, new: str) -> None:
     column: Column[str] = table.c.conv
     conn.execute(update(table).where(column == old).values(conv=new))
+
+
+def _keep_one_stream(conn: Connection, old: str, new: str) -> None:
+    """What was said around the bot follows; how far the new place was read stays."""
+    here = group_message.c.conv == old
+    kept = select(group_message.c.ref).where(group_message.c.conv == new)
+    conn.execute(delete(group_message).where(here, group_message.c.ref.in_(kept)))
+    conn.execute(update(group_message).where(group_message.c.stream == old).values(stream=new))
+    if conn.execute(select(group_stream.c.conv).where(group_stream.c.conv == new)).first() is not None:
+        conn.execute(delete(group_stream).where(group_stream.c.conv == old))
 
 
 def _move_settings(conn: Connection, old: str, new: str) -> None:

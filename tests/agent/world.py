@@ -31,6 +31,7 @@ from agent.core.outbox import OutgoingMessage
 from agent.core.phrases import english
 from agent.core.tools import Tool
 from agent.definitions import Definitions
+from agent.group_context.group_context import GroupContext
 from agent.inbox import Incoming, RunOpener, Work, WorkKind
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Spending
@@ -242,6 +243,7 @@ class World:
             ),
             features=SharedFeatures(
                 memory=self.memory,
+                group_context=GroupContext(database=self.database, clock=self.clock),
                 learning=self.learning,
                 skills=self.catalogue,
                 plans=self.plans,

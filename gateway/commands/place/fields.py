@@ -15,11 +15,13 @@ from gateway.commands.command import Call, Setting, one_of
 from gateway.commands.kept.memory import MEMORY_SETTING
 from gateway.commands.place.models import LEVELS, REASONING
 from gateway.config.places import (
+    CONTEXT_RULES,
     LANGUAGE,
     LONGEST_INSTRUCTIONS,
     MENTION_RULES,
     MOST_MERGE_MS,
     MOST_PATTERNS,
+    ContextRule,
     patterns_of,
 )
 from gateway.config.settings import Settings
@@ -146,6 +148,13 @@ MENTION: Setting[MentionRule] = Setting(
     choices=MENTION_RULES,
     parse=one_of(MENTION_RULES),
 )
+CONTEXT: Setting[ContextRule] = Setting(
+    key="context",
+    command="settings context",
+    default=lambda settings, place: "off",
+    choices=CONTEXT_RULES,
+    parse=one_of(CONTEXT_RULES),
+)
 INSTRUCTIONS: Setting[str] = Setting(
     key="instructions",
     command="settings instructions",
@@ -181,6 +190,7 @@ DAILY_USD = _amount("daily_usd", usage="0.50")
 MONTHLY_USD = _amount("monthly_usd", usage="10")
 OF_PLACES: tuple[Setting[Any], ...] = (
     MENTION,
+    CONTEXT,
     INSTRUCTIONS,
     MODELS,
     TOOLS,
@@ -204,6 +214,8 @@ def policy_of(settings: PlaceSettings, conversation: ConversationId) -> PlacePol
         return NO_POLICY
     key, view = ConversationKey.parse(conversation), settings.view()
     level = next((one.value for one in view.layers(REASONING, key)), None)
+    memory = all(one.value for one in view.layers(MEMORY_SETTING, key))
+    reads = memory and next((one.value for one in view.layers(CONTEXT, key)), "off") == "window"
     return PlacePolicy(
         instructions=_instructions_in(view, key),
         language=next((one.value for one in view.layers(LANGUAGE_SETTING, key)), ""),
@@ -212,8 +224,17 @@ def policy_of(settings: PlaceSettings, conversation: ConversationId) -> PlacePol
         tools=_lists(view, TOOLS, key),
         denied_tools=tuple(name for names in _lists(view, DENIED_TOOLS, key) for name in names),
         skills=_lists(view, SKILLS, key),
-        memory=all(one.value for one in view.layers(MEMORY_SETTING, key)),
+        memory=memory,
+        reads_along=reads,
+        speaks_unasked=reads and next((one.value for one in view.layers(MENTION, key)), "") == "ambient",
     )
+
+
+def reads_along(settings: PlaceSettings, key: ConversationKey) -> bool:
+    """Whether what does not address the bot is kept there for a while: not where nothing is to be remembered."""
+    if settings.is_plain or settings.get(CONTEXT, key) != "window":
+        return False
+    return all(one.value for one in settings.layers(MEMORY_SETTING, key))
 
 
 def _instructions_in(view: PlaceView, key: ConversationKey) -> str:

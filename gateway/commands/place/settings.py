@@ -25,7 +25,7 @@ from gateway.commands.command import (
     refused,
     source_of,
 )
-from gateway.commands.place.fields import MENTION, OF_PLACES, KnownNames
+from gateway.commands.place.fields import CONTEXT, MENTION, OF_PLACES, KnownNames, reads_along
 from gateway.conversations.place_settings import account_of
 from gateway.scheduler.service import ScheduleService
 from gateway.scheduler.triggers.zones import zone_named
@@ -127,13 +127,20 @@ def _barred(declared: Declared, call: Call[SettingsCommandDeps], setting: Settin
 
 
 def _withheld(call: Call[SettingsCommandDeps], setting: Setting[Any]) -> Sequence[str]:
-    """Reasons why the value cannot hold here: the platform keeps from the bot what it needs."""
+    """Reasons why the value cannot hold here: it needs another setting, or what the platform keeps from the bot."""
+    language, needs = call.incoming.language, []
+    if (
+        setting is MENTION
+        and call.settings.get(MENTION, call.key) == "ambient"
+        and not reads_along(call.settings, call.key)
+    ):
+        needs.append(call.phrase("ambient_needs_context", language))
     account = call.deps.health().get(call.key.channel_type)
-    if setting is not MENTION or account is None or call.settings.get(MENTION, call.key) != "always":
-        return ()
+    wanted = {MENTION.key: ("always", "ambient"), CONTEXT.key: ("window",)}.get(setting.key, ())
+    if account is None or call.settings.get(setting, call.key) not in wanted:
+        return needs
     kept = [one for one in account.withheld if "unaddressed messages" in one.affects]
-    language = call.incoming.language
-    return [call.phrase("setting_withheld", language, finding=one.finding, fix=one.fix) for one in kept]
+    return [*needs, *(call.phrase("setting_withheld", language, finding=one.finding, fix=one.fix) for one in kept)]
 
 
 async def _for_account(

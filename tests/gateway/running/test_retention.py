@@ -42,6 +42,10 @@ def hourly(upkeep: Upkeep, clock: FakeClock) -> Callable[[], Coroutine[Any, Any,
     return partial(scheduler.repeat, "upkeep", upkeep.run_once, every_s=EVERY_S, first_s=FIRST_S)
 
 
+async def nothing_of_groups() -> None:
+    """No place is read along in."""
+
+
 class House:
     def __init__(self, database: Database, clock: FakeClock, home: Path) -> None:
         self.database, self.clock, self.home = database, clock, home
@@ -52,6 +56,8 @@ class House:
             home=home,
             retention=lambda: self.retention,
             memory=Memory(database, clock, settings=MemorySettings),
+            groups=nothing_of_groups,
+            groups=nothing_of_groups,
             ledger_days=lambda: 90,
             miss_days=lambda: 90,
         )
@@ -243,6 +249,7 @@ async def test_it_works_every_hour_and_a_failure_waits_for_the_next(
         home=services.home,
         retention=retention,
         memory=Memory(services.database, clock, settings=MemorySettings),
+        groups=nothing_of_groups,
         ledger_days=lambda: 90,
         miss_days=lambda: 90,
     )

@@ -1,0 +1,76 @@
+"""What is read along in groups: who sees none of it, and what goes because it is old or not wanted any more."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy import Connection
+
+from agent.core.ids import PersonId
+from agent.group_context import rows
+from agent.group_context.group_context import GroupContext
+from agent.inbox import GroupPlace
+from agent.storage.timestamps import to_timestamp
+from gateway.access.policy import Role
+from gateway.channels.keys import ConversationKey
+from gateway.commands.kept.memory import MEMORY_SETTING
+from gateway.commands.place.fields import CONTEXT, reads_along
+from gateway.conversations.place_settings import Declared, PlaceSettings
+from gateway.running.basics import Basics
+from gateway.running.rights import Rights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """Keeps the promises that `docs/groups.md` makes to people in groups."""
+
+    basics: Basics
+    rights: Rights
+    place_settings: PlaceSettings
+    group_context: GroupContext
+
+    async def tidy(self) -> None:
+        """Remove what is older than `[group_context] hours`, what blocked people said, and all of places that are not
+        read along in any more. Raises StorageError."""
+        hours = self.basics.settings.group_context.hours
+        before = to_timestamp(self.basics.clock.now() - timedelta(hours=hours))
+
+        def work(conn: Connection) -> None:
+            rows.prune(conn, before)
+            for stream in rows.streams(conn):
+                if not reads_along(self.place_settings, ConversationKey.parse(stream)):
+                    rows.forget_stream(conn, stream)
+            rows.forget_people(conn, self._blocked_everywhere())
+
+        await self.basics.database.write(work)
+
+    async def heed(self, setting: Declared[object]) -> None:
+        """Somebody chose something: what is not wanted any more goes at once."""
+        if setting.key in (CONTEXT.key, MEMORY_SETTING.key):
+            await self.tidy()
+
+    def _blocked_everywhere(self) -> Collection[PersonId]:
+        given = self.rights.book.grants.everywhere
+        blocked = {name for name, role in given.items() if role is Role.BLOCKED}
+        return [PersonId(name) for name in blocked | set(self.rights.access().block)]
+
+
+def blocked_in(rights: Rights, place: GroupPlace, people: Collection[PersonId]) -> Collection[PersonId]:
+    """Those of these people who are blocked there, or everywhere."""
+    access, grants = rights.access(), rights.book.grants
+    key = ConversationKey.parse(place.channel)
+    here = frozenset({f"{key.platform}:{key.channel_id}"})
+    return {one for one in people if one in access.block or grants.role(one, here) is Role.BLOCKED}
+
+
+def install_groups(basics: Basics, rights: Rights, place_settings: PlaceSettings) -> Groups:
+    """Nothing is read yet."""
+    group_context = GroupContext(
+        database=basics.database,
+        clock=basics.clock,
+        settings=lambda: basics.settings.group_context,
+        blocked=lambda place, people: blocked_in(rights, place, people),
+    )
+    groups = Groups(basics=basics, rights=rights, place_settings=place_settings, group_context=group_context)
+    place_settings.listen(groups.heed)
+    return groups
