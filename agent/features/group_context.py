@@ -38,7 +38,7 @@ log = logging.getLogger("tieline.turn")
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class GroupContextFeature(Feature):
-    """What one conversation's turns read of the group around them. `specs` gives those of tools by their names."""
+    """The group around one conversation, as its turns read it. `specs` gives those of tools by their names."""
 
     conversation: ConversationId
     group_context: GroupContext

@@ -1,4 +1,4 @@
-"""What was said around a question in a group, as the store has it and as a turn may see it."""
+"""The talk around a question in a group, as the store has it and as a turn may see it."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class GroupContext:
     async def around(
         self, place: GroupPlace, *, hours: float | None = None, unread: bool = False, but: str | None = None
     ) -> Around:
-        """What was said there lately, as `rows.said_around` has it. Raises StorageError and SQLAlchemyError."""
+        """The newest of it, as `rows.said_around` has it. Raises StorageError and SQLAlchemyError."""
         settings = self.settings()
         lately = timedelta(hours=min(hours or settings.hours, settings.hours))
         since = to_timestamp(self.clock.now() - lately)

@@ -115,7 +115,7 @@ def forget_stream(conn: Connection, stream: ConversationId) -> None:
 
 
 def forget_people(conn: Connection, people: Collection[PersonId]) -> None:
-    """What these have said goes, wherever it was."""
+    """Remove the words of these people, wherever they were said."""
     conn.execute(delete(group_message).where(group_message.c.person.in_(people)))
 
 

@@ -1,4 +1,4 @@
-"""What is read along in groups: who sees none of it, and what goes because it is old or not wanted any more."""
+"""Reading along in groups: whose words nobody is shown, and what goes because it is old or not wanted any more."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class Groups:
 
 
 def blocked_in(rights: Rights, place: GroupPlace, people: Collection[PersonId]) -> Collection[PersonId]:
-    """Those of these people who are blocked there, or everywhere."""
+    """The people among these who are blocked there, or everywhere."""
     access, grants = rights.access(), rights.book.grants
     key = ConversationKey.parse(place.channel)
     here = frozenset({f"{key.platform}:{key.channel_id}"})

@@ -83,7 +83,7 @@ def _move(conn: Connection, table: Table, old: str, new: str) -> None:
 
 
 def _keep_one_stream(conn: Connection, old: str, new: str) -> None:
-    """What was said around the bot follows; how far the new place was read stays."""
+    """Let the talk around the bot follow; how far the new place was read stays."""
     here = group_message.c.conv == old
     kept = select(group_message.c.ref).where(group_message.c.conv == new)
     conn.execute(delete(group_message).where(here, group_message.c.ref.in_(kept)))

@@ -16,7 +16,7 @@ PER = 1_000_000  # tokens that a price is for
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyCommandDeps:
-    """What is kept of groups; tokens of a text, and prices of a provider, by its name."""
+    """The talk that is kept of groups; tokens of a text, and prices of a provider, by its name."""
 
     group_context: GroupContext
     count: Count

@@ -57,7 +57,6 @@ class House:
             retention=lambda: self.retention,
             memory=Memory(database, clock, settings=MemorySettings),
             groups=nothing_of_groups,
-            groups=nothing_of_groups,
             ledger_days=lambda: 90,
             miss_days=lambda: 90,
         )

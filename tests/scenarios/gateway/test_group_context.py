@@ -1,4 +1,4 @@
-"""What people say among themselves in a group, through the whole gateway: read along, forgotten, never obeyed."""
+"""Talk among people in a group, through the whole gateway: read along, forgotten, never obeyed."""
 
 import json
 from collections.abc import Callable, Sequence
