@@ -37,6 +37,8 @@ RELOADABLE = (
     "spending",
     "transcription",
     "context",
+    "group_context",
+    "ambient",
     "memory",
     "skills",
     "tools",
