@@ -13,6 +13,7 @@ from gateway.access.settings import AccessSettings
 class PlaceRule:
     match: str
     mention: str | None = "always"
+    context: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,16 @@ class RoleRule:
             {"places": [PlaceRule("tele*:-1005*")]},
             {"unaddressed messages": ('[[places]] match = "tele*:-1005*", mention = "always"',)},
             id="a pattern for the platform",
+        ),
+        pytest.param(
+            {"places": [PlaceRule("telegram:-1005", "ambient", "window")]},
+            {
+                "unaddressed messages": (
+                    '[[places]] match = "telegram:-1005", mention = "ambient"',
+                    '[[places]] match = "telegram:-1005", context = "window"',
+                )
+            },
+            id="a place where it reads along",
         ),
         pytest.param({"places": [PlaceRule("telegram@home:*")]}, {}, id="a place of another account"),
         pytest.param({"places": [PlaceRule("slack:C1")]}, {}, id="a place of another platform"),
