@@ -284,7 +284,8 @@ class Command(Generic[Own]):
 
     def is_immediate(self, args: str) -> bool:
         """Whether it runs at once with these words."""
-        return self.immediate and args.partition(" ")[0].lower() not in self.queued
+        first = next(iter(args.split(maxsplit=1)), "").lower()
+        return self.immediate and first not in self.queued
 
     @property
     def summary_key(self) -> str:

@@ -213,7 +213,7 @@ async def suggested(declared: Declared, call: Call[SettingsCommandDeps]) -> Sequ
     values = [
         f"{setting.key} {value}"
         for setting in shown.values()
-        if setting.may_be_changed(call)
+        if setting.may_be_changed(call) and _barred(declared, call, setting) is None
         for value in (*setting.choices, DEFAULT[0])
     ]
     return (*shown, HISTORY, RESET, *values)
@@ -243,7 +243,8 @@ def _line(call: Call[SettingsCommandDeps], setting: Setting[Any]) -> str:
 def _told(declared: Declared, call: Call[SettingsCommandDeps], setting: Setting[Any]) -> Reply:
     """One of them, with its values, all that was set around, and who may change it."""
     phrase, language = call.phrase, call.incoming.language
-    may = setting.may_be_changed(call) and _barred(declared, call, setting) is None
+    barred = _barred(declared, call, setting)
+    may = setting.may_be_changed(call) and barred is None
     found = call.settings.find(setting, call.key)
     about = phrase(f"setting.{setting.key}", language)
     values = {"setting": setting.key, "about": about, "value": setting.show(found.value)}
@@ -257,7 +258,7 @@ def _told(declared: Declared, call: Call[SettingsCommandDeps], setting: Setting[
     if not setting.inherits:
         lines.append(phrase("setting_alone", language))
     if not may:
-        lines.append(phrase("help_admins", language))
+        lines.append(barred.text if barred is not None else phrase("help_admins", language))
     may_go_back = bool(setting.choices) or found.chosen_in == call.key
     options = (*setting.choices, DEFAULT[0]) if may and may_go_back else ()
     buttons = _buttons(f"/settings {setting.key} {value}" for value in options)
