@@ -250,8 +250,8 @@ def _told(declared: Declared, call: Call[SettingsCommandDeps], setting: Setting[
     values = {"setting": setting.key, "about": about, "value": setting.show(found.value)}
     lines = [phrase("setting_told", language, source=source_of(call, found), **values)]
     for other in call.settings.layers(setting, call.key)[1:]:
-        shown = phrase("setting_behind", language, value=setting.show(other.value), source=source_of(call, other))
-        lines.append(shown)
+        key = "setting_holds_too" if setting.holds_too(other) else "setting_behind"
+        lines.append(phrase(key, language, value=setting.show(other.value), source=source_of(call, other)))
     written = setting.command if setting.choices else f"settings {setting.key} …"
     lines += ["", phrase("setting_values", language, values=setting.written_as, name=written)]
     lines += _withheld(call, setting)

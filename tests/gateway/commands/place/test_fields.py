@@ -227,6 +227,20 @@ async def test_instructions_of_the_file_stand_before_the_nearest_that_was_chosen
         for chat, found in ((TOPIC, "One. Two. Four. Six."), (GROUP, "One. Two. Five."), (ANN, "One. Two. Three.")):
             await world.answered("hello", chat=chat)
             assert "\\n\\n".join(found.split()) in system_of(world)
+        told = (await world.asks("/settings instructions", "“Six.”", chat=TOPIC)).splitlines()
+        assert told[0].startswith("instructions: “Six.” (chosen here)")
+        assert told[1:5] == [
+            "This holds as well: “Four.” (from the operator's file, for telegram:-1005/7).",
+            "Behind it: “Five.” (chosen in the group or channel around)",
+            "Behind it: “Three.” (chosen for this whole account)",
+            "This holds as well: “Two.” (from the operator's file, for telegram).",
+        ]
+        changed = (await world.asks("/settings instructions 5", "“5” now", chat=GROUP)).splitlines()
+        assert [line.partition(" (")[0] for line in changed[1:]] == [
+            "This holds as well: “Two.”",
+            "This holds as well: “One.”",
+        ]
+        await world.asks("/settings instructions Five.", "“Five.” now", chat=GROUP)
         await world.asks("/settings reset instructions", "again", chat=TOPIC)
         await world.answered("again", chat=TOPIC)
         assert "\\n\\n".join(["One.", "Two.", "Four.", "Five."]) in system_of(world)

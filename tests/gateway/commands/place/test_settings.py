@@ -180,7 +180,11 @@ async def test_in_a_group_everybody_looks_and_admins_change(world: World) -> Non
 @pytest.mark.requirement("G-46")
 async def test_a_role_that_denies_a_command_denies_its_setting(world_of: Callable[..., World]) -> None:
     denies = '[[roles]]\nname = "careful"\npeople = ["telegram:78"]\ncommands = ["!queue", "!provider"]\n'
-    async with world_of(config=denies).process() as world:
+    async with world_of().process() as world:
+        await world.asks("/settings queue_mode drop", "From now on: drop", person=BOB)
+        await world.asks("/settings verbosity verbose", "I show: verbose", person=BOB)
+        world.config = denies
+        world.reload()
         for words in ("queue_mode drop", "queue-mode default", "reset queue_mode", "provider b", "provider_locked on"):
             name = "queue" if "queue" in words else "provider"
             told = await world.asks(f"/settings {words}", person=BOB)
@@ -190,8 +194,9 @@ async def test_a_role_that_denies_a_command_denies_its_setting(world_of: Callabl
         assert world.screen(BOB).shown[-1].actions == (), "nothing to press that would be refused"
         said = world.said("/settings queue_mode ", person=BOB)
         assert set(await world.services.gateway.suggest(said)) == {"settings queue_mode"}
-        await world.asks("/settings reset all", "Nothing is chosen", person=BOB)
-        await world.asks("/settings verbosity quiet", "I show: quiet", person=BOB)
+        told = await world.asks("/settings reset all", "Back to what holds around", person=BOB)
+        assert told == "Back to what holds around this chat: verbosity."
+        assert "queue_mode: drop (chosen here)" in await world.asks("/settings queue_mode", "queue_mode", person=BOB)
         await world.asks("/settings queue_mode drop", "From now on: drop", person=ANN)
 
 
@@ -244,6 +249,11 @@ async def test_a_change_for_the_account_leaves_a_choice_of_this_chat_and_default
     assert "provider: b (chosen for this whole account)" in await world.asks("/settings provider", "provider: b")
     await world.asks("/settings provider default account", "Back to the default: a")
     assert "provider: a (as by default)" in await world.asks("/settings provider", "provider: a")
+    await world.asks("/settings persona default account", "persona is default again")
+    await world.asks("/persona pirate", "I am pirate")
+    await world.asks("/settings persona default account", "persona is default again")
+    await world.answered("who is it now")
+    assert "like a pirate" in str(world.llm.bodies[-1]["messages"][0]), "nothing was to be taken back"
 
 
 async def test_a_topic_and_a_discord_thread_have_what_was_chosen_around_them(world_of: Callable[..., World]) -> None:
