@@ -30,7 +30,7 @@ PARENT = "parent"  # the row that keeps the place of a thread whose key does not
 GROUP = "group"  # the row that keeps the server or workspace of a place
 DEEPEST = 4  # places within places
 
-Listener = Callable[["Declared[object]"], Awaitable[None]]
+Listener = Callable[["Declared[object]", ConversationKey], Awaitable[None]]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -172,6 +172,10 @@ class PlaceSettings:
         self._changes = 0
         self._listeners: list[Listener] = []
 
+    def listen(self, listener: "Listener") -> None:
+        """Be told of each setting that people chose in a place, or took back there, once that counts."""
+        self._listeners.append(listener)
+
     @property
     def configuration(self) -> Settings:
         """The configuration of now."""
@@ -234,7 +238,7 @@ class PlaceSettings:
 
         await self._database.write(work)
         self._keep(conversation, setting.key, Row(text, source))
-        await self._tell(setting)
+        await self._tell(setting, place)
 
     async def clear(self, setting: Declared[object], place: ConversationKey, *, by: str) -> bool:
         """Nothing is chosen there any more; False where nothing was."""
@@ -251,16 +255,13 @@ class PlaceSettings:
         self._kept[conversation] = {
             key: text for key, text in self._kept.get(conversation, {}).items() if key != setting.key
         }
-        await self._tell(setting)
+        if had:
+            await self._tell(setting, place)
         return had
 
-    def listen(self, listener: "Listener") -> None:
-        """Be told of each setting that people choose somewhere or take back there, once that is stored and counts."""
-        self._listeners.append(listener)
-
-    async def _tell(self, setting: Declared[object]) -> None:
+    async def _tell(self, setting: Declared[object], place: ConversationKey) -> None:
         for listener in self._listeners:
-            await listener(setting)
+            await listener(setting, place)
 
     async def history(self, place: ConversationKey, key: str, most: int) -> Sequence[Change]:
         """Changes made by people to the place and what it is part of, the newest first; `key` "": of all settings."""

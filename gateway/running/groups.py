@@ -44,7 +44,7 @@ class Groups:
 
         await self.basics.database.write(work)
 
-    async def heed(self, setting: Declared[object]) -> None:
+    async def heed(self, setting: Declared[object], place: ConversationKey) -> None:
         """Somebody chose something: what is not wanted any more goes at once."""
         if setting.key in (CONTEXT.key, MEMORY_SETTING.key):
             await self.tidy()

@@ -229,7 +229,7 @@ async def test_a_thread_is_read_from_the_message_that_begins_it(world_of: "Calla
 
     def said(text: str, ts: str, root: str | None = None, mention: Mention = Mention.NONE) -> MessageReceived:
         key = ConversationKey("slack", f"T:-C:{root or ts}")
-        fields = {"key": key, "place": "T:-C", "id": ts, "thread_root": root, "mention": mention}
+        fields: dict[str, Any] = {"key": key, "place": "T:-C", "id": ts, "thread_root": root, "mention": mention}
         return world.said(text, person=BOB, chat="-C", on="slack", **fields)
 
     async with world.process() as world:
@@ -309,9 +309,9 @@ async def test_it_speaks_unasked_where_it_helps_and_else_nobody_notices(ambient:
         assert "Nobody has asked you" in json.dumps(asked)
         assert "stay_silent" in json.dumps(asked["tools"])
         assert [text for text in world.texts(GROUP) if TOLD not in text] == []
-        for column in (message.c.parts, inbox.c.payload, session.c.title):
-            texts = await world.database.read(lambda conn, column=column: list(conn.execute(select(column)).scalars()))
-            assert "nice weather" not in "".join(texts), "in no history"
+        said_of_it = select(message.c.parts).union(select(inbox.c.payload), select(session.c.title))
+        texts = await world.database.read(lambda conn: list(conn.execute(said_of_it).scalars()))
+        assert "nice weather" not in "".join(texts), "in no history"
         await chat(world, "I am lost, where is the harbour")
         await world.shows("The harbour is to the left.", GROUP)
         await world.settled()
