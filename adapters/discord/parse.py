@@ -112,7 +112,7 @@ def said(
         text=text,
         attachments=attachments,
         mention=mention,
-        to_others=_is_to_others(message, account),
+        to_others=_is_to_others(message, where, account),
         quoted=quoted,
         sent_at=moment_of(str(message["id"])),
         from_history=from_history,
@@ -191,9 +191,10 @@ def _addressed(message: Payload, where: Where, account: Account) -> tuple[str, M
     return text, Mention.IMPLICIT if to_bot or where.own_thread else Mention.NONE
 
 
-def _is_to_others(message: Payload, account: Account) -> bool:
-    """Whether it names other people, or replies to one."""
+def _is_to_others(message: Payload, where: Where, account: Account) -> bool:
+    """Whether it names other people or a role of theirs, or replies to one."""
     named = {str(user["id"]) for user in message.get("mentions") or ()} - {account.user_id}
+    named |= {str(role) for role in message.get("mention_roles") or ()} - where.own_roles
     replied = message.get("referenced_message") if message.get("type") == REPLY else None
     return bool(named) or (replied is not None and _author(replied) != account.user_id)
 

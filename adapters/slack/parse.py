@@ -23,7 +23,7 @@ from gateway.channels.keys import ConversationKey, UserId
 # Slack's wire text made readable: escapes undone; links, mentions and the bot's own name resolved. Pure.
 
 _TOKEN = re.compile(r"<([^<>\n]+)>")
-_PERSON = re.compile(r"<@([UW]\w+)[>|]")
+_PEOPLE = re.compile(r"<(?:@|!subteam\^)(\w+)[>|]")  # one, or a group of them
 ESCAPES = {">": "&gt;", "<": "&lt;", "&": "&amp;"}  # read in this order: `&amp;lt;` is the text `&lt;`
 _ESCAPED = str.maketrans(ESCAPES)
 
@@ -252,8 +252,8 @@ def _root(address: Address, ts: str) -> str | None:
 
 
 def _is_to_others(message: Event, account: Account) -> bool:
-    """Whether it names other people, or replies in the thread of one."""
-    named = {user for user in _PERSON.findall(str(message.get("text") or "")) if user != account.bot_user}
+    """Whether it names other people or a group of them, or replies in the thread of one."""
+    named = {user for user in _PEOPLE.findall(str(message.get("text") or "")) if user != account.bot_user}
     above = message.get("parent_user_id")
     return bool(named) or (above is not None and above != account.bot_user)
 

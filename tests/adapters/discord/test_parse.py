@@ -87,6 +87,41 @@ def test_a_reply_quotes_and_addresses_only_the_one_replied_to() -> None:
     assert (found.mention, found.quoted) == (Mention.NONE, None)
 
 
+BOB = {"id": "500000000000000002", "username": "bob"}
+
+
+@pytest.mark.requirement("G-52")
+@pytest.mark.parametrize(
+    ("change", "to_others"),
+    [
+        pytest.param({"content": "who knows?"}, False, id="nobody"),
+        pytest.param({"content": "@everyone who knows?", "mention_everyone": True}, False, id="everybody"),
+        pytest.param({"content": "<@500000000000000002>?", "mentions": [BOB]}, True, id="a name"),
+        pytest.param({"content": "<@100000000000000001>?", "mentions": [{"id": ME.user_id}]}, False, id="the bot's name"),
+        pytest.param(
+            {"content": "<@100000000000000001> or <@500000000000000002>", "mentions": [{"id": ME.user_id}, BOB]},
+            True,
+            id="the bot and somebody else",
+        ),
+        pytest.param({"content": "<@&800000000000000002>?", "mention_roles": ["800000000000000002"]}, True, id="a role"),
+        pytest.param(
+            {"content": "<@&800000000000000001>?", "mention_roles": ["800000000000000001"]}, False, id="the bot's role"
+        ),
+    ],
+)
+def test_whether_somebody_else_is_spoken_to(change: dict[str, Any], to_others: bool) -> None:
+    found = said("message_mention", **{"mentions": [], "mention_roles": [], **change})
+    assert found.to_others is to_others
+
+
+@pytest.mark.requirement("G-52")
+def test_a_reply_speaks_to_whom_it_replies_to() -> None:
+    assert said("message_reply", mentions=[]).to_others is False, "to the bot"
+    other = {**recorded("message_reply")["referenced_message"], "author": BOB}
+    assert said("message_reply", referenced_message=other, mentions=[]).to_others is True
+    assert said("message_reply", referenced_message=None, mentions=[]).to_others is False, "it was deleted"
+
+
 def test_a_thread_of_the_bot_addresses_it() -> None:
     thread = replace(GENERAL, channel_id="9", own_thread=True)
     found = said("message_edited", thread, content="more?", edited_timestamp=None)

@@ -172,6 +172,43 @@ def test_how_it_is_addressed(fields: dict[str, Any], joined: tuple[str, ...], me
     assert said.mention is mention
 
 
+@pytest.mark.requirement("G-52")
+@pytest.mark.parametrize(
+    ("fields", "to_others"),
+    [
+        pytest.param({"text": "who knows?"}, False, id="nobody"),
+        pytest.param({"text": "<!here> who knows?"}, False, id="everybody"),
+        pytest.param({"text": "<@U2> who knows?"}, True, id="a name"),
+        pytest.param({"text": "ask <@W2|bob>"}, True, id="a name with its label"),
+        pytest.param({"text": "<@U0LAN0Z89>?"}, False, id="the bot's name"),
+        pytest.param({"text": "<@U0LAN0Z89> or <@U2>?"}, True, id="the bot and somebody else"),
+        pytest.param({"text": "<!subteam^S1> who knows?"}, True, id="a group of people"),
+        pytest.param({"text": "see <#C2|general>"}, False, id="a channel"),
+        pytest.param({"thread_ts": "1.000001", "parent_user_id": "U2"}, True, id="in somebody's thread"),
+        pytest.param({"thread_ts": "1.000001", "parent_user_id": "U0LAN0Z89"}, False, id="in the bot's thread"),
+    ],
+)
+def test_whether_somebody_else_is_spoken_to(fields: dict[str, Any], to_others: bool) -> None:
+    said = parse_event(message(**fields), BOT, received_at=NOW)
+    assert isinstance(said, MessageReceived)
+    assert said.to_others is to_others
+
+
+@pytest.mark.parametrize(
+    ("fields", "root"),
+    [
+        pytest.param({}, None, id="in the channel"),
+        pytest.param({"thread_ts": "1700000000.000100"}, None, id="the head of a thread"),
+        pytest.param({"thread_ts": "1.000001"}, "1.000001", id="a reply in it"),
+    ],
+)
+@pytest.mark.requirement("G-49")
+def test_which_message_begins_its_thread(fields: dict[str, Any], root: str | None) -> None:
+    said = parse_event(message(**fields), BOT, received_at=NOW)
+    assert said is not None
+    assert said.thread_root == root
+
+
 @pytest.mark.parametrize(
     ("event", "present"),
     [

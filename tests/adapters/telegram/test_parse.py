@@ -78,6 +78,67 @@ def test_how_a_message_addresses_the_bot(name: str, text: str, mention: Mention)
     assert (message.text, message.mention) == (text, mention)
 
 
+def spoken(text: str, **more: Any) -> MessageReceived:
+    """Words in the recorded group."""
+    update = recorded("group_chatter")
+    update["message"] |= {"text": text, **more}
+    inbound = parse(update, CONTEXT)
+    assert isinstance(inbound, MessageReceived)
+    return inbound
+
+
+def entity(kind: str, offset: int, length: int, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "offset": offset, "length": length, **more}
+
+
+@pytest.mark.requirement("G-52")
+@pytest.mark.parametrize(
+    ("message", "to_others"),
+    [
+        pytest.param({"text": "who knows?"}, False, id="nobody"),
+        pytest.param({"text": "@bob who knows?", "entities": [entity("mention", 0, 4)]}, True, id="a name"),
+        pytest.param({"text": "👍 @bob?", "entities": [entity("mention", 3, 4)]}, True, id="a name behind an emoji"),
+        pytest.param({"text": "@Double_Bot?", "entities": [entity("mention", 0, 11)]}, False, id="the bot's own name"),
+        pytest.param(
+            {"text": "@double_bot @bob", "entities": [entity("mention", 0, 11), entity("mention", 12, 4)]},
+            True,
+            id="the bot and somebody else",
+        ),
+        pytest.param(
+            {"text": "Bob?", "entities": [entity("text_mention", 0, 3, user={"id": 78, "first_name": "Bob"})]},
+            True,
+            id="somebody without a user name",
+        ),
+        pytest.param(
+            {"text": "Bot?", "entities": [entity("text_mention", 0, 3, user={"id": ME.id, "first_name": "D"})]},
+            False,
+            id="the bot, as if without a user name",
+        ),
+        pytest.param(
+            {"text": "", "caption": "@bob look", "caption_entities": [entity("mention", 0, 4)]}, True, id="in a caption"
+        ),
+        pytest.param({"text": "bob@example.org", "entities": [entity("email", 0, 15)]}, False, id="an address of mail"),
+        pytest.param(
+            {"text": "yes", "reply_to_message": {"message_id": 1, "from": {"id": 78, "first_name": "Bob"}}},
+            True,
+            id="a reply to somebody",
+        ),
+        pytest.param(
+            {"text": "yes", "reply_to_message": {"message_id": 1, "from": {"id": ME.id, "is_bot": True}}},
+            False,
+            id="a reply to the bot",
+        ),
+        pytest.param(
+            {"text": "yes", "reply_to_message": {"message_id": 1, "forum_topic_created": {}, "from": {"id": 78}}},
+            False,
+            id="a topic that somebody made",
+        ),
+    ],
+)
+def test_whether_somebody_else_is_spoken_to(message: dict[str, Any], to_others: bool) -> None:
+    assert spoken(**message).to_others is to_others
+
+
 @pytest.mark.parametrize(
     ("chat", "text", "mention"),
     [
