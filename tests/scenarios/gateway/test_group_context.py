@@ -123,7 +123,7 @@ async def test_nothing_is_kept_where_nobody_wants_it(plain: World) -> None:
         assert "stay_silent" not in tools
 
 
-@pytest.mark.requirement("G-49")
+@pytest.mark.requirement("G-49", "G-50")
 async def test_an_admin_switches_it_on_and_off(plain: World) -> None:
     async with plain.process() as world:
         refused = await world.asks("/settings context window", person=BOB, chat=GROUP)
@@ -144,7 +144,7 @@ async def test_an_admin_switches_it_on_and_off(plain: World) -> None:
         assert "I read nothing" in await world.asks("/privacy", "I read nothing", chat=GROUP)
 
 
-@pytest.mark.requirement("G-49")
+@pytest.mark.requirement("G-49", "G-50")
 async def test_a_place_that_remembers_nothing_reads_nothing(group: World) -> None:
     async with group.process() as world:
         await chat(world, "one")
@@ -156,19 +156,20 @@ async def test_a_place_that_remembers_nothing_reads_nothing(group: World) -> Non
 
 
 @pytest.mark.requirement("G-49")
-async def test_only_of_people_who_would_be_answered(group: World) -> None:
-    group.access += '\nblock = ["telegram:66"]'
-    async with group.process() as world:
+async def test_only_of_people_who_would_be_answered(world_of: "Callable[..., World]") -> None:
+    world = world_of(config='[[places]]\nmatch = "telegram:*"\ncontext = "window"\n')
+    world.access += '\nblock = ["telegram:66"]'
+    async with world.process() as world:
         await chat(world, "of a blocked person", person="66")
         await chat(world, "of a bot", sender=Sender(id=UserId("55"), display="Ad", is_bot=True))
-        stranger = world.said("in a group of their own", person=ZOE, chat="-2002", mention=Mention.NONE)
-        await world.hears(stranger)
+        for person in (ZOE, BOB):
+            await world.hears(world.said("where nobody let it in", person=person, chat="-2002", mention=Mention.NONE))
         assert await kept(world) == []
         await chat(world, "of a member")
         assert await kept(world) == ["of a member"]
 
 
-@pytest.mark.requirement("G-49")
+@pytest.mark.requirement("G-49", "G-50")
 async def test_who_is_blocked_later_is_read_no_more(group: World) -> None:
     async with group.process() as world:
         await chat(world, "buy my coins", person="66")
@@ -182,7 +183,7 @@ async def test_who_is_blocked_later_is_read_no_more(group: World) -> None:
         assert await kept(world) == ["no thanks"]
 
 
-@pytest.mark.requirement("G-49")
+@pytest.mark.requirement("G-49", "G-50")
 async def test_the_window_rolls(world_of: "Callable[..., World]") -> None:
     world = world_of(config=WINDOW + "\n[group_context]\nmessages = 3\nhours = 2\nmax_tokens = 150\n")
     async with world.process() as world:
@@ -202,7 +203,7 @@ async def test_the_window_rolls(world_of: "Callable[..., World]") -> None:
         assert await kept(world) == []
 
 
-@pytest.mark.requirement("G-49")
+@pytest.mark.requirement("G-49", "G-50")
 async def test_edits_and_deletions_are_followed(group: World) -> None:
     async with group.process() as world:
         one = world.said("we meet at nin", person=BOB, chat=GROUP, mention=Mention.NONE)
