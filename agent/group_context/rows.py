@@ -114,6 +114,13 @@ def forget_stream(conn: Connection, stream: ConversationId) -> None:
     conn.execute(delete(group_stream).where(group_stream.c.conv == stream))
 
 
+def forget_place(conn: Connection, channel: ConversationId) -> None:
+    """The same of a channel or group with all its topics and threads, whether or not the bot was ever asked there."""
+    for table, stream in ((group_message, group_message.c.stream), (group_stream, group_stream.c.conv)):
+        below = func.substr(stream, 1, len(channel) + 1) == f"{channel}:"
+        conn.execute(delete(table).where(or_(stream == channel, below)))
+
+
 def forget_people(conn: Connection, people: Collection[PersonId]) -> None:
     """Remove the words of these people, wherever they were said."""
     conn.execute(delete(group_message).where(group_message.c.person.in_(people)))

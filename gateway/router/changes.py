@@ -128,8 +128,9 @@ class Changes:
             ]
             for conversation in changed:
                 conversation_rows.set_gone(conn, conversation, gone=not membership.present)
-                if not membership.present:
-                    group_rows.forget_stream(conn, conversation)
+            if not membership.present:
+                for place in (key, *also):
+                    group_rows.forget_place(conn, place)
             return changed
 
         changed = await deps.database.write(work)

@@ -6,6 +6,7 @@ from pathlib import Path
 from sqlite3 import connect
 
 import pytest
+from anyio import to_thread
 from sqlalchemy import create_engine, make_url, select, text
 
 from agent.storage.tables import ambient_turn, group_message, group_stream
@@ -63,8 +64,12 @@ def bytes_of_sqlite(home: Path) -> bytes:
     return b"".join(path.read_bytes() for path in home.glob("tieline.db*"))
 
 
-def bytes_of_postgresql(url: str) -> bytes:
+async def bytes_of_postgresql(url: str) -> bytes:
     """All of the files of its tables and indexes, as they are on the disk after a VACUUM FULL."""
+    return await to_thread.run_sync(_bytes_of_postgresql, url)  # it waits for transactions of this loop
+
+
+def _bytes_of_postgresql(url: str) -> bytes:
     engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
     files = (
         "select pg_relation_filepath(c.oid) from pg_class c join pg_namespace n on n.oid = c.relnamespace "
@@ -115,11 +120,12 @@ async def test_postgresql_keeps_no_byte_of_it_either(
     config = f'{WINDOW}\n[database]\nurl = "{postgres_url}"\n'
     async with talking(world_of(config=config)) as world:
         assert world.database.dialect == "postgresql"
-        assert all(word.encode() in bytes_of_postgresql(postgres_url) for word in (MINE, THEIRS)), "it finds what is there"
+        content = await bytes_of_postgresql(postgres_url)
+        assert all(word.encode() in content for word in (MINE, THEIRS)), "it finds what is there"
         await ends(world)
         await world.services.upkeep.run_once()
         assert len(await kept(world)) == len(left)
-        content = bytes_of_postgresql(postgres_url)
+        content = await bytes_of_postgresql(postgres_url)
         assert (MINE.encode() in content, THEIRS.encode() in content) == (MINE in left, THEIRS in left)
 
 
