@@ -98,9 +98,9 @@ async def test_a_question_reads_the_talk_before_it_over_a_kill_and_only_where_an
             await wanted.hears("So be it.")
             await tieline.settled()
             if platform_of(wanted) == "slack":  # it was answered in a thread
-                asked = next(
-                    one for one in (await slack.state())["messages"] if f"decide in {where}" in one["text"]
-                )["ts"]
+                asked = next(one for one in (await slack.state())["messages"] if f"decide in {where}" in one["text"])[
+                    "ts"
+                ]
                 await slack.say(f"{wanted.mention} and then in {where}?", wanted.name.split()[1], thread_ts=asked)
             else:
                 await wanted.ann(f"{wanted.mention} and then in {where}?")
@@ -164,15 +164,15 @@ async def test_it_speaks_unasked_once_on_each_platform_and_not_to_who_asks_someb
     tieline = program(config(doubles, pairs, rules), about={"places"})
     async with tieline:
         for number, (speaking, silent) in enumerate(pairs):
+            await speaking.bob("nice weather today")
+            await decided(tieline, 2 * number + 1)  # it joins in nowhere while it works
             await asks_bob(doubles, speaking, "I am lost, you know the way")
             await silent.ann("I am lost here")
-            await speaking.ann("nice weather today")
-            await decided(tieline, 2 * number + 1)  # it joins in nowhere while it works
             await speaking.ann("I am lost, and nobody answers")
             await speaking.hears(FOUND)
             await decided(tieline, 2 * number + 2)
             await tieline.settled()
-            assert len([text for text in await speaking.shown() if FOUND in text]) == 1
+            assert len([text for text in await speaking.shown() if FOUND in text]) == 1, speaking.name
             assert not [text for text in await silent.shown() if FOUND in text]
             others = [text for text in await speaking.shown() if TOLD not in text and FOUND not in text]
             assert others == [], "silence is not seen"

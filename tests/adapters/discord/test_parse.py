@@ -97,13 +97,17 @@ BOB = {"id": "500000000000000002", "username": "bob"}
         pytest.param({"content": "who knows?"}, False, id="nobody"),
         pytest.param({"content": "@everyone who knows?", "mention_everyone": True}, False, id="everybody"),
         pytest.param({"content": "<@500000000000000002>?", "mentions": [BOB]}, True, id="a name"),
-        pytest.param({"content": "<@100000000000000001>?", "mentions": [{"id": ME.user_id}]}, False, id="the bot's name"),
+        pytest.param(
+            {"content": "<@100000000000000001>?", "mentions": [{"id": ME.user_id}]}, False, id="the bot's name"
+        ),
         pytest.param(
             {"content": "<@100000000000000001> or <@500000000000000002>", "mentions": [{"id": ME.user_id}, BOB]},
             True,
             id="the bot and somebody else",
         ),
-        pytest.param({"content": "<@&800000000000000002>?", "mention_roles": ["800000000000000002"]}, True, id="a role"),
+        pytest.param(
+            {"content": "<@&800000000000000002>?", "mention_roles": ["800000000000000002"]}, True, id="a role"
+        ),
         pytest.param(
             {"content": "<@&800000000000000001>?", "mention_roles": ["800000000000000001"]}, False, id="the bot's role"
         ),

@@ -133,7 +133,9 @@ async def test_postgresql_keeps_no_byte_of_it_either(
 async def test_it_follows_a_group_that_becomes_a_supergroup(world_of: Callable[..., World]) -> None:
     config = AMBIENT.replace("-1005", "*").replace("messages_per_hour = 2", "messages_per_hour = 1")
     world = world_of(config=config)
-    world.script({"match": {"outside": "lost"}, "reply": {"text": "To the left."}}, {"match": {}, "reply": {"text": "So."}})
+    world.script(
+        {"match": {"outside": "lost"}, "reply": {"text": "To the left."}}, {"match": {}, "reply": {"text": "So."}}
+    )
     async with world.process() as world:
         await chat(world, "I am lost")
         await world.shows("To the left.", GROUP)
@@ -149,9 +151,7 @@ async def test_it_follows_a_group_that_becomes_a_supergroup(world_of: Callable[.
         words = last_words(world)
         assert words.index("we meet at the pier") < words.index("at nine")
         for column in (group_message.c.stream, group_message.c.conv, group_stream.c.conv, ambient_turn.c.conv):
-            found = await world.database.read(
-                lambda conn, column=column: set(conn.execute(select(column)).scalars())
-            )
+            found = await world.database.read(lambda conn, column=column: set(conn.execute(select(column)).scalars()))
             assert found == {f"telegram:{NEW}"}
 
 
