@@ -207,6 +207,7 @@ _WRITER_PRAGMAS = (
     "PRAGMA synchronous = FULL",
     "PRAGMA fullfsync = ON",  # macOS: else its fsync stops at the drive's cache
     "PRAGMA journal_size_limit = 67108864",
+    "PRAGMA secure_delete = ON",  # removed rows are overwritten; only some builds of SQLite do so unasked
 )
 
 
@@ -431,6 +432,17 @@ def clean(conn: Connection) -> bool:
         return False
     raw.execute("VACUUM")
     raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return True
+
+
+def empty_log(conn: Connection) -> bool:
+    """Empty the write-ahead log, in which removed rows stand until others are written over them; False: ask again."""
+    if conn.dialect.name != "sqlite":
+        return True
+    raw: Any = conn.connection.driver_connection
+    if raw.in_transaction:
+        return False
+    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # leaves it to the next time where somebody reads it
     return True
 
 

@@ -112,8 +112,10 @@ class Upkeep:
         await anyio.to_thread.run_sync(keep_newest, self._home / "backups", retention.backups)
 
     async def _clean(self, at: int) -> None:
-        """Remove what people had forgotten from the database's file as well."""
+        """Remove what people had forgotten from the database's file as well, and what went by itself from its log."""
         if not await self._database.read(partial(sqlite.is_due, at=at)):
+            while not await self._database.write(sqlite.empty_log):
+                await self._clock.sleep(0.1)
             return
         merged = await self._database.write(partial(sqlite.merge, first=True))
         while not merged:

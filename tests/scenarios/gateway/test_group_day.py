@@ -1,4 +1,4 @@
-"""A recorded day of a group, with a model that wants to speak wherever somebody asks anything: what people see of it."""
+"""A recorded day of a group, with a model that wants to speak wherever somebody asks anything: who is spoken to."""
 
 import json
 from collections.abc import Callable
