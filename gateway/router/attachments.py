@@ -1,10 +1,12 @@
-"""Files that people send: fetched before the message is stored, so that nothing depends on the platform later.
+"""Files that people send or reply to: fetched before the message is stored, so that nothing needs the platform later.
 
 A file that cannot be had never loses the message: a line in its text says which file and why.
 """
 
 import logging
+import os
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +19,13 @@ from gateway.channels.channel import Channel, Files
 from gateway.channels.errors import ChannelBusy, ChannelError
 from gateway.channels.inbound import Attachment, MessageReceived
 from gateway.phrases.catalogue import Catalogue
+from gateway.router.messages import quoted_key
 
 FETCH_TIMEOUT_S = 30.0
 MOST_FILES = 10
 MOST_WAITS, LONGEST_WAIT_S = 2, 5.0  # for a platform that is busy; the person's message waits meanwhile
 MEGABYTE = 1024 * 1024
+QUOTED = ":quoted"  # ends the name of a folder of quoted files: whatever has the key of a message ends in its id
 
 _log = logging.getLogger("tieline.router")
 
@@ -32,6 +36,16 @@ class Fetched:
 
     files: tuple[FilePart, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """One file: its path in the data directory, and that of the same file as it may have come before."""
+
+    attachment: Attachment
+    path: Path
+    quoted: bool = False
+    before: Path | None = None
 
 
 class Attachments:
@@ -47,32 +61,93 @@ class Attachments:
         self._within_s = within_s
 
     async def fetch(self, channel: Channel | None, said: MessageReceived, folder: str, language: str) -> Fetched:
-        """Every file of the message; `folder` is its own, so that a repeat writes the same paths."""
+        """Every file of the message, then of the one that it quotes; `folder` is its own: a repeat writes the same.
+
+        A quoted file that came with its own message, or was quoted before, is not fetched again.
+        """
         source, limit_mb = channel.files if channel is not None else None, self._limit_mb()
+        wanted = _wanted(said, folder)
         files: list[FilePart] = []
         notes: list[str] = []
         with anyio.move_on_after(self._within_s):
-            for index, attachment in enumerate(said.attachments[:MOST_FILES]):
+            for one in wanted[:MOST_FILES]:
+                attachment = one.attachment
                 if (attachment.size or 0) > limit_mb * MEGABYTE:
-                    notes.append(self._note(attachment, language, "file_too_large", limit_mb))
+                    notes.append(self._note(one, language, "file_too_large", limit_mb))
                     continue
-                path = Path("files", safe_name(folder), f"{index}-{safe_name(attachment.name)}")
-                size = await _fetch_one(source, attachment, self.home / path, limit_mb * MEGABYTE)
+                size = await self._at_hand(one)
                 if size is None:
-                    notes.append(self._note(attachment, language, "file_unreachable"))
+                    size = await _fetch_one(source, attachment, self.home / one.path, limit_mb * MEGABYTE)
+                if size is None:
+                    notes.append(self._note(one, language, "file_unreachable"))
                 else:
-                    part = FilePart(path=str(path), mime_type=attachment.mime_type, name=attachment.name, size=size)
-                    files.append(part)
+                    files.append(_part(one, size))
         had = len(files) + len(notes)
-        notes += [self._note(missed, language, "file_unreachable") for missed in said.attachments[had:MOST_FILES]]
-        notes += [
-            self._note(left_out, language, "file_too_many", MOST_FILES) for left_out in said.attachments[MOST_FILES:]
-        ]
+        notes += [self._note(missed, language, "file_unreachable") for missed in wanted[had:MOST_FILES]]
+        notes += [self._note(left_out, language, "file_too_many", MOST_FILES) for left_out in wanted[MOST_FILES:]]
         return Fetched(tuple(files), tuple(notes))
 
-    def _note(self, attachment: Attachment, language: str, why: str, limit: int = 0) -> str:
+    async def _at_hand(self, wanted: _Wanted) -> int | None:
+        """The size of a quoted file that is here already; None where it has to be fetched."""
+        size = wanted.attachment.size
+        if wanted.before is None or size is None:
+            return None
+        try:
+            here = await anyio.to_thread.run_sync(_kept, self.home / wanted.path, self.home / wanted.before, size)
+        except OSError as error:
+            _log.info("a file that may be here is fetched: %s", error, extra={"file": wanted.attachment.name})
+            return None
+        return size if here else None
+
+    def _note(self, wanted: _Wanted, language: str, why: str, limit: int = 0) -> str:
         reason = self._phrase(why, language, limit=limit)
-        return self._phrase("file_skipped", language, name=attachment.name, reason=reason)
+        skipped = "quoted_file_skipped" if wanted.quoted else "file_skipped"
+        return self._phrase(skipped, language, name=wanted.attachment.name, reason=reason)
+
+
+def _wanted(said: MessageReceived, folder: str) -> list[_Wanted]:
+    """The message's own files, then those of the message that it quotes."""
+    own = [_Wanted(attachment=one, path=_path(folder, index, one)) for index, one in enumerate(said.attachments)]
+    quoted = said.quoted.attachments if said.quoted is not None else ()
+    return own + [_quoted(one, index, quoted_key(said), folder) for index, one in enumerate(quoted)]
+
+
+def _quoted(attachment: Attachment, index: int, key: str | None, folder: str) -> _Wanted:
+    """A quoted file. It is known again by its message, its place there and its size; one that tells less is fetched."""
+    if key is None or attachment.size is None:
+        return _Wanted(attachment=attachment, path=_path(f"{folder}{QUOTED}", index, attachment), quoted=True)
+    path, before = _path(f"{key}{QUOTED}", index, attachment), _path(key, index, attachment)
+    return _Wanted(attachment=attachment, path=path, quoted=True, before=before)
+
+
+def _path(folder: str, index: int, attachment: Attachment) -> Path:
+    return Path("files", safe_name(folder), f"{index}-{safe_name(attachment.name)}")
+
+
+def _part(wanted: _Wanted, size: int) -> FilePart:
+    attachment = wanted.attachment
+    return FilePart(
+        path=str(wanted.path),
+        mime_type=attachment.mime_type,
+        name=attachment.name,
+        size=size,
+        quoted=wanted.quoted,
+    )
+
+
+def _kept(path: Path, before: Path, size: int) -> bool:
+    """Whether the file is here with that size now, perhaps as a copy of `before`; it is kept as long as a new one.
+
+    A copy, because either may be forgotten without the other.
+    """
+    if path.exists() and path.stat().st_size == size:
+        os.utime(path)
+        return True
+    if not before.exists() or before.stat().st_size != size:
+        return False
+    _make_folder(path.parent)
+    shutil.copyfile(before, path)
+    return True
 
 
 async def _fetch_one(source: Files | None, attachment: Attachment, to: Path, limit: int) -> int | None:
