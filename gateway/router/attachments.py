@@ -3,11 +3,12 @@
 A file that cannot be had never loses the message: a line in its text says which file and why.
 """
 
+import hashlib
 import logging
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,6 @@ FETCH_TIMEOUT_S = 30.0
 MOST_FILES = 10
 MOST_WAITS, LONGEST_WAIT_S = 2, 5.0  # for a platform that is busy; the person's message waits meanwhile
 MEGABYTE = 1024 * 1024
-QUOTED = ":quoted"  # ends the name of a folder of quoted files: whatever has the key of a message ends in its id
 
 _log = logging.getLogger("tieline.router")
 
@@ -40,12 +40,12 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """One file: its path in the data directory, and that of the same file as it may have come before."""
+    """One file and its path in the data directory; `before` are paths at which the same file may lie already."""
 
     attachment: Attachment
     path: Path
     quoted: bool = False
-    before: Path | None = None
+    before: tuple[Path, ...] = ()
 
 
 class Attachments:
@@ -90,10 +90,11 @@ class Attachments:
     async def _at_hand(self, wanted: _Wanted) -> int | None:
         """The size of a quoted file that is here already; None where it has to be fetched."""
         size = wanted.attachment.size
-        if wanted.before is None or size is None:
+        if not wanted.before or size is None:
             return None
+        before = [self.home / path for path in wanted.before]
         try:
-            here = await anyio.to_thread.run_sync(_kept, self.home / wanted.path, self.home / wanted.before, size)
+            here = await anyio.to_thread.run_sync(_kept, self.home / wanted.path, before, size)
         except OSError as error:
             _log.info("a file that may be here is fetched: %s", error, extra={"file": wanted.attachment.name})
             return None
@@ -114,10 +115,18 @@ def _wanted(said: MessageReceived, folder: str) -> list[_Wanted]:
 
 def _quoted(attachment: Attachment, index: int, key: str | None, folder: str) -> _Wanted:
     """A quoted file. It is known again by its message, its place there and its size; one that tells less is fetched."""
-    if key is None or attachment.size is None:
-        return _Wanted(attachment=attachment, path=_path(f"{folder}{QUOTED}", index, attachment), quoted=True)
-    path, before = _path(f"{key}{QUOTED}", index, attachment), _path(key, index, attachment)
-    return _Wanted(attachment=attachment, path=path, quoted=True, before=before)
+    known = key if attachment.size is not None else None
+    # A digest: what is taken from the disk must never be the file of another place with a name that is written alike.
+    path = _path(f"quoted-{hashlib.sha256((known or folder).encode()).hexdigest()[:32]}", index, attachment)
+    if known is None:
+        return _Wanted(attachment=attachment, path=path, quoted=True)
+    own = (_path(known, index, attachment),) if _is_unambiguous(known) else ()
+    return _Wanted(attachment=attachment, path=path, quoted=True, before=(path, *own))
+
+
+def _is_unambiguous(key: str) -> bool:
+    """Whether no other key has the same safe name: only the colons between its parts are written otherwise."""
+    return "_" not in key and safe_name(key) == key.replace(":", "_")
 
 
 def _path(folder: str, index: int, attachment: Attachment) -> Path:
@@ -135,18 +144,19 @@ def _part(wanted: _Wanted, size: int) -> FilePart:
     )
 
 
-def _kept(path: Path, before: Path, size: int) -> bool:
-    """Whether the file is here with that size now, perhaps as a copy of `before`; it is kept as long as a new one.
+def _kept(path: Path, before: Sequence[Path], size: int) -> bool:
+    """Whether the file is at `path` now, with that size, perhaps as a copy; it is kept as long as a new one.
 
     A copy, because either may be forgotten without the other.
     """
-    if path.exists() and path.stat().st_size == size:
-        os.utime(path)
-        return True
-    if not before.exists() or before.stat().st_size != size:
+    found = next((one for one in before if one.exists() and one.stat().st_size == size), None)
+    if found is None:
         return False
-    _make_folder(path.parent)
-    shutil.copyfile(before, path)
+    if found == path:
+        os.utime(path)
+    else:
+        _make_folder(path.parent)
+        shutil.copyfile(found, path)
     return True
 
 

@@ -169,7 +169,7 @@ PHOTO = Attachment(kind="image", handle="P", name="photo-U.jpg", mime_type="imag
 
 
 def replying(**fields: Any) -> Quoted | None:
-    """What a message quotes that replies to one with these fields in place of its text."""
+    """The quotation of a message that replies to one with these fields in place of its text."""
     update = recorded("reply_to_the_bot")
     original = update["message"]["reply_to_message"]
     del original["text"]

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+from sqlalchemy import select
 
 from agent.core.messages import FilePart
 from agent.inbox import Incoming
+from agent.storage.tables import inbox
 from gateway.access.policy import Role
 from gateway.channels.errors import ChannelRejected
 from gateway.channels.inbound import Attachment, MessageReceived, Quoted, Sender
@@ -148,6 +150,20 @@ async def test_one_that_is_not_surely_the_same_is_fetched(
     assert (tmp_path / part.path).read_text() == second.quoted.attachments[0].handle
 
 
+@pytest.mark.requirement("Z-157")
+async def test_a_place_with_a_name_that_is_written_alike_lends_no_file(
+    kept: Attachments, source: Counting, tmp_path: Path
+) -> None:
+    here, there = (replace(reply("50"), key=ConversationKey("parley", name), place=name) for name in ("!a", "?a"))
+    own = replace(there, message_id="41", attachments=(replace(PHOTO, handle="egret"),), quoted=None)
+    channel = FakeChannel(KEY)
+    channel.files = source
+    await kept.fetch(channel, own, "parley:?a:41", "en")
+    await kept.fetch(channel, replace(there, quoted=Quoted(attachments=own.attachments, message_id="41")), "x", "en")
+    (part,) = (await kept.fetch(channel, here, "parley:!a:50", "en")).files
+    assert (tmp_path / part.path).read_text() == "heron"
+
+
 async def test_one_that_was_cut_off_by_a_kill_is_fetched_again(
     kept: Attachments, source: Counting, tmp_path: Path
 ) -> None:
@@ -158,10 +174,12 @@ async def test_one_that_was_cut_off_by_a_kill_is_fetched_again(
 
 
 async def test_where_the_disk_refuses_a_copy_it_is_fetched(kept: Attachments, source: Counting, tmp_path: Path) -> None:
+    (part,) = (await fetched(kept, source, reply("50"))).files
     await fetched(kept, source, reply("41", PHOTO, quoted=()))
-    (tmp_path / "files/telegram_-1005_41_quoted/0-a.txt").mkdir(parents=True)  # in the way of the copy
-    result = await fetched(kept, source, reply("50"))
-    assert (source.asked, result.files, len(result.notes)) == (["a.txt", "a.txt"], (), 1)
+    (tmp_path / part.path).unlink()
+    (tmp_path / part.path).mkdir()  # in the way of the copy
+    result = await fetched(kept, source, reply("51"))
+    assert (source.asked, result.files, len(result.notes)) == (["a.txt"] * 3, (), 1)
 
 
 # -- as the inbox keeps it
@@ -260,6 +278,8 @@ async def test_a_reply_to_a_file_that_came_before_shows_it_again_and_fetches_not
     await world.settled()
     left = [str(path.relative_to(world.home)) for path in (world.home / "files").rglob("*.txt")]
     assert left == ["files/telegram_-1005_41/0-a.txt"], "Ann's file stays, Bob's copy of it is gone"
+    kept = await world.database.read(lambda conn: [row.payload for row in conn.execute(select(inbox.c.payload))])
+    assert not [payload for payload in kept if f"Person {ANN} (telegram" in payload], "nor does he name her any more"
 
 
 @pytest.mark.requirement("Z-157")
