@@ -244,14 +244,17 @@ class Operations:
 
     def switch_persona(self, name: str) -> Definition:
         """Answer as another AGENT.md from the next turn on. Raises AgentMissing or AgentInvalid and changes nothing."""
-        instruction = self._states.instruction
-        definition = instruction.definitions.load(name)
+        instruction, definition = self._states.instruction, self.persona(name)
         instruction.name, instruction.definition = name, definition
         if self._states.provider.slot.choice.source == "default":
             self._states.provider.slot.reset()
             follow_definition(self._states)
             self._switched()
         return definition
+
+    def persona(self, name: str) -> Definition:
+        """The AGENT.md of that name. Raises AgentMissing or AgentInvalid."""
+        return self._states.instruction.definitions.load(name)
 
     def personas(self) -> tuple[str, ...]:
         return self._states.instruction.definitions.names()

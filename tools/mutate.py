@@ -6,8 +6,9 @@ changed modules are asked too, to show whether anybody notices. A breakage that 
 is one that names an unknown requirement, and tests that fail without any breakage. The work happens in copies of the
 tree, one per job.
 
-`tests/breakages/noticed.json` keeps which test noticed each breakage last: it is asked first, which makes a run several
-times faster. If it does not notice, all carriers are asked.
+`tests/breakages/results.json` keeps how each ended last (`--note`). What was caught as it is now, with its tests as
+they are now, need not be tried again (`--resume`), on any machine. Else the test that noticed it last is asked first,
+which makes a run several times faster; if it does not notice, all carriers are asked.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from queue import Queue
 
@@ -36,10 +37,11 @@ from tools.breakages import Breakage, CodeChange, Sources, applied, read, source
 
 ROOT = Path(__file__).parent.parent
 BREAKAGES = ROOT / "tests" / "breakages"
-NOTICED = BREAKAGES / "noticed.json"
+NOTED = BREAKAGES / "results.json"
 RESULTS = ROOT / "build" / "mutate.json"
 COPIED = ("agent", "gateway", "adapters", "tests", "tools", "config", "deploy", "docs", "requirements",
           "pyproject.toml", "README.md", "LICENSE")  # fmt: skip
+QUICK_S = 15.0  # of a breakage that a sample of quick ones may draw
 LONGEST_S = 300.0  # for the tests of one breakage
 PATIENCE_S = 20.0  # with which tests wait for what a breakage may keep from coming; else a minute
 ELSEWHERE = ("tests/e2e/", "tests/faults/", "tests/foreign/", "tests/hostile/")  # what `make test` leaves out
@@ -266,23 +268,24 @@ def read_results(path: Path) -> dict[str, Result]:
 
 
 def write_results(path: Path, results: Mapping[str, Result]) -> None:
-    """Whole or not at all: the run may be interrupted at any moment."""
+    """Whole or not at all: the run may be interrupted at any moment. A line for each, so that changes can be read."""
     path.parent.mkdir(exist_ok=True)
     written = path.with_suffix(".new")
-    written.write_text(json.dumps({name: asdict(result) for name, result in results.items()}, indent=1, sort_keys=True))
+    lines = (f"{json.dumps(name)}: {json.dumps(asdict(result))}" for name, result in sorted(results.items()))
+    written.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     written.replace(path)
 
 
-def read_noticed(path: Path) -> dict[str, str]:
-    """Which test noticed each breakage last, by the names of the breakages."""
-    return json.loads(path.read_text()) if path.exists() else {}
-
-
-def write_noticed(path: Path, results: Mapping[str, Result], names: Collection[str]) -> None:
-    """Keep what was there of the breakages that still are, and put in what these results say."""
-    kept = {name: by for name, by in read_noticed(path).items() if name in names}
-    kept |= {name: result.by for name, result in results.items() if name in names and result.by}
-    path.write_text(json.dumps(kept, indent=0, sort_keys=True) + "\n")
+def noted_with(
+    results: Mapping[str, Result], before: Mapping[str, Result], names: Collection[str]
+) -> dict[str, Result]:
+    """The results to keep of the breakages that there are: the newest; of one that hung, with the test known before."""
+    kept = {name: result for name, result in before.items() if name in names}
+    for name in results.keys() & set(names):
+        result, known = results[name], kept.get(name)
+        by = result.by or (known.by if known is not None and not result.missed else "")
+        kept[name] = replace(result, by=by)
+    return kept
 
 
 def left_of(all_of_them: Sequence[Prepared], results: Mapping[str, Result]) -> list[Prepared]:
@@ -317,11 +320,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", help="breakages, or requirements, to try; else all, or a sample")
     parser.add_argument("--sample", type=int, default=0, help="how many, drawn at random; 0: all")
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--noted", action="store_true", help=f"draw from those in {NOTICED.name}, which are quick")
+    parser.add_argument("--noted", action="store_true", help=f"draw from those that {NOTED.name} says are quick")
     parser.add_argument("--sound", action="store_true", help="trust that the tests pass without a breakage")
-    parser.add_argument("--note", action="store_true", help=f"keep in {NOTICED.name} which tests noticed")
+    parser.add_argument("--note", action="store_true", help=f"keep in {NOTED.name} how each ended")
     parser.add_argument("--jobs", type=int, default=1, help="how many to try at once")
-    parser.add_argument("--resume", action="store_true", help=f"leave out what {RESULTS.name} says was caught")
+    parser.add_argument("--resume", action="store_true", help="leave out what was caught as it is now")
     parser.add_argument("--table", action="store_true", help="try nothing; print what the results say, by package")
     chosen = parser.parse_args(arguments)
     began = time.monotonic()
@@ -330,21 +333,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if wrong:
         print(*(f"WRONG   {line}" for line in wrong), f"{len(wrong)} cannot be applied: nothing was tried", sep="\n")
         return 1
+    noted = read_results(NOTED)
+    results = noted | read_results(RESULTS)
     if chosen.table:
-        print(*table(usable, read_results(RESULTS)), sep="\n")
+        print(*table(usable, results), sep="\n")
         return 0
     there = {name for one in usable for name in (one.breakage.name, one.requirement)}
     if strange := sorted(set(chosen.names) - there):
         parser.error(f"no such breakage: {' '.join(strange)}")
     if chosen.noted:
-        noted = read_noticed(NOTICED)
-        usable = [one for one in usable if one.breakage.name in noted]
+        quick = {name for name, result in noted.items() if result.by and result.took_s <= QUICK_S}
+        usable = [one for one in usable if one.breakage.name in quick]
     usable = chosen_from(usable, chosen.names, chosen.sample, chosen.seed)
-    results = read_results(RESULTS)
     left = left_of(usable, results) if chosen.resume else usable
     missed = [one for one in _tried(left, results, max(1, chosen.jobs), sound=chosen.sound) if one.missed]
     if chosen.note:
-        write_noticed(NOTICED, results, there)
+        write_results(NOTED, noted_with(results, noted, there))
     others = sum(one.others for one in missed)
     before = f", {len(usable) - len(left)} caught before" if chosen.resume else ""
     told = f"{len(left) - len(missed)} caught, {len(missed)} missed by their carriers ({others} noticed by other tests)"
@@ -361,7 +365,8 @@ def _tried(left: Sequence[Prepared], results: dict[str, Result], jobs: int, *, s
         copied(copies[0])
         for copy in copies[1:]:
             shutil.copytree(copies[0], copy)
-        trial = Trial(copies, sound=sound, noticed_by=read_noticed(NOTICED))
+        noticed_by = {name: result.by for name, result in results.items() if result.by}
+        trial = Trial(copies, sound=sound, noticed_by=noticed_by)
         pool = ThreadPoolExecutor(jobs)
         try:
             running = {pool.submit(trial.result, one): one for one in left}

@@ -110,8 +110,10 @@ def is_let_in(inbound: Received, settings: AccessSettings, grants: Grants, *, by
     """
     names = place_names(inbound)
     given = {grants.everywhere.get(name, Role.STRANGER) for name in names} - {Role.STRANGER}
-    named = Role.BLOCKED not in given and bool(names & set(settings.allow_groups) or names & grants.places or given)
-    return settings.groups != "closed" and (named or (settings.groups == "open" and not by_name))
+    if settings.groups == "closed" or Role.BLOCKED in given:
+        return False
+    named = bool(names & set(settings.allow_groups) or names & grants.places or given)
+    return named or (settings.groups == "open" and not by_name)
 
 
 def role_of(inbound: Received, settings: AccessSettings, grants: Grants) -> Role:

@@ -137,7 +137,8 @@ class Setting(Generic[T]):
     nothing is chosen any more. `apply` lets what runs already follow, before the value is stored; it may raise
     UsageError. `show` writes a value as people read it.
 
-    Where it `narrows`, each value that was set around a place holds there as well. One that `takes_text` takes any.
+    Where it `narrows`, each value that was set around a place holds there as well; where it `adds`, each of the file.
+    One that `takes_text` takes any.
 
     `role` may change it in a direct chat, `group_role` where several people share the chat. `change_by` makes the
     change where its command does more than to store it.
@@ -157,6 +158,7 @@ class Setting(Generic[T]):
     show: Callable[[T], str] = str
     inherits: bool = True
     narrows: bool = False
+    adds: bool = False
     takes_text: bool = False
     role: Role = Role.MEMBER
     group_role: Role = Role.ADMIN
@@ -170,6 +172,10 @@ class Setting(Generic[T]):
     def may_be_changed(self, call: AnyCall) -> bool:
         """Whether who gave the command has the right here."""
         return call.role >= (self.group_role if call.in_group else self.role)
+
+    def holds_too(self, behind: InForce[T]) -> bool:
+        """Whether a value that was set around a place, or in the file, holds beside the nearest."""
+        return self.narrows or (self.adds and bool(behind.section))
 
     async def change(self, call: AnyCall, written: str | None) -> Reply:
         """Choose it for the place of the call; None takes the choice back. The reply tells value or mistake."""
@@ -195,12 +201,11 @@ class Setting(Generic[T]):
         told = self.changed if text is not None else self.cleared
         values = {"setting": self.key, "value": self.show(found.value), "source": source_of(call, found)}
         lines = [phrase(told, language, **values)]
-        if self.narrows:
-            around = [one for one in settings.layers(self, call.key) if one.chosen_in != call.key]
-            lines += [
-                phrase("setting_holds_too", language, value=self.show(one.value), source=source_of(call, one))
-                for one in around
-            ]
+        lines += [
+            phrase("setting_holds_too", language, value=self.show(one.value), source=source_of(call, one))
+            for one in settings.layers(self, call.key)
+            if one.chosen_in != call.key and one != found and self.holds_too(one)
+        ]
         return Reply(text="\n".join(lines))
 
     async def _text(self, call: AnyCall, written: str) -> str | None:
@@ -284,7 +289,8 @@ class Command(Generic[Own]):
 
     def is_immediate(self, args: str) -> bool:
         """Whether it runs at once with these words."""
-        return self.immediate and args.partition(" ")[0].lower() not in self.queued
+        first = next(iter(args.split(maxsplit=1)), "").lower()
+        return self.immediate and first not in self.queued
 
     @property
     def summary_key(self) -> str:

@@ -235,7 +235,7 @@ def _of_nobody(sections: Sections, platforms: Mapping[str, EntryPoint]) -> Itera
     for index, section in enumerate(sections.places):
         platform = section.match.partition(":")[0].partition("@")[0]
         if platform not in platforms and not set(platform) & set("*?["):
-            yield f"places[{index}].match: {platform!r} is no platform; use one of {', '.join(platforms)}"
+            yield f"places[{index}].match: {_no_platform(platform, platforms)}"
     people = {f"access.{key}": getattr(access, key) for key in ("allow", "admins", "block")}
     people |= {f"roles ({role.name}): people": role.people for role in sections.roles}
     named = {**people, "access.allow_groups": access.allow_groups, "approvals.approvers": sections.approvals.approvers}
@@ -244,9 +244,7 @@ def _of_nobody(sections: Sections, platforms: Mapping[str, EntryPoint]) -> Itera
         for name in names:
             platform, colon, _ = name.partition(":")
             if colon and platform not in platforms:
-                near = get_close_matches(platform, platforms, n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                yield f"{key}: {name!r}: {platform!r} is no platform; use one of {', '.join(platforms)}{hint}"
+                yield f"{key}: {name!r}: {_no_platform(platform, platforms)}"
                 continue
             ids = ids_of(platforms, platform)
             kind = subject_kind(name, ids)
@@ -256,6 +254,13 @@ def _of_nobody(sections: Sections, platforms: Mapping[str, EntryPoint]) -> Itera
                 yield f"{key}: {name!r} is a group, and only people stand there; access.allow_groups lets in groups"
             elif key == "access.allow_groups" and kind == "person" and ids.place is not None:
                 yield f"{key}: {name!r} is a person, and only groups stand there; access.allow lets in people"
+
+
+def _no_platform(name: str, platforms: Mapping[str, EntryPoint]) -> str:
+    """The mistake of a name that no platform has, with the nearest that one has."""
+    near = get_close_matches(name, platforms, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"{name!r} is no platform; use one of {', '.join(platforms)}{hint}"
 
 
 def _conflicts(sections: Sections) -> Iterator[str]:

@@ -168,6 +168,11 @@ class PlaceSettings:
         self._live = live
         self._kept: dict[ConversationId, Mapping[str, Row]] = {}
         self._changes = 0
+        self._listeners: list[Callable[[ConversationKey], None]] = []
+
+    def listen(self, listener: Callable[[ConversationKey], None]) -> None:
+        """Hear of each place where people chose something, or took it back, once that counts."""
+        self._listeners.append(listener)
 
     @property
     def configuration(self) -> Settings:
@@ -231,6 +236,7 @@ class PlaceSettings:
 
         await self._database.write(work)
         self._keep(conversation, setting.key, Row(text, source))
+        self._tell(place)
 
     async def clear(self, setting: Declared[object], place: ConversationKey, *, by: str) -> bool:
         """Nothing is chosen there any more; False where nothing was."""
@@ -247,6 +253,8 @@ class PlaceSettings:
         self._kept[conversation] = {
             key: text for key, text in self._kept.get(conversation, {}).items() if key != setting.key
         }
+        if had:
+            self._tell(place)
         return had
 
     async def history(self, place: ConversationKey, key: str, most: int) -> Sequence[Change]:
@@ -302,6 +310,10 @@ class PlaceSettings:
         conversation, at = ConversationId(str(place)), to_timestamp(self._clock.now())
         await self._database.write(lambda conn: settings_rows.put(conn, conversation, name, text, at=at))
         self._keep(conversation, name, Row(text))
+
+    def _tell(self, place: ConversationKey) -> None:
+        for listener in self._listeners:
+            listener(place)
 
     def _keep(self, conversation: ConversationId, name: str, row: Row) -> None:
         self._changes += 1

@@ -28,9 +28,7 @@ from gateway.access.policy import (
     addresses,
     bot_loop_guard,
     decide,
-    is_let_in,
     person_name,
-    role_of,
 )
 from gateway.channels.errors import ChannelError
 from gateway.channels.inbound import (
@@ -160,7 +158,7 @@ class Router:
 
     async def _learn_place(self, inbound: Inbound) -> None:
         """Keep which channel a thread is in, and which server a channel, where keys do not tell: before any rule is
-        looked up. Only of places where somebody may be answered."""
+        looked up. Only what comes of people who may be answered there: anybody can bring the bot to many places."""
         settings, access, key = self._deps.settings, self._deps.live.settings.access, inbound.key
         if inbound.parent is None and inbound.around is None:
             return
@@ -173,8 +171,8 @@ class Router:
         knows_group = around is None or settings.group_of(ConversationId(str(place))) == around
         if knows_parent and knows_group:
             return
-        grants = self._deps.book.grants
-        if not is_let_in(inbound, access, grants) and role_of(inbound, access, grants) < Role.MEMBER:
+        decision = decide(inbound, access, self._deps.book.grants, mention=Mention.DIRECT, bot_allowed=True)
+        if not isinstance(decision, Allowed):
             return
         if inbound.parent is not None and not knows_parent:
             await settings.learn_parent(key, inbound.parent)

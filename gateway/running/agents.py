@@ -107,26 +107,29 @@ class AgentFactory:
         return models_allowed(self._settings, key)
 
     def refresh(self, place: ConversationKey) -> None:
-        """Something was chosen there: let those who are awake in it and have no choice of their own follow."""
-        keys = [ConversationKey.parse(conversation) for conversation in self._awake]
-        for key in keys:
-            choice = self.held(key).choice
-            is_within = place in (*self._settings.around(key), account_of(key))
-            if is_within and (choice is None or choice.scope != "channel"):
-                self._awake[ConversationId(str(key))].agent.operations.take_choice(choice)
+        """Something was chosen there: let those who are awake in it follow."""
+        for conversation, awake in self._awake.items():
+            key = ConversationKey.parse(conversation)
+            if place in (key, *self._settings.around(key), account_of(key)):
+                self._follow(key, awake)
 
     def reloaded(self) -> None:
-        """The file says something else of places: let those who are awake and have no choice of their own follow."""
+        """The file may say something else of places: let all who are awake follow."""
         for conversation, awake in self._awake.items():
-            key, operations = ConversationKey.parse(conversation), awake.agent.operations
-            choice, persona = self.held(key).choice, self._settings.find(PERSONA_SETTING, key)
-            if choice is None or choice.scope != "channel":
-                operations.take_choice(choice)
-            if persona.chosen_in is None and persona.value != awake.agent.instruction.name:
-                try:
-                    operations.switch_persona(persona.value)
-                except (AgentMissing, AgentInvalid) as error:
-                    _log.warning("the persona of %s cannot be loaded: %s", key, error)
+            self._follow(ConversationKey.parse(conversation), awake)
+
+    def _follow(self, key: ConversationKey, awake: ActiveAgent) -> None:
+        """Use provider and persona that hold there now, but for a provider that was chosen in this very chat, which may
+        be kept nowhere else (Z-68)."""
+        operations, own = awake.agent.operations, awake.agent.provider.slot.choice
+        if own.source == "default" or own.scope != "channel":
+            operations.take_choice(self.held(key).choice)
+        persona = self._settings.get(PERSONA_SETTING, key)
+        if persona != awake.agent.instruction.name:
+            try:
+                operations.switch_persona(persona)
+            except (AgentMissing, AgentInvalid) as error:
+                _log.warning("the persona of %s cannot be loaded: %s", key, error)
 
     def in_use(self, conversation: ConversationId) -> tuple[str, str] | None:
         """Provider and model that answer there now; None while nobody is awake."""

@@ -167,7 +167,6 @@ def about_access(
         models_allowed=turns.factory.models_allowed,
         model_lists=models.lists,
         persistence=lambda: live.settings.session.provider_persistence,
-        preference_changed=turns.factory.refresh,
         providers=models.providers,
         try_model=partial(try_model, models.models),
     )

@@ -128,6 +128,7 @@ def install_turns(
     """Nothing is awake yet."""
     live, delivery, session = basics.live, messaging.delivery, basics.settings.session
     factory = AgentFactory(shared, models.providers, place_settings, outbox_for=delivery.outbox_for, live=live)
+    place_settings.listen(factory.refresh)
     live.listen(lambda settings: factory.reloaded())  # after the providers, which listen since before
     conversations = Conversations(
         factory.wake, clock=basics.clock, idle_s=session.idle_minutes * 60, most=session.most_awake

@@ -13,12 +13,11 @@ from tools.mutate import (
     chosen_from,
     copied,
     left_of,
+    noted_with,
     noticed,
     prepared,
-    read_noticed,
     read_results,
     table,
-    write_noticed,
     write_results,
 )
 
@@ -119,14 +118,18 @@ def test_the_test_that_noticed_last_is_asked_first_and_the_others_if_it_does_not
     assert (result.missed, result.by) == ("", "test_double.py::test_it")
 
 
-def test_which_test_noticed_is_kept_for_the_breakages_that_are_still_there(tmp_path: Path) -> None:
-    file = tmp_path / "noticed.json"
-    caught = Result(digest="", missed="", took_s=1, by="tests/test_a.py::test_it")
-    write_noticed(file, {"sum": caught, "product": caught, "gone": caught}, {"sum", "product"})
-    assert read_noticed(file) == {"sum": caught.by, "product": caught.by}
+def test_results_of_the_breakages_that_are_still_there_are_kept(tmp_path: Path) -> None:
+    caught = Result(digest="d", missed="", took_s=1, by="tests/test_a.py::test_it")
+    before = noted_with({"sum": caught, "product": caught, "gone": caught}, {}, {"sum", "product"})
+    assert before == {"sum": caught, "product": caught}
     missed = replace(caught, missed="its tests still pass", by="")
-    write_noticed(file, {"sum": replace(caught, by="tests/test_b.py::test_it"), "product": missed}, {"sum", "product"})
-    assert read_noticed(file) == {"sum": "tests/test_b.py::test_it", "product": caught.by}
+    hung = replace(caught, digest="e", by="")
+    now = noted_with({"sum": hung, "product": missed}, before, {"sum", "product"})
+    assert now == {"sum": replace(hung, by=caught.by), "product": missed}, "of one that hung the test is known"
+    file = tmp_path / "results.json"
+    write_results(file, now)
+    assert read_results(file) == now
+    assert len(file.read_text().splitlines()) == 4, "a line for each"
 
 
 def test_tests_that_fail_without_a_breakage_prove_nothing(tree: Path) -> None:

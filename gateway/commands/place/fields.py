@@ -153,6 +153,7 @@ INSTRUCTIONS: Setting[str] = Setting(
     parse=_instructions,
     text_for=_written(_instructions, "setting_text_too_long", most=LONGEST_INSTRUCTIONS),
     usage="a text",
+    adds=True,
     takes_text=True,
     show=lambda value: f"“{value}”" if value else "–",
 )

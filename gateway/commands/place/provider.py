@@ -74,7 +74,6 @@ class ModelCommandDeps:
     roles: Callable[[], Sequence[RoleSettings]]  # the operator's named ones
     models_allowed: Callable[[ConversationKey], Sequence[Patterns]]  # lists of those that may answer in a place
     model_lists: ModelLists
-    preference_changed: Callable[[ConversationKey], None]  # where somebody chose another provider
     providers: Registry
     try_model: TryModel
 
@@ -167,7 +166,6 @@ async def _reset(call: Call[ModelCommandDeps], place: ConversationKey) -> Reply:
     await call.settings.clear(PROVIDER_SETTING, place, by=str(call.incoming.person))
     if place == call.key:
         call.agent.take_choice(call.deps.held(call.key).choice)
-    call.deps.preference_changed(place)
     status = await call.agent.status()
     phrase, language = call.phrase, call.incoming.language
     return Reply(
@@ -193,7 +191,6 @@ async def _lock(call: Call[ModelCommandDeps], place: ConversationKey, *, locked:
         if call.settings.find(PROVIDER_SETTING, place).chosen_in != place:  # a lock keeps what counts now
             await call.settings.put(PROVIDER_SETTING, place, _text_of(choice), by=by, source="admin")
         await call.settings.put(PROVIDER_LOCKED, place, "on", by=by, source="admin")
-    deps.preference_changed(place)
     if deps.held(call.key).locked and not locked:
         return Reply(text=phrase("provider_still_locked", language))
     return Reply(text=phrase("provider_lock" if locked else "provider_unlock", language, name=choice.provider))
@@ -211,14 +208,21 @@ async def persona(call: Call[ModelCommandDeps]) -> Reply:
     return await PERSONA_SETTING.change(call, call.words[0])
 
 
-async def _first_word(call: AnyCall, written: str) -> str:
-    return written.split()[0]
+async def _persona_named(call: AnyCall, written: str) -> str:
+    name = written.split()[0]
+    _with_persona(call, call.agent.persona, name)
+    return name
 
 
 def _become(call: AnyCall, name: str) -> None:
-    """From the next turn on. Raises UsageError for an AGENT.md that is not there or cannot be read."""
+    """From the next turn on."""
+    _with_persona(call, call.agent.switch_persona, name)
+
+
+def _with_persona(call: AnyCall, act: Callable[[str], object], name: str) -> None:
+    """Act on an AGENT.md. Raises UsageError for one that is not there or cannot be read."""
     try:
-        call.agent.switch_persona(name)
+        act(name)
     except AgentMissing:
         raise UsageError("persona_unknown", name=name, known=", ".join(call.agent.personas())) from None
     except AgentInvalid as error:
@@ -230,7 +234,7 @@ PERSONA_SETTING: Setting[str] = Setting(
     key="persona",
     command="persona",
     default=lambda settings, place: settings.agent.name,
-    text_for=_first_word,
+    text_for=_persona_named,
     parse=str,
     usage="name",
     apply=_become,
@@ -311,7 +315,6 @@ async def save(call: Call[ModelCommandDeps], place: ConversationKey, choice: Cho
         return
     source: Source = "admin" if choice.source == "admin" else "user"
     await call.settings.put(PROVIDER_SETTING, place, _text_of(choice), by=str(call.incoming.person), source=source)
-    call.deps.preference_changed(place)
 
 
 def _text_of(choice: Choice) -> str:

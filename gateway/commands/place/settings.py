@@ -213,7 +213,7 @@ async def suggested(declared: Declared, call: Call[SettingsCommandDeps]) -> Sequ
     values = [
         f"{setting.key} {value}"
         for setting in shown.values()
-        if setting.may_be_changed(call)
+        if setting.may_be_changed(call) and _barred(declared, call, setting) is None
         for value in (*setting.choices, DEFAULT[0])
     ]
     return (*shown, HISTORY, RESET, *values)
@@ -243,21 +243,22 @@ def _line(call: Call[SettingsCommandDeps], setting: Setting[Any]) -> str:
 def _told(declared: Declared, call: Call[SettingsCommandDeps], setting: Setting[Any]) -> Reply:
     """One of them, with its values, all that was set around, and who may change it."""
     phrase, language = call.phrase, call.incoming.language
-    may = setting.may_be_changed(call) and _barred(declared, call, setting) is None
+    barred = _barred(declared, call, setting)
+    may = setting.may_be_changed(call) and barred is None
     found = call.settings.find(setting, call.key)
     about = phrase(f"setting.{setting.key}", language)
     values = {"setting": setting.key, "about": about, "value": setting.show(found.value)}
     lines = [phrase("setting_told", language, source=source_of(call, found), **values)]
     for other in call.settings.layers(setting, call.key)[1:]:
-        shown = phrase("setting_behind", language, value=setting.show(other.value), source=source_of(call, other))
-        lines.append(shown)
+        key = "setting_holds_too" if setting.holds_too(other) else "setting_behind"
+        lines.append(phrase(key, language, value=setting.show(other.value), source=source_of(call, other)))
     written = setting.command if setting.choices else f"settings {setting.key} …"
     lines += ["", phrase("setting_values", language, values=setting.written_as, name=written)]
     lines += _withheld(call, setting)
     if not setting.inherits:
         lines.append(phrase("setting_alone", language))
     if not may:
-        lines.append(phrase("help_admins", language))
+        lines.append(barred.text if barred is not None else phrase("help_admins", language))
     may_go_back = bool(setting.choices) or found.chosen_in == call.key
     options = (*setting.choices, DEFAULT[0]) if may and may_go_back else ()
     buttons = _buttons(f"/settings {setting.key} {value}" for value in options)

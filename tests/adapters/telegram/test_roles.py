@@ -89,6 +89,17 @@ async def test_somebody_who_posts_in_the_groups_name_administers_it(tmp_path: Pa
         ]
 
 
+async def test_in_a_channel_the_name_of_its_author_is_no_role(tmp_path: Path) -> None:
+    """Authors sign with a name that they choose for themselves; in a group the signature is a title given to them."""
+    async with stage(tmp_path) as actor:
+        channel = {"id": -100123, "type": "channel", "title": "News"}
+        post = {"message_id": 902, "date": 1, "chat": channel, "sender_chat": channel, "text": "news"}
+        await actor.telegram.update(raw={"channel_post": {**post, "author_signature": "Gardener"}})
+        await eventually(lambda: bool(actor.said))
+        (said,) = actor.said
+        assert (said.sender.display, held(said)) == ("Gardener", (True, {"administrator"}))
+
+
 @pytest.mark.requirement("G-44")
 @pytest.mark.parametrize("gate", [stage, hooked], ids=["polling", "webhook"])
 async def test_a_change_that_telegram_tells_counts_from_the_next_message_on(tmp_path: Path, gate: Any) -> None:

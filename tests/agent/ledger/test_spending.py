@@ -174,6 +174,33 @@ def test_what_only_holds_others_is_no_payer() -> None:
     assert [one.account.name for one in accounts.everything(given, NOON)] == ["telegram:-1005:7"]
 
 
+@pytest.mark.parametrize(
+    ("general", "of_place", "told"),
+    [
+        pytest.param(10, [2, 5], 2, id="one of the place"),
+        pytest.param(1, [2], 1, id="the general one"),
+        pytest.param(3, [], 3, id="the only one"),
+    ],
+)
+def test_of_several_limits_of_one_account_the_one_that_is_used_up_most_is_told(
+    general: float, of_place: list[float], told: float
+) -> None:
+    place: Names = {"channel": ("telegram:77",)}
+    accounts, given = (
+        Accounts(),
+        Rules.of(
+            Spending(limits=(Limit(scope="channel", usd=general),)),
+            of_place=lambda payer, own: [Limit(scope="channel", name=payer, usd=usd) for usd in of_place],
+        ),
+    )
+    hold = accounts.hold(given, place, NOON, usd=0.1, tokens=1, provider="main", model="m")
+    accounts.settle(hold, usd=0.1, tokens=1)
+    standing = accounts.find(given, Account("channel", "telegram:77", period_of(NOON, "day")), NOON)
+    assert standing is not None
+    assert standing.usd == told
+    assert [one.usd for one in accounts.everything(given, NOON)] == [told]
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["take", "settle", "release"]), st.integers(0, 50), st.integers(0, 50))))
 def test_no_order_of_calls_spends_more_than_was_set_aside_for(steps: list[tuple[str, int, int]]) -> None:

@@ -208,6 +208,22 @@ def test_a_chat_admin_is_one_only_where_the_operator_says_so() -> None:
     assert decide(chat_admin, unlisted, granted(a="telegram:-1005"), mention=MENTION) == Allowed(Role.ADMIN)
 
 
+def test_a_chat_admin_of_a_blocked_group_is_nobody() -> None:
+    chat_admin = replace(GROUP, sender=Sender(id=UserId("77"), is_chat_admin=True))
+    blocked = Grants(everywhere={"telegram:-1005": Role.BLOCKED}, in_place={}, places=frozenset())
+    mapped = AccessSettings(groups="open", platform_admins=True)
+    assert decide(chat_admin, mapped, blocked, mention=MENTION) == Ignored("blocked")
+
+
+def test_a_chat_admin_is_one_in_their_direct_chat_too() -> None:
+    """As Slack tells of a workspace's admins; nobody else is in that chat who could have made them one."""
+    workspace_admin = replace(DIRECT, sender=Sender(id=UserId("77"), is_chat_admin=True))
+    mapped = AccessSettings(platform_admins=True)
+    for settings in (mapped, replace(mapped, groups="closed"), replace(mapped, groups="open")):
+        assert decide(workspace_admin, settings, NO_GRANTS, mention=MENTION) == Allowed(Role.ADMIN)
+    assert decide(workspace_admin, CLOSED, NO_GRANTS, mention=MENTION) == Unpaired()
+
+
 def test_a_role_given_in_one_place_holds_only_there() -> None:
     grants = Grants(
         everywhere={}, in_place={("telegram:77", "telegram:-1005"): Role.ADMIN}, places=frozenset({"telegram:-1005"})

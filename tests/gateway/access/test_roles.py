@@ -123,6 +123,28 @@ def test_platform_roles(platform: str, roles: tuple[str, ...], found: tuple[str,
         assert roles_of_sender(message, (OPS,), anybodys, NO_GRANTS) == (), "anybody makes a group and administers it"
 
 
+NO_SHELL = RoleSettings(name="careful", platform_roles=("slack:S0123",), tools=("!shell",), commands=("!budget",))
+MIXED = RoleSettings(name="mixed", platform_roles=("slack:S0123",), tools=("!shell", "read"))
+EMPTY = RoleSettings(name="empty", platform_roles=("slack:S0123",))
+DECIDES = RoleSettings(name="decides", platform_roles=("slack:S0123",), tools=("!shell",), approve=("shell",))
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        pytest.param("-8", {"careful"}, id="a group of anybody's"),
+        pytest.param("-7", {"careful", "mixed", "empty", "decides"}, id="a group that somebody let in"),
+        pytest.param(None, {"careful", "mixed", "empty", "decides"}, id="a direct chat"),
+    ],
+)
+@pytest.mark.requirement("G-46")
+def test_platform_roles_that_only_forbid_count_everywhere(place: str | None, found: set[str]) -> None:
+    roles = (NO_SHELL, MIXED, EMPTY, DECIDES)
+    message = said("slack", "78", place, "S0123")
+    assert set(roles_of_sender(message, roles, ACCESS, NO_GRANTS)) == found
+    assert roles_of_sender(said("slack", "78", place), roles, ACCESS, NO_GRANTS) == ()
+
+
 def test_roles_of_today() -> None:
     listed = RoleSettings(name="listed", people=("telegram:5",))
     assert roles_today("telegram:5", (), (OPS, listed)) == ("ops", "listed")

@@ -11,7 +11,8 @@ from sqlalchemy import text as sql
 
 from agent.core.ids import ConversationId
 from gateway.running import agents
-from tests.gateway.world import ANN, World
+from tests.gateway.commands.place.test_persona import BROKEN, PIRATE, write
+from tests.gateway.world import ANN, GROUP, World
 
 
 @pytest.mark.requirement("Z-71")
@@ -67,3 +68,71 @@ async def test_what_may_be_done_to_a_sleeping_conversation_wakes_nobody(world: W
     await world.services.conversations.forget(ConversationId(f"telegram:{ANN}"))
     assert "2 messages" in await world.asks("/status", "Status")
     assert world.services.conversations.awake == ()
+
+
+RULES = f"""
+[[places]]
+match = "telegram:{GROUP}"
+provider = "b/model-x"
+persona = "pirate"
+"""
+
+
+async def uses(world: World, text: str, chat: str = ANN) -> tuple[str, bool]:
+    """The model that answers there now, and whether it talks like a pirate."""
+    await world.answered(text, chat=chat)
+    return world.models_asked[-1], "like a pirate" in str(world.llm.bodies[-1]["messages"][0])
+
+
+@pytest.mark.requirement("G-43")
+async def test_those_who_are_awake_follow_a_changed_file(world: World) -> None:
+    write(world, "pirate", PIRATE)
+    assert await uses(world, "hello", GROUP) == ("model-a", False)
+    assert await uses(world, "hi") == ("model-a", False)
+    world.config = RULES
+    world.reload()
+    assert await uses(world, "and now", GROUP) == ("model-x", True)
+    assert await uses(world, "still the same") == ("model-a", False)
+    world.config = RULES.replace("b/model-x", "b")
+    world.reload()
+    assert await uses(world, "another model", GROUP) == ("model-b", True)
+    world.config = ""
+    world.reload()
+    assert await uses(world, "as before", GROUP) == ("model-a", False)
+
+
+@pytest.mark.requirement("G-42")
+async def test_a_choice_of_the_chat_stays_when_the_file_changes(world: World) -> None:
+    write(world, "pirate", PIRATE)
+    await world.asks("/provider a", "already uses a", chat=GROUP)
+    await world.asks("/model other-1", "now asks other-1", chat=GROUP)
+    await world.asks("/persona default", "I am default", chat=GROUP)
+    world.config = RULES
+    world.reload()
+    assert await uses(world, "hello", GROUP) == ("other-1", False)
+    await world.asks("/provider reset", "Back to", chat=GROUP)
+    await world.asks("/settings persona default", "again", chat=GROUP)
+    assert await uses(world, "by the file", GROUP) == ("model-x", True)
+
+
+@pytest.mark.requirement("Z-68")
+async def test_a_choice_that_is_kept_nowhere_stays_when_something_else_changes(world_of: Callable[..., World]) -> None:
+    world = world_of(config="[session]\nprovider_persistence = false\n")
+    async with world.process():
+        await world.asks("/provider b", "now uses")
+        world.config += '[[places]]\nmatch = "*"\nmerge_ms = 1\n'
+        world.reload()
+        await world.asks("/settings language en", "is en now")
+        assert await uses(world, "hello") == ("model-b", False)
+
+
+async def test_a_broken_persona_of_a_changed_file_is_logged_and_the_one_before_answers(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(world, "broken", BROKEN)
+    await world.answered("hello")
+    world.config = '[[places]]\nmatch = "*"\npersona = "broken"\n'
+    with caplog.at_level(logging.WARNING):
+        world.reload()
+    assert f"the persona of telegram:{ANN} cannot be loaded" in caplog.text
+    assert await uses(world, "hello again") == ("model-a", False)

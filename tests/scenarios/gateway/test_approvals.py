@@ -402,6 +402,46 @@ async def test_in_a_group_an_approver_s_word_needs_a_mention(world_of: "Callable
         await world.shows("It is 42.", GROUP)
 
 
+@pytest.mark.requirement("G-03")
+async def test_where_every_message_is_heard_a_yes_of_others_must_be_addressed(world_of: "Callable[..., World]") -> None:
+    """It may be meant for anybody; that of who asked for the call is expected."""
+    unstarted = world_of(config=f'{ASK}approvers = ["telegram:78"]\n[[places]]\nmatch = "*"\nmention = "always"\n')
+    unstarted.script(*RULES)
+    async with unstarted.process() as world:
+        await world.say("work it out", chat=GROUP)
+        await asked(world, GROUP)
+        unaddressed = await world.say("yes", person=BOB, chat=GROUP, mention=Mention.NONE)
+        assert (unaddressed.outcome, unaddressed.reason) == ("accepted", ""), "a message as any other"
+        assert await status(world) == ["pending"]
+        assert (await world.say("yes", person=BOB, chat=GROUP)).reason == "answered a question"
+        await world.shows("It is 42.", GROUP)
+        await world.settled()
+        await world.say("work it out", chat=GROUP)
+        await until(lambda: any(shown.actions for shown in world.screen(GROUP).shown))
+        assert (await world.say("no", chat=GROUP, mention=Mention.NONE)).reason == "answered a question"
+        await world.shows("Then not.", GROUP)
+
+
+@pytest.mark.requirement("G-03")
+@pytest.mark.parametrize(
+    ("rule", "mention"),
+    [("never", Mention.NONE), ("never", Mention.DIRECT), ("mentioned", Mention.IMPLICIT), ("mentioned", Mention.NONE)],
+)
+async def test_the_one_who_asked_for_it_answers_whatever_the_place_wants_of_messages(
+    asking: World, rule: str, mention: Mention
+) -> None:
+    async with asking.process() as world:
+        await world.say("work it out", chat=GROUP)
+        await asked(world, GROUP)
+        world.config += f'[[places]]\nmatch = "telegram"\nmention = "{rule}"\n'
+        world.reload()
+        words: dict[str, Any] = {"chat": GROUP, "mention": mention}
+        assert (await world.say("well, yes", **words)).outcome == "ignored", "no word that was offered"
+        assert (await world.say("yes", person=BOB, **words)).outcome == "ignored", "of somebody else"
+        assert (await world.say("yes", **words)).reason == "answered a question"
+        await world.shows("It is 42.", GROUP)
+
+
 async def test_in_a_group_a_word_that_comes_too_late_is_no_message(asking: World) -> None:
     async with asking.process() as world:
         await world.say("work it out", chat=GROUP)

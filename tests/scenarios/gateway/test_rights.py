@@ -1,11 +1,12 @@
 """Rights in a group of five, through the whole gateway: an admin, a member, a role, a guest, and one who is denied."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from agent.storage.tables import approval, tool_call
 from gateway.channels.inbound import MessageReceived, Receipt
@@ -102,6 +103,36 @@ async def test_a_member_cannot_approve_and_a_role_can(group: World) -> None:
         why = await world.asks("/why", "Refused here by the rules", chat=GROUP)
         assert why.count("calls of write are for an admin to approve") == 4, why
         assert "telegram:90" in why
+
+
+@pytest.mark.requirement("G-47")
+async def test_a_role_that_has_the_command_allows_nothing_for_good(world_of: "Callable[..., World]") -> None:
+    """`commands` gives a command as an admin has it; to allow calls for good in a group is for admins themselves."""
+    gives = '[[roles]]\nname = "ops"\npeople = ["telegram:80"]\ncommands = ["approve"]\napprove = ["write"]\n'
+    world = world_of(config=gives)
+    world.script(*RULES)
+    async with world.process():
+        await world.say("write it", person=BOB, chat=GROUP)
+        yes, *_ = await actions(world)
+        id = yes.split(":")[1]
+        await commands(world, f"/approve {id} always", OPAL, "Only an admin of this chat")
+        assert await status(world) == ["pending"]
+        await commands(world, f"/approve {id} always", ANN, "It is written.")
+
+
+@pytest.mark.requirement("G-48")
+async def test_a_press_that_cannot_be_kept_is_answered_all_the_same(
+    group: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tieline.router")
+    async with group.process() as world:
+        await world.say("write it", person=BOB, chat=GROUP)
+        yes, *_ = await actions(world)
+        await world.database.write(lambda conn: conn.execute(text("pragma max_page_count = 1")))  # the disk is full
+        too_long = "p" * 1_000_000  # for what is left in the pages that there are
+        assert (await world.press(yes, person=DAN, chat=GROUP, id=too_long)).reason == "an approval"
+        assert world.screen(GROUP).notes[-1].startswith("You cannot decide this.")
+        assert "a refused press cannot be kept: the database failed" in caplog.text
 
 
 @pytest.mark.requirement("G-47")

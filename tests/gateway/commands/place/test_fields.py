@@ -211,8 +211,39 @@ async def test_instructions_and_language(two_groups: Callable[..., World]) -> No
         assert "plover" not in system_of(world)
         await world.asks("/settings instructions Mention the word heron.", "jetzt", chat=GROUP)
         await world.answered("again", chat=GROUP)
-        assert "heron" in system_of(world)
-        assert "plover" not in system_of(world)
+        assert 0 < system_of(world).index("plover") < system_of(world).index("heron"), "nobody takes away the file's"
+
+
+@pytest.mark.requirement("G-43")
+async def test_instructions_of_the_file_stand_before_the_nearest_that_was_chosen(
+    world_of: Callable[..., World],
+) -> None:
+    """The widest of the file first. Of those that people chose the nearest counts alone."""
+    config = place("*", instructions="One.") + place("telegram", instructions="Two.")
+    world = world_of(config=config + place(f"telegram:{GROUP}/7", instructions="Four."))
+    async with world.process():
+        for words, chat in (("account Three.", ANN), ("Five.", GROUP), ("Six.", TOPIC)):
+            await world.asks(f"/settings instructions {words}", "is “", chat=chat)
+        for chat, found in ((TOPIC, "One. Two. Four. Six."), (GROUP, "One. Two. Five."), (ANN, "One. Two. Three.")):
+            await world.answered("hello", chat=chat)
+            assert "\\n\\n".join(found.split()) in system_of(world)
+        told = (await world.asks("/settings instructions", "“Six.”", chat=TOPIC)).splitlines()
+        assert told[0].startswith("instructions: “Six.” (chosen here)")
+        assert told[1:5] == [
+            "This holds as well: “Four.” (from the operator's file, for telegram:-1005/7).",
+            "Behind it: “Five.” (chosen in the group or channel around)",
+            "Behind it: “Three.” (chosen for this whole account)",
+            "This holds as well: “Two.” (from the operator's file, for telegram).",
+        ]
+        changed = (await world.asks("/settings instructions 5", "“5” now", chat=GROUP)).splitlines()
+        assert [line.partition(" (")[0] for line in changed[1:]] == [
+            "This holds as well: “Two.”",
+            "This holds as well: “One.”",
+        ]
+        await world.asks("/settings instructions Five.", "“Five.” now", chat=GROUP)
+        await world.asks("/settings reset instructions", "again", chat=TOPIC)
+        await world.answered("again", chat=TOPIC)
+        assert "\\n\\n".join(["One.", "Two.", "Four.", "Five."]) in system_of(world)
 
 
 @pytest.mark.requirement("G-43")

@@ -27,7 +27,7 @@ from gateway.storage import settings_rows
 from gateway.storage.tables import schedule
 from tests.fakes.waiting import until
 from tests.gateway.commands.place.test_persona import PIRATE, write
-from tests.gateway.world import ANN, BOB, GROUP, World
+from tests.gateway.world import ANN, BOB, GROUP, World, slowly
 
 COMMANDS = all_commands()
 TOPIC = f"{GROUP}:7"
@@ -59,11 +59,13 @@ def test_two_settings_of_one_key_are_found_at_start() -> None:
 def test_a_setting_is_collected_from_its_command_alone() -> None:
     """A feature names it once; the registry, /settings and the start have it from there."""
     at_once = Command(name="one", run=nothing, group="more", immediate=True, settings=(declared("quick"),))
-    in_turn = Command(name="two", run=nothing, group="more", settings=(declared("slow"),))
-    assert set(Commands((at_once, in_turn)).settings) == {"quick", "slow"}
+    in_turn = Command(name="two", run=nothing, group="more", settings=(declared("slow"), declared("in_turn")))
+    assert set(Commands((at_once, in_turn)).settings) == {"quick", "slow", "in_turn"}
     command = settings_command((at_once, in_turn))
     assert command.is_immediate("quick b")
-    assert not command.is_immediate("slow b"), "as its own command waits its turn"
+    for words in ("slow b", "SLOW", "slow\nb", "in-turn b", "in_turn b", "reset all", "reset", "all default"):
+        assert not command.is_immediate(words), "as its own command waits its turn"
+    assert command.is_immediate("history slow")
 
 
 def test_what_is_stored_under_these_keys_since_earlier_versions() -> None:
@@ -173,6 +175,85 @@ async def test_in_a_group_everybody_looks_and_admins_change(world: World) -> Non
     assert "Here it is for admins." in await world.asks("/settings verbosity", "Values", person=BOB, chat=GROUP)
     assert "I show: quiet" in await world.asks("/settings verbosity quiet", person=ANN, chat=GROUP)
     assert "I show: verbose" in await world.asks("/settings verbosity verbose", person=BOB), "their own chat is theirs"
+
+
+@pytest.mark.requirement("G-46")
+async def test_a_role_that_denies_a_command_denies_its_setting(world_of: Callable[..., World]) -> None:
+    denies = '[[roles]]\nname = "careful"\npeople = ["telegram:78"]\ncommands = ["!queue", "!provider"]\n'
+    async with world_of().process() as world:
+        await world.asks("/settings queue_mode drop", "From now on: drop", person=BOB)
+        await world.asks("/settings verbosity verbose", "I show: verbose", person=BOB)
+        world.config = denies
+        world.reload()
+        for words in ("queue_mode drop", "queue-mode default", "reset queue_mode", "provider b", "provider_locked on"):
+            name = "queue" if "queue" in words else "provider"
+            told = await world.asks(f"/settings {words}", person=BOB)
+            assert told == f"/{name} is denied to people with the role careful.", words
+        told = await world.asks("/settings queue_mode", "Values", person=BOB)
+        assert "/queue is denied to people with the role careful." in told
+        assert world.screen(BOB).shown[-1].actions == (), "nothing to press that would be refused"
+        said = world.said("/settings queue_mode ", person=BOB)
+        assert set(await world.services.gateway.suggest(said)) == {"settings queue_mode"}
+        told = await world.asks("/settings reset all", "Back to what holds around", person=BOB)
+        assert told == "Back to what holds around this chat: verbosity."
+        assert "queue_mode: drop (chosen here)" in await world.asks("/settings queue_mode", "queue_mode", person=BOB)
+        await world.asks("/settings queue_mode drop", "From now on: drop", person=ANN)
+
+
+async def test_reset_all_waits_its_turn_and_tells_what_it_took_back(world: World) -> None:
+    await world.asks("/settings verbosity quiet", "I show: quiet")
+    await world.asks("/settings provider b", "now uses")
+    world.script(slowly("slow"))
+    await world.say("slow please")
+    await world.until_asked()
+    assert (await world.say("/settings reset all")).reason == "", "it is not done beside the turn"
+    assert "verbosity: quiet (chosen here)" in await world.asks("/settings verbosity", "verbosity: ")
+    world.go_on()
+    told = await world.shows("Back to")
+    assert "verbosity" in told
+    assert "provider" in told
+    assert "as by default" in await world.asks("/settings verbosity", "verbosity: normal")
+
+
+async def test_the_words_of_a_text_are_all_its_own(world: World) -> None:
+    """Its last word may be `account`; for the whole account that word comes first. Line ends are blanks, too."""
+    await world.asks("/settings instructions\nClose the account", "is “Close the account” now")
+    assert "“Close the account” (chosen here)" in await world.asks("/settings instructions", "chosen here")
+    await world.asks("/settings instructions account", "is “account” now")
+    await world.asks("/settings instructions account Be brief.\nBe kind.", "Be kind.” now")
+    told = await world.asks("/settings instructions", "chosen for this whole account", chat=GROUP)
+    assert "Be brief.\nBe kind." in told
+    assert "“account” (chosen here)" in await world.asks("/settings instructions", "“account”")
+    await world.asks("/settings instructions account default", "again", chat=GROUP)
+    assert "instructions: – (as by default)" in await world.asks("/settings instructions", "as by", chat=GROUP)
+    await world.asks("/settings merge_ms\n30\naccount", "is 30 now")
+    assert "30 (chosen for this whole account)" in await world.asks("/settings merge_ms", "merge_ms: 30", chat=GROUP)
+
+
+@pytest.mark.requirement("G-42")
+async def test_a_change_for_the_account_leaves_a_choice_of_this_chat_and_default_takes_it_back(world: World) -> None:
+    write(world, "pirate", PIRATE)
+    write(world, "broken", "---\ncolour: red\n---\n")
+    await world.answered("hello", chat=GROUP)
+    await world.asks("/persona default", "I am default")
+    await world.asks("/settings persona pirate account", "I am pirate")
+    await world.answered("who is it")
+    assert "like a pirate" not in str(world.llm.bodies[-1]["messages"][0]), "this chat has a choice of its own"
+    await world.answered("and here", chat=GROUP)
+    assert world.models_asked[-1] == "model-b", "as that persona wants"
+    assert "like a pirate" in str(world.llm.bodies[-1]["messages"][0])
+    assert "broken cannot be used" in await world.asks("/settings persona broken account")
+    assert "There are: broken, default, pirate." in await world.asks("/settings persona nobody account")
+    assert "pirate (chosen for this whole account)" in await world.asks("/settings persona", "persona: ", chat=GROUP)
+    await world.asks("/settings provider b account", "Every chat")
+    assert "provider: b (chosen for this whole account)" in await world.asks("/settings provider", "provider: b")
+    await world.asks("/settings provider default account", "Back to the default: a")
+    assert "provider: a (as by default)" in await world.asks("/settings provider", "provider: a")
+    await world.asks("/settings persona default account", "persona is default again")
+    await world.asks("/persona pirate", "I am pirate")
+    await world.asks("/settings persona default account", "persona is default again")
+    await world.answered("who is it now")
+    assert "like a pirate" in str(world.llm.bodies[-1]["messages"][0]), "nothing was to be taken back"
 
 
 async def test_a_topic_and_a_discord_thread_have_what_was_chosen_around_them(world_of: Callable[..., World]) -> None:
