@@ -266,11 +266,13 @@ class Agent:
 def _going_on(work: Work, result: CommandResult) -> Work:
     """The work with a command's words in place of the command."""
     assert result.go_on_with is not None
+    quotation = result.go_on_quoted
     incoming = replace(
         work.incoming,
         text=result.go_on_with,
         files=result.go_on_files,
-        quoted=result.go_on_quoted,
+        quoted=quotation.text if quotation is not None else None,
+        quoted_from=quotation.writer if quotation is not None else "",
         brought=result.go_on_brought,
     )
     return replace(work, incoming=incoming, by_hand=result.go_on_call)

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from agent.core.messages import FilePart, ToolUse
 from agent.core.outbox import OutgoingMessage
-from agent.inbox import Brought, Work
+from agent.inbox import Brought, Quotation, Work
 from agent.operations import Operations
 
 
@@ -19,7 +19,7 @@ class CommandResult:
     says: tuple[OutgoingMessage, ...] = ()
     go_on_with: str | None = None
     go_on_files: tuple[FilePart, ...] = ()
-    go_on_quoted: str | None = None
+    go_on_quoted: Quotation | None = None
     go_on_call: ToolUse | None = None
     go_on_brought: Brought | None = None
     end: bool = False

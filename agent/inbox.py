@@ -69,20 +69,29 @@ class Brought:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quotation:
+    """The words of the message replied to, "" of one without, and their writer, "" where nobody tells."""
+
+    text: str
+    writer: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
     """One thing said to the agent, as the inbox stores it. The platform's own shapes stay outside.
 
     `role` is the rank that the person had when they said it, `roles` are the operator's named roles that they had.
-    `quoted` is the text of the message replied to, `brought` what a command has fetched from strangers for the turn
-    that it begins. `place` is what people call the group or channel, "" where nobody
-    does. `interaction` is the platform's handle for answering a slash
-    command or a button. `message_ref` is the platform's id of the message, to reply to and to react on. `notes` are
-    the last lines of `text`: what could not be read of the message; an edit keeps them. `version` is that of the edit
-    that was taken last, "" before any. `zone` is the IANA time zone of the sender: as the platform tells it while the
-    message waits, as the gateway knows it (always a real one) in a run. `album` is the platform's id of the album of
-    files that this is of. What `may_be_silent` is shown to nobody while it is worked on; what is `ambient` was said to
-    nobody in particular, and the bot may speak. `group` tells where in a group it was said. `wake_up` is there for a
-    goal's own turns, `plan` for work on a plan, `job` names what asks in a person's place: a schedule.
+    `files` are its own, and behind them those of the message replied to, which are marked so. `quoted` is the text of
+    that message, "" of one without words, `quoted_from` its writer, "" where nobody tells. `brought` is what a
+    command has fetched from strangers for the turn that it begins. `place` is what people call the group or channel,
+    "" where nobody does. `interaction` is the platform's handle for answering a slash command or a button.
+    `message_ref` is the platform's id of the message, to reply to and to react on. `notes` are the last lines of
+    `text`: what could not be read of the message; an edit keeps them. `version` is that of the edit that was taken
+    last, "" before any. `zone` is the IANA time zone of the sender: as the platform tells it while the message waits,
+    as the gateway knows it (always a real one) in a run. `album` is the platform's id of the album of files that this
+    is of. What `may_be_silent` is shown to nobody while it is worked on; what is `ambient` was said to nobody in
+    particular, and the bot may speak. `group` tells where in a group it was said. `wake_up` is there for a goal's own
+    turns, `plan` for work on a plan, `job` names what asks in a person's place: a schedule.
     """
 
     text: str
@@ -95,6 +104,7 @@ class Incoming:
     group: GroupPlace | None = None
     files: tuple[FilePart, ...] = ()
     quoted: str | None = None
+    quoted_from: str = ""
     brought: Brought | None = None
     place: str = ""
     message_ref: str | None = None
@@ -109,6 +119,10 @@ class Incoming:
     plan: PlanStep | None = None
     job: str | None = None
     received_at: datetime
+
+    @property
+    def quotation(self) -> Quotation | None:
+        return None if self.quoted is None else Quotation(text=self.quoted, writer=self.quoted_from)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from agent.definitions import Definition
 from agent.features.goals import GoalState
 from agent.features.memory import MemoryState
 from agent.goals.goal import IDLE, SessionGoal
+from agent.inbox import Quotation
 from agent.providers.registry import LazyProvider, UnknownProvider
 from agent.providers.routing import Choice, Chooser
 from agent.run.messages import quoted_in
@@ -44,7 +45,7 @@ class TakenBack:
 
     text: str
     files: tuple[FilePart, ...]
-    quoted: str | None
+    quoted: Quotation | None
     person: PersonId | None
 
 

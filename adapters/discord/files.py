@@ -47,7 +47,9 @@ class DiscordFiles:
 
     async def _address(self, channel_id: str, message_id: str, number: str) -> str | None:
         message = await self._bot.rest.message(channel_id, message_id)
-        return next((str(f["url"]) for f in message.get("attachments") or () if str(f["id"]) == number), None)
+        snapshots = [snapshot.get("message") or {} for snapshot in message.get("message_snapshots") or ()]  # forwarded
+        files = [file for one in (message, *snapshots) for file in one.get("attachments") or ()]
+        return next((str(file["url"]) for file in files if str(file["id"]) == number), None)
 
 
 def _read(handle: str) -> tuple[str, str, str, str]:

@@ -20,6 +20,7 @@ from gateway.channels.inbound import (
     Membership,
     Mention,
     MessageReceived,
+    Quoted,
     Sender,
 )
 from gateway.channels.keys import ConversationKey, UserId
@@ -91,10 +92,9 @@ def said(
     if message.get("type", DEFAULT) not in (DEFAULT, REPLY) or _author(message) == account.user_id:
         return None
     text, mention = _addressed(message, where, account)
-    forwarded = _forwarded(message)
-    attachments = _attachments(message, where.channel_id) + _attachments(forwarded, where.channel_id, message)
+    attachments = _attachments(message, where.channel_id)
     text = text or _stickers(message)
-    quoted = _quoted(message, forwarded)
+    quoted = _quoted(message, where, account)
     if not text and not attachments and quoted is None and mention is not Mention.DIRECT:
         return None  # without the Message Content intent this is all that is shown of what others say
     return MessageReceived(
@@ -223,9 +223,26 @@ def _forwarded(message: Payload) -> Payload:
     return snapshots[0].get("message", {}) if snapshots else {}
 
 
-def _quoted(message: Payload, forwarded: Payload) -> str | None:
+def _quoted(message: Payload, where: Where, account: Account) -> Quoted | None:
+    """The message replied to, else the one forwarded, of which Discord tells no author; None where it says nothing."""
     replied = message.get("referenced_message") if message.get("type") == REPLY else None
-    return str((replied or forwarded).get("content") or "") or None
+    if not replied:
+        forwarded = _forwarded(message)
+        quoted = Quoted(text=_words(forwarded), attachments=_attachments(forwarded, where.channel_id, message))
+    else:
+        forwarded = _forwarded(replied)
+        quoted = Quoted(
+            text=_words(replied) or _words(forwarded),
+            attachments=_attachments(replied, where.channel_id) + _attachments(forwarded, where.channel_id, replied),
+            sender=sender_of(replied["author"], where, replied.get("member"), webhook=bool(replied.get("webhook_id"))),
+            is_own=_author(replied) == account.user_id,
+            message_id=str(replied["id"]),
+        )
+    return quoted if quoted.text or quoted.attachments else None
+
+
+def _words(message: Payload) -> str:
+    return str(message.get("content") or "") or _stickers(message)
 
 
 def _stickers(message: Payload) -> str:

@@ -64,7 +64,18 @@ class Directory:
                 sender = _known(sender, await self._person(sender.id), team)
             if not title and inbound.chat_type is not ChatType.DIRECT:
                 title = await self._title(Address.parse(inbound.key.channel_id).channel)
+            if isinstance(inbound, MessageReceived):
+                inbound = await self._quoting(inbound)
         return replace(inbound, sender=sender, chat_title=title)
+
+    async def _quoting(self, said: MessageReceived) -> MessageReceived:
+        """The same with the name of whoever is quoted."""
+        quoted = said.quoted
+        if quoted is None or quoted.sender is None or not quoted.sender.id.startswith(("U", "W")) or quoted.is_own:
+            return said
+        person = await self._person(quoted.sender.id)
+        display = person.display or quoted.sender.display
+        return replace(said, quoted=replace(quoted, sender=replace(quoted.sender, display=display)))
 
     async def _person(self, user: str) -> Person:
         known = self._people.get(user)

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import anyio
@@ -20,11 +20,12 @@ from adapters.slack.parse import (
     parse_event,
     parse_press,
     parse_slash,
+    quoted_root,
 )
 from adapters.slack.settings import SlackSettings
 from agent.core.bounded_map import BoundedMap
 from gateway.channels.adapter import AdapterContext, Admit, Place
-from gateway.channels.errors import ChannelError
+from gateway.channels.errors import ChannelError, GatewayUnavailable
 from gateway.channels.inbound import Attachment, ButtonClicked, Inbound, Mention, MessageReceived, Outcome, Receipt
 from gateway.channels.kit.catch_up import CatchUp
 from gateway.channels.kit.keyed_queue import KeyedQueue
@@ -76,6 +77,7 @@ MOST_TWINS = 1024
 # A command or button is not sent again: a person whose answer came too late does it again, though it was done. So
 # network time is left.
 ACKNOWLEDGE_WITHIN_S = 2.0
+BEGUN, BEGUN_FOR = "begun:", timedelta(days=90)  # threads of direct chats that the bot was asked in, and for how long
 TWIN_S = 1.0  # for so long an `app_mention` waits for the message that it tells of
 LOOK_UP_S = 5.0  # Slack sends the mention again meanwhile, which is known to be a repeat
 MENTIONS_ALONE = 3  # after so many without a message the app is taken to have no events of channels' messages
@@ -163,6 +165,7 @@ class Intake:
         self._user_groups = user_groups
         self._uninstalled = uninstalled
         self._recent: BoundedMap[tuple[str, str], None] = BoundedMap(MOST_RECENT)
+        self._begun = adapter_context.store(settings.channel_type)  # threads of direct chats
 
     def join(self, address: Address) -> None:
         """From now on words in this thread are meant for the bot without naming it."""
@@ -227,20 +230,22 @@ class Intake:
         seen = (inbound.place, inbound.message_id) if isinstance(inbound, MessageReceived) else None
         if seen is not None and seen in self._recent:
             return None
+        begins = isinstance(inbound, MessageReceived) and await self._begins_in_thread(inbound)
+        if isinstance(inbound, MessageReceived) and begins and inbound.quoted is None:
+            inbound = await self._with_root(inbound)
         if self._settings.look_up_people:
             inbound = await self._directory.introduce(inbound, self.account.team)
         inbound = await self._user_groups.introduce(inbound)
-        if isinstance(inbound, MessageReceived) and inbound.attachments:
-            inbound = replace(inbound, attachments=tuple([await self._described(one) for one in inbound.attachments]))
+        if isinstance(inbound, MessageReceived) and inbound.brings_files:
+            inbound = await self._with_described_files(inbound)
         receipt = await self.admit(inbound)
         if seen is not None:
             self._recent[seen] = None
-        if (
-            isinstance(inbound, MessageReceived)
-            and inbound.mention is Mention.DIRECT
-            and receipt.outcome is Outcome.ACCEPTED
-        ):
-            self.join(Address.parse(inbound.key.channel_id))
+        if isinstance(inbound, MessageReceived) and receipt.outcome is Outcome.ACCEPTED:
+            if inbound.mention is Mention.DIRECT:
+                self.join(Address.parse(inbound.key.channel_id))
+            if begins:
+                await self._note_begun(inbound)
         return receipt
 
     async def regret(self, arrival: Arrival) -> None:
@@ -258,7 +263,7 @@ class Intake:
     async def _whole(self, inbound: Inbound | None, arrival: Arrival) -> Inbound | None:
         """A mention with the files of the message that it tells of."""
         event = (arrival.payload.get("event") or {}) if arrival.kind == "events_api" else {}
-        if event.get("type") != "app_mention" or not isinstance(inbound, MessageReceived) or inbound.attachments:
+        if event.get("type") != "app_mention" or not isinstance(inbound, MessageReceived) or inbound.brings_files:
             return inbound
         if event.get("edited"):
             return inbound
@@ -273,6 +278,43 @@ class Intake:
         except ChannelError as error:
             log.info("a mention is taken without a look at its message: %s", error)
         return inbound if said is None else replace(inbound, attachments=attachments_of(said))
+
+    async def _begins_in_thread(self, said: MessageReceived) -> bool:
+        """The bot is asked in a thread of which it knows nothing: then the first message there may be what is meant."""
+        address = Address.parse(said.key.channel_id)
+        if address.thread_ts in (None, said.message_id) or said.interaction_id is not None:
+            return False
+        if not address.is_direct:
+            return said.mention is not Mention.NONE and str(address) not in self.joined
+        try:
+            return await self._begun.get(f"{BEGUN}{address}") is None
+        except GatewayUnavailable:
+            return False  # and so nothing can be stored now
+
+    async def _note_begun(self, said: MessageReceived) -> None:
+        """Keep a thread of a direct chat as begun; those of channels are known by the bot's part in them."""
+        address = Address.parse(said.key.channel_id)
+        if address.is_direct:
+            with suppress(GatewayUnavailable):  # then the next reply there quotes the first message once more
+                await self._begun.put(f"{BEGUN}{address}", "", until=said.received_at + BEGUN_FOR)
+
+    async def _with_root(self, said: MessageReceived) -> MessageReceived:
+        """The same with the first message of its thread quoted, if Slack gives it in time."""
+        address = Address.parse(said.key.channel_id)
+        root = None
+        try:
+            with anyio.move_on_after(LOOK_UP_S):
+                root = await self._look_up(address, str(address.thread_ts))
+        except ChannelError as error:
+            log.info("a reply is taken without the first message of its thread: %s", error)
+        return said if root is None else replace(said, quoted=quoted_root(root, self.account))
+
+    async def _with_described_files(self, said: MessageReceived) -> MessageReceived:
+        attachments = tuple([await self._described(one) for one in said.attachments])
+        quoted = said.quoted
+        if quoted is not None:
+            quoted = replace(quoted, attachments=tuple([await self._described(one) for one in quoted.attachments]))
+        return replace(said, attachments=attachments, quoted=quoted)
 
     async def _described(self, attachment: Attachment) -> Attachment:
         try:

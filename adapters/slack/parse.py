@@ -1,7 +1,7 @@
 """Events of Slack's Events API → inbound values. Pure; never asks Slack anything."""
 
 import re
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from gateway.channels.inbound import (
     Membership,
     Mention,
     MessageReceived,
+    Quoted,
     Sender,
 )
 from gateway.channels.keys import ConversationKey, UserId
@@ -126,11 +127,11 @@ def parse_message(
     address, chat_type = _whereabouts(message, account, channel, ts)
     wire, mentioned = without_mention(str(message.get("text") or ""), account.bot_user)
     attachments = attachments_of(message)
-    shared = tuple(words for one in _shared(message) if (words := _words_of(one)))
+    quoted = _quoted(message, account, channel)
     text = readable(wire)
     if not text and message.get("subtype") == "bot_message":
         text = "\n".join(readable(str(one.get("fallback") or "")) for one in message.get("attachments") or ()).strip()
-    if not text and not attachments and not mentioned and not shared:
+    if not text and not attachments and not mentioned and quoted is None:
         return None
     return MessageReceived(
         key=account.key(address),
@@ -146,7 +147,7 @@ def parse_message(
         attachments=attachments,
         mention=_mention(message, account, address, mentioned, joined),
         to_others=_is_to_others(message, account),
-        quoted="\n".join(shared) or None,
+        quoted=quoted,
         sent_at=moment(ts),
         from_history=from_history,
     )
@@ -277,9 +278,46 @@ def _words_of(shared: Event) -> str:
     return readable(str(shared.get("text") or ("" if shared.get("files") else shared.get("fallback")) or ""))
 
 
+def _quoted(message: Event, account: Account, channel: str) -> Quoted | None:
+    """The messages that this one shares or links to, as one; None where they say nothing."""
+    shared = _shared(message)
+    words = tuple(filter(None, map(_words_of, shared)))
+    attachments = _each_once(file for one in shared for file in one.get("files") or ())
+    if not words and not attachments:
+        return None
+    first, is_one = shared[0], len(shared) == 1
+    author = Sender(id=UserId(str(first.get("author_id") or "")), display=str(first.get("author_name") or ""))
+    is_here = is_one and first.get("channel_id") == channel and is_ts(str(first.get("ts")))
+    return Quoted(
+        text="\n".join(words),
+        attachments=attachments,
+        sender=author if is_one else None,
+        is_own=is_one and bool(account.bot_user) and author.id == account.bot_user,
+        message_id=str(first["ts"]) if is_here else None,
+    )
+
+
+def quoted_root(root: Event, account: Account) -> Quoted | None:
+    """The first message of a thread, as what a reply in it quotes; None where it says nothing or is Slack's line."""
+    wire, _ = without_mention(str(root.get("text") or ""), account.bot_user)
+    text, attachments = readable(wire), attachments_of(root)
+    if root.get("subtype") not in _WORDS or not (text or attachments):
+        return None
+    return Quoted(
+        text=text,
+        attachments=attachments,
+        sender=_sender(root),
+        is_own=account.wrote(root),
+        message_id=str(root["ts"]),
+    )
+
+
 def attachments_of(message: Event) -> tuple[Attachment, ...]:
-    """Its own files and those of messages that it forwards, each once."""
-    files = [file for one in (message, *_shared(message)) for file in one.get("files") or ()]
+    """Its own files, each once."""
+    return _each_once(message.get("files") or ())
+
+
+def _each_once(files: Iterable[Event]) -> tuple[Attachment, ...]:
     return tuple({str(file["id"]): attachment_of(file) for file in files if _is_readable(file)}.values())
 
 

@@ -17,11 +17,12 @@ from gateway.channels.inbound import (
     Mention,
     MessageReceived,
     Moved,
+    Quoted,
     Sender,
 )
 from gateway.channels.keys import ConversationKey, UserId, place_id
 
-# Text of a Telegram message: without the bot's name, with its address to the bot and its quotation. Pure.
+# Text of a Telegram message: without the bot's name, with its address to the bot. Pure.
 
 Json = Mapping[str, Any]
 
@@ -72,17 +73,6 @@ def wording_of(message: Json, me: Me) -> Wording | None:
     if direct:
         return Wording(text=_without(text, cuts), mention=Mention.DIRECT)
     return Wording(text=text, mention=Mention.IMPLICIT if _answers(message, me) else Mention.NONE)
-
-
-def quoted_in(message: Json) -> str | None:
-    """The text of the message replied to, or the part of it that was picked out."""
-    if picked := (message.get("quote") or {}).get("text"):
-        return str(picked)
-    original = message.get("reply_to_message") or {}
-    # The first messages of a topic hang on the service message that opened it.
-    if "forum_topic_created" in original:
-        return None
-    return original.get("text") or original.get("caption") or _rich_text(original.get("rich_message")) or None
 
 
 def _answers(message: Json, me: Me) -> bool:
@@ -203,6 +193,51 @@ def _attachment(file: Mapping[str, Any], kind: Kind, usual_type: str, stem: str)
     return Attachment(
         kind=kind, handle=str(file["file_id"]), name=name, mime_type=mime_type, size=file.get("file_size")
     )
+
+
+# The message that a Telegram message replies to, in the same chat or in another one, from its raw JSON. Pure.
+
+
+def quoted_in(message: Json, me: Me) -> Quoted | None:
+    """Its text, or the part that was picked out, its files and its sender; None where it has neither text nor file."""
+    picked = str((message.get("quote") or {}).get("text") or "")
+    original = message.get("reply_to_message") or {}
+    # The first messages of a topic hang on the service message that opened it.
+    if "forum_topic_created" in original:
+        return None
+    if not original:
+        return _quoted_from_elsewhere(message.get("external_reply") or {}, picked)
+    text = picked or str(original.get("text") or original.get("caption") or _spelled_out(original))
+    attachments = attachments_of(original)
+    if not text and not attachments:
+        return None
+    is_own = (original.get("from") or {}).get("id") == me.id
+    return Quoted(
+        text=text,
+        attachments=attachments,
+        sender=_sender(original),
+        is_own=is_own,
+        message_id=str(original["message_id"]) if "message_id" in original else None,
+    )
+
+
+def _quoted_from_elsewhere(original: Json, picked: str) -> Quoted | None:
+    """A message of another chat, of which Telegram tells the files, and of the text what was picked out."""
+    text, attachments = picked or _spelled_out(original), attachments_of(original)
+    if not text and not attachments:
+        return None
+    return Quoted(text=text, attachments=attachments, sender=_origin(original.get("origin") or {}))
+
+
+def _origin(origin: Json) -> Sender | None:
+    """The sender of a message of another chat; of a person who hides the account, the name alone."""
+    if user := origin.get("sender_user"):
+        return _person(user)
+    if chat := origin.get("sender_chat") or origin.get("chat"):
+        return Sender(id=UserId(str(chat["id"])), display=origin.get("author_signature") or chat.get("title") or "")
+    if name := origin.get("sender_user_name"):
+        return Sender(id=UserId(""), display=str(name))
+    return None
 
 
 # Updates that Telegram is asked for; it need not send any other.
@@ -376,7 +411,7 @@ def _said(message: Json, event_id: str, context: Context) -> MessageReceived | N
         attachments=attachments,
         mention=wording.mention,
         to_others=is_to_others(message, context.me),
-        quoted=quoted_in(message),
+        quoted=quoted_in(message, context.me),
         album=message.get("media_group_id"),
         sent_at=datetime.fromtimestamp(message["date"], UTC),
     )

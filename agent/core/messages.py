@@ -40,13 +40,15 @@ class TacoCompressed:
 class FilePart:
     """An attachment kept as a file under the data directory; `path` is relative to it.
 
-    Providers that take the type get its bytes, the others a line that names it.
+    Providers that take the type get its bytes, the others a line that names it. One that is `quoted` came with the
+    message that its sender replied to, not with their own.
     """
 
     path: str
     mime_type: str
     name: str
     size: int
+    quoted: bool = False
     kind: Literal["file"] = "file"
 
 

@@ -337,7 +337,7 @@ def commands(conn: Connection, target: Target, conversations: Sequence[str]) -> 
             came = decode_incoming(row.payload)
             own = row.attempts and (not target.words or target.holds(" ".join(came.text.split())))
             if _forgets(came.text) and (row.status != "new" or own):
-                left = replace(came, text=COMMAND, quoted=None, notes=())
+                left = replace(came, text=COMMAND, quoted=None, quoted_from="", notes=())
                 conn.execute(update(inbox).where(inbox.c.id == row.id).values(payload=encode_incoming(left)))
 
 
@@ -398,10 +398,10 @@ def _came(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) ->
         came = decode_incoming(row.payload)
         if row.status == "new" or _forgets(came.text):  # new: not answered yet
             continue
-        texts = (came.text, came.quoted or "", *(file.name for file in came.files))
+        texts = (came.text, came.quoted or "", came.quoted_from, *(file.name for file in came.files))
         whole = is_within(meant, row.created_at) or (target.everything and target.only_by is None)
         if row.id in meant.runs or any(map(target.holds, texts)) or whole:
-            left = replace(came, text=FORGOTTEN, quoted=None, notes=())
+            left = replace(came, text=FORGOTTEN, quoted=None, quoted_from="", notes=())
             conn.execute(update(inbox).where(inbox.c.id == row.id).values(payload=encode_incoming(left)))
 
 

@@ -281,16 +281,17 @@ def as_base64(data: bytes) -> str:
 def as_text(part: FilePart, data: bytes) -> str:
     """A text file as the model reads it: its sender's words, in which no tag of the gateway counts."""
     name = _name(part)
-    return f"[file: {name}, {part.mime_type}]\n{defused(data.decode('utf-8', 'replace'))}\n[end of file: {name}]"
+    return f"[{name}, {part.mime_type}]\n{defused(data.decode('utf-8', 'replace'))}\n[end of {name}]"
 
 
 def named(part: FilePart) -> str:
     """The line that stands for a file whose bytes are not sent."""
-    return f"[file: {_name(part)}, {part.mime_type}, {part.size} bytes]"
+    return f"[{_name(part)}, {part.mime_type}, {part.size} bytes]"
 
 
 def _name(part: FilePart) -> str:
-    return defused(one_line(part.name))
+    """The name, after a word that tells a file of the message replied to from the sender's own."""
+    return f"{'quoted file' if part.quoted else 'file'}: {defused(one_line(part.name))}"
 
 
 def _read_all(home: Path, parts: Iterable[FilePart], limit: int) -> Bytes:

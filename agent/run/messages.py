@@ -8,26 +8,27 @@ from zoneinfo import ZoneInfo
 from agent.core.clock import shown_zone
 from agent.core.messages import FilePart, Message, Part, TextPart
 from agent.core.safe_files import Names
-from agent.core.untrusted_text import defused, framed, harmless
-from agent.inbox import Incoming, Work
+from agent.core.untrusted_text import defused, framed, harmless, one_line
+from agent.inbox import Incoming, Quotation, Work
 from agent.tools.files.paths import shown
 
 FOLDER = "received"
+QUOTED = "quoted"  # a folder in it
 LONGEST_NAME = 64
-LONGEST_QUOTE = 4_000
 REMINDER_ENDS = "</reminder>"
-_QUOTE_OPENS = re.compile(r"^<quoted>\n", re.MULTILINE)
+_QUOTE_OPENS = re.compile(r'^<quoted(?: from="(?P<writer>[^"\n]*)")?(?: files="[^"\n]*")?>\n', re.MULTILINE)
 _QUOTE_CLOSES = "\n</quoted>"
 
 
 def landed_as(work: Work, file: FilePart) -> Names:
     """Where a file of this work lies: the same after a crash."""
-    return (FOLDER, str(work.inbox_id), PurePosixPath(file.path).name)
+    name = PurePosixPath(file.path).name
+    return (FOLDER, str(work.inbox_id), QUOTED, name) if file.quoted else (FOLDER, str(work.inbox_id), name)
 
 
-def told_of(work: Work) -> str:
-    """The line that tells the model where its files are."""
-    return f"<files>{', '.join(shown(landed_as(work, file)) for file in work.incoming.files)}</files>"
+def _paths(work: Work, *, quoted: bool) -> str:
+    """The paths in the workspace of its own files, or of the quoted ones."""
+    return ", ".join(shown(landed_as(work, file)) for file in work.incoming.files if file.quoted is quoted)
 
 
 def reminder_for(now: datetime, work: Work, *, hint: str = "") -> str:
@@ -72,13 +73,15 @@ def user_message(work: Work, at: datetime) -> Message:
     return Message(role="user", parts=tuple(parts), created_at=at)
 
 
-def quoted_in(message: Message) -> str | None:
+def quoted_in(message: Message) -> Quotation | None:
     """The message that a stored user message answers, as its header has it."""
     header = message.parts[0] if message.parts else None
     if not isinstance(header, TextPart) or len(message.parts) < 2 or not header.text.endswith(_QUOTE_CLOSES):
         return None
     opens, closes = _QUOTE_OPENS.search(header.text), len(header.text) - len(_QUOTE_CLOSES)
-    return header.text[opens.end() : closes] if opens is not None and opens.end() <= closes else None
+    if opens is None or opens.end() > closes:
+        return None
+    return Quotation(text=header.text[opens.end() : closes], writer=opens["writer"] or "")
 
 
 def named(incoming: Incoming) -> str:
@@ -103,11 +106,18 @@ def _header(work: Work) -> str:
         lines.append("<scheduled>The gateway itself asks for this; nobody has just written it.</scheduled>")
     elif incoming.chat_type != "direct":
         lines.append(f"<sender>{named(incoming)}</sender>")
-    if incoming.files:
-        lines.append(told_of(work))
+    if own := _paths(work, quoted=False):
+        lines.append(f"<files>{own}</files>")
     if incoming.brought is not None:
         lines.append(framed(incoming.brought.text, incoming.brought.source))
-    if incoming.quoted:
-        quoted = incoming.quoted[:LONGEST_QUOTE]
-        lines.append(f"<quoted>\n{harmless(quoted)}\n</quoted>")
+    if incoming.quoted is not None:
+        lines.append(_quotation(work, incoming.quoted))
     return "\n".join(lines)
+
+
+def _quotation(work: Work, words: str) -> str:
+    """The message that is answered: whose it is, where its files are, its words."""
+    writer = defused(one_line(work.incoming.quoted_from)).replace('"', "'")
+    told = (("from", writer), ("files", _paths(work, quoted=True)))
+    marks = "".join(f' {name}="{value}"' for name, value in told if value)
+    return f"<quoted{marks}>\n{harmless(words)}\n</quoted>"

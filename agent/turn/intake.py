@@ -80,7 +80,10 @@ def open_early(conn: Connection, work: Work, states: States) -> OpenedRun | None
 
 
 async def hear(run: Run, states: States) -> None:
-    """Put what was said in voice messages into the work's words, before they are stored. A stop ends the listening."""
+    """Put what was said in voice messages into the work's words, before they are stored, and into those that it quotes.
+
+    A stop ends the listening.
+    """
     incoming, voice_transcription = run.work.incoming, states.runtime.services.voice_transcription
     if not incoming.files:
         return
@@ -93,10 +96,16 @@ async def hear(run: Run, states: States) -> None:
     outbox = states.runtime.outbox
     outbox.status(states.runtime.services.phrases("listening", incoming.language))
     words = [incoming.text] if incoming.text.strip() else []
+    quoted = [incoming.quoted] if incoming.quoted else []
     with run.interrupts.scope():
-        words += [await voice_transcription.written(file, run.attribution()) for file in files]
+        for file in files:
+            said = quoted if file.quoted else words  # nobody is to be taken for the speaker of what they reply to
+            said.append(await voice_transcription.written(file, run.attribution()))
     outbox.status("")
-    run.work = replace(run.work, incoming=replace(incoming, text="\n\n".join(words)))
+    heard = replace(incoming, text="\n\n".join(words))
+    if quoted:
+        heard = replace(heard, quoted="\n\n".join(quoted)[: run.settings.agent.max_message_chars])
+    run.work = replace(run.work, incoming=heard)
 
 
 async def _was_begun(run: Run, states: States) -> bool:
@@ -110,7 +119,7 @@ def _voices(incoming: Incoming, states: States) -> Sequence[FilePart]:
     if not incoming.files:
         return ()
     return states.runtime.services.voice_transcription.wanted(
-        incoming.files, incoming.text, states.provider.slot.current().takes
+        incoming.files, f"{incoming.text}\n{incoming.quoted or ''}", states.provider.slot.current().takes
     )
 
 

@@ -55,6 +55,21 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quoted:
+    """The message that somebody replies to, forwards or shares: its words, its files, and its sender.
+
+    `sender` is None where the platform does not tell; one without an id has a name alone. `is_own`: the bot wrote it.
+    `message_id` is there if it stands in the same place: files that came with it before are not fetched again.
+    """
+
+    text: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    sender: Sender | None = None
+    is_own: bool = False
+    message_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
     """Fields that all inbound things share.
 
@@ -87,8 +102,9 @@ class Received:
 class MessageReceived(Received):
     """Somebody wrote. `text` has the bot's mention taken out; a native slash command arrives as its text `/name args`.
 
-    `album` is the platform's id of an album of files that comes as one message a file. `to_others`: it names other
-    people than the bot, or replies to one of them.
+    `attachments` are its own files, `quoted` is the message that it replies to, forwards or shares, with the files of
+    that one. `to_others`: it names other people than the bot, or replies to one of them. `album` is the platform's id
+    of an album of files that comes as one message a file.
     `sent_at` is the platform's time. `from_history` marks what catch-up has read. `interaction_id` is the
     platform's id of a native slash command, which has no message of its own: `message_id` is made of it.
     """
@@ -97,11 +113,22 @@ class MessageReceived(Received):
     attachments: tuple[Attachment, ...] = ()
     mention: Mention = Mention.NONE
     to_others: bool = False
-    quoted: str | None = None
+    quoted: Quoted | None = None
     album: str | None = None
     sent_at: datetime | None = None
     from_history: bool = False
     interaction_id: str | None = None
+
+    def __post_init__(self) -> None:
+        """Take `quoted` as the text that it was, from adapters of other people; that goes with the next version."""
+        if isinstance(self.quoted, str):
+            warnings.warn("MessageReceived.quoted is a Quoted now", DeprecationWarning, stacklevel=3)
+            object.__setattr__(self, "quoted", Quoted(text=self.quoted))
+
+    @property
+    def brings_files(self) -> bool:
+        """Files came with it or with the message that it quotes."""
+        return bool(self.attachments) or (self.quoted is not None and bool(self.quoted.attachments))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

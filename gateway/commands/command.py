@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 from agent.core.ids import ConversationId
 from agent.core.messages import FilePart, ToolUse
 from agent.core.outbox import Button, FileRef
-from agent.inbox import Brought, Incoming
+from agent.inbox import Brought, Incoming, Quotation
 from agent.operations import Operations
 from agent.tools.rights import RightsVerdict
 from agent.tools.settings import RoleSettings
@@ -108,7 +108,7 @@ class Reply:
     files: tuple[FileRef, ...] = ()
     go_on_with: str | None = None
     go_on_files: tuple[FilePart, ...] = ()
-    go_on_quoted: str | None = None
+    go_on_quoted: Quotation | None = None
     go_on_call: ToolUse | None = None
     go_on_brought: Brought | None = None
     end: bool = False

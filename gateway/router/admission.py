@@ -4,6 +4,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
@@ -147,7 +148,10 @@ class Admission:
             return Receipt(Outcome.IGNORED, NO_MENTION)
         if said.from_history and await self._is_known(arrival):  # histories are read more than once: that costs nobody
             return Receipt(Outcome.DUPLICATE)
-        is_part = said.album is not None and await self._albums.hold(arrival)  # of what was counted already
+        album = await self._albums.hold(arrival) if said.album is not None else None
+        is_part = album is not None  # of what was counted already
+        if album is not None and album.quoted is not None:  # each part quotes the same message, with the same files
+            arrival = replace(arrival, said=replace(said, quoted=None))
         if said.album is not None and not is_part and self._refused.has(said):
             return await self._end(arrival, "refused", "part of an album that was refused", Outcome.REFUSED)
         if (
@@ -184,12 +188,12 @@ class Admission:
     async def _queue(self, arrival: Arrival, mode: QueueMode, *, interrupt: bool) -> Receipt:
         """Into the inbox, for the conversation's agent."""
         deps, said = self._deps, arrival.said
-        if (said.attachments or interrupt) and await self._is_known(arrival):
+        if (said.brings_files or interrupt) and await self._is_known(arrival):
             return Receipt(Outcome.DUPLICATE)
         limit = 1 if mode == "drop" else deps.live.settings.queue.max_depth  # in mode drop nothing waits behind another
-        if said.attachments and await self._is_full(arrival, limit):  # before files are fetched in vain
+        if said.brings_files and await self._is_full(arrival, limit):  # before files are fetched in vain
             return await self._end(arrival, "refused", "queue full", Outcome.REFUSED, self._no_room(arrival, mode))
-        incoming = await self._with_files(arrival) if said.attachments else arrival.incoming
+        incoming = await self._with_files(arrival) if said.brings_files else arrival.incoming
         if interrupt:  # before it is stored: the turn that is stopped must not be its own
             deps.conversations.stop(arrival.conversation, "a newer message came")
 

@@ -47,9 +47,10 @@ def joined(album: Incoming, part: Incoming) -> Incoming:
     return replace(
         album,
         text=with_notes(words, notes),
-        files=album.files + part.files,
+        files=tuple(sorted(album.files + part.files, key=lambda file: file.quoted)),
         notes=notes,
-        quoted=album.quoted or part.quoted,
+        quoted=album.quoted if album.quoted is not None else part.quoted,
+        quoted_from=album.quoted_from or part.quoted_from,
     )
 
 
@@ -81,14 +82,14 @@ class Gathering:
             lambda conn: inbox_rows.waiting_album(conn, conversation, incoming) is not None
         )
 
-    async def hold(self, arrival: Arrival) -> bool:
-        """The same; then the album waits while the files of this part are fetched, if it is not there already."""
+    async def hold(self, arrival: Arrival) -> Incoming | None:
+        """That album, which waits while the files of this part are fetched, if it is not there already."""
 
-        def work(conn: Connection) -> bool:
+        def work(conn: Connection) -> Incoming | None:
             album = inbox_rows.waiting_album(conn, arrival.conversation, arrival.incoming)
             if album is not None and not arrival.is_known(conn):
                 inbox_rows.join(conn, album, album.incoming, part=None, not_before=self._in(FETCHING))
-            return album is not None
+            return album.incoming if album is not None else None
 
         return await self._deps.database.write(work)
 

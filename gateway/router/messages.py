@@ -11,12 +11,25 @@ from agent.core.untrusted_text import one_line, whole
 from agent.inbox import GroupPlace, Incoming
 from gateway.access.policy import Role, Unanswered, person_name
 from gateway.access.roles import RANK_NAMES
-from gateway.channels.inbound import ButtonClicked, ChatType, Edited, Inbound, MessageReceived, Received
+from gateway.channels.inbound import (
+    Attachment,
+    ButtonClicked,
+    ChatType,
+    Edited,
+    Inbound,
+    MessageReceived,
+    Quoted,
+    Received,
+)
 from gateway.channels.keys import ConversationKey, parts_of
 
 AMBIENT = "ambient"  # the job that unasked turns are paid as
 LONGEST_NAME = 255  # characters of a person's, a chat's or a file's name
 NAMED_BY = 60  # characters of a message that tell which one is meant
+LONGEST_QUOTE = 4_000
+LONGEST_SHOWN = 64  # characters of the name of whoever is quoted
+OWN_WORDS = "you"
+NO_ACCOUNT = "account unknown"  # beside a bare name, so that nobody is called what the bot is
 
 
 def made_whole(inbound: Inbound) -> Inbound:
@@ -30,8 +43,8 @@ def made_whole(inbound: Inbound) -> Inbound:
                 sender=sender,
                 chat_title=title,
                 text=whole(inbound.text),
-                quoted=whole(inbound.quoted) if inbound.quoted is not None else None,
-                attachments=tuple(replace(one, name=one_line(one.name, LONGEST_NAME)) for one in inbound.attachments),
+                quoted=_quoted_whole(inbound.quoted) if inbound.quoted is not None else None,
+                attachments=_named_whole(inbound.attachments),
             )
         case Edited():
             return replace(inbound, sender=sender, chat_title=title, text=whole(inbound.text))
@@ -39,6 +52,20 @@ def made_whole(inbound: Inbound) -> Inbound:
             return replace(inbound, sender=sender, chat_title=title, action=whole(inbound.action))
         case _:
             return replace(inbound, sender=sender, chat_title=title)
+
+
+def _quoted_whole(quoted: Quoted) -> Quoted:
+    sender = quoted.sender
+    return replace(
+        quoted,
+        text=whole(quoted.text),
+        sender=replace(sender, display=one_line(sender.display, LONGEST_NAME)) if sender is not None else None,
+        attachments=_named_whole(quoted.attachments),
+    )
+
+
+def _named_whole(attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
+    return tuple(replace(one, name=one_line(one.name, LONGEST_NAME)) for one in attachments)
 
 
 def incoming_from(
@@ -63,7 +90,8 @@ def incoming_from(
         group=group_place_of(said),
         files=tuple(files),
         notes=tuple(notes),
-        quoted=said.quoted,
+        quoted=said.quoted.text[:LONGEST_QUOTE] if said.quoted is not None else None,
+        quoted_from=_quoted_from(said),
         album=said.album,
         message_ref=None if said.interaction_id else said.message_id,
         interaction=said.interaction,
@@ -87,6 +115,18 @@ def group_place_of(inbound: Received) -> GroupPlace | None:
     stands_in_channel = inbound.thread_root is None and (inbound.key == channel or begins_thread)
     around = ConversationId(str(channel))
     return GroupPlace(channel=around, stream=around if stands_in_channel else own, root=inbound.thread_root)
+
+
+def _quoted_from(said: MessageReceived) -> str:
+    """The writer of what is quoted, for the model: "you" is the bot, everybody else a name and an account."""
+    quoted = said.quoted
+    if quoted is None or quoted.is_own:
+        return OWN_WORDS if quoted is not None else ""
+    sender = quoted.sender
+    if sender is None or not (sender.id or sender.display):
+        return ""
+    account = f"{said.key.platform}:{sender.id}" if sender.id else NO_ACCOUNT
+    return f"{sender.display[:LONGEST_SHOWN]} ({account})" if sender.display else account
 
 
 def came_at(said: MessageReceived) -> datetime:
@@ -148,7 +188,7 @@ def dedup_key(inbound: Received) -> str:
 
     A live event, its twin and the same message read from history have the same key.
     """
-    key = f"{inbound.key.channel_type}:{inbound.place}:{inbound.message_id}"
+    key = _message_key(inbound, inbound.message_id)
     match inbound:
         case Edited():
             return f"{key}:e{inbound.version}"
@@ -158,6 +198,16 @@ def dedup_key(inbound: Received) -> str:
             return f"{key}:i{interaction}"
         case _:
             return key
+
+
+def quoted_key(said: MessageReceived) -> str | None:
+    """The key of the message that it quotes, if that stands in the same place."""
+    quoted = said.quoted
+    return _message_key(said, quoted.message_id) if quoted is not None and quoted.message_id else None
+
+
+def _message_key(inbound: Received, message_id: str) -> str:
+    return f"{inbound.key.channel_type}:{inbound.place}:{message_id}"
 
 
 def event_key(inbound: Received) -> str | None:

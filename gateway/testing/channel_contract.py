@@ -451,6 +451,34 @@ class ChannelContract:
             await files.fetch(attachment, tmp_path / "cut", limit=499)
         assert not (tmp_path / "cut").exists()
 
+    async def test_a_reply_brings_the_file_of_the_message_that_it_answers(
+        self, harness: Harness, tmp_path: Path
+    ) -> None:
+        """As quoted, not as its own: under the id, the name and the size that the file came with."""
+        applies("reply" in harness.happenings, "people cannot reply here, or the platform does not tell to what")
+        files = there(harness.channel.files, "people cannot send files here")
+        content = "line\n" * 100
+        sent = await harness.happens("file", content)
+        await eventually(lambda: bool(_said(harness)))
+        (own,) = _said(harness)[0].attachments
+        await harness.happens("reply", "what is this?", sent)
+        await eventually(lambda: len(_said(harness)) >= 2)
+        asked = _said(harness)[1]
+        assert (asked.text, asked.attachments) == ("what is this?", ())
+        assert asked.quoted is not None
+        assert (asked.quoted.message_id, asked.quoted.is_own) == (sent, False)
+        assert asked.quoted.sender is not None
+        assert asked.quoted.sender.id == harness.person
+        (quoted,) = asked.quoted.attachments
+        assert (quoted.name, quoted.kind, quoted.mime_type, quoted.size) == (
+            own.name,
+            own.kind,
+            own.mime_type,
+            own.size,
+        )
+        assert await files.fetch(quoted, tmp_path / "quoted", limit=500) == 500
+        assert (tmp_path / "quoted").read_text() == content
+
     # -- the account
 
     async def test_the_account_hears_and_its_channels_keep_their_key(self, harness: Harness) -> None:

@@ -26,8 +26,8 @@ Fault = Literal["busy", "server_error", "cut_after", "refuse", "gone"]
 Act = Literal["send", "edit"]
 # What can happen beyond writing and pressing, as far as the platform tells of it. edits, deletes: the person changes,
 # takes back a message. leaves, returns: the bot is removed from a place, brought back. group, mention: somebody writes
-# in a group, among people, to the bot. file: the person sends one.
-Happening = Literal["edits", "deletes", "leaves", "returns", "group", "mention", "file"]
+# in a group, among people, to the bot. file: the person sends one. reply: the person replies to a message of theirs.
+Happening = Literal["edits", "deletes", "leaves", "returns", "group", "mention", "file", "reply"]
 
 CANCELLED_AGAIN_S = 5.0
 
@@ -81,8 +81,8 @@ class Harness(Protocol):
     async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
         """It happens: the new text, words in a group (to the bot, where it is a mention) or the content of a file.
 
-        `message_id` names the message that is changed or taken back. Returns the platform's id of the message it is
-        about, if it is about one.
+        `message_id` names the message that is changed, taken back or replied to. Returns the platform's id of the
+        message it is about, if it is about one.
         """
 
     def stores_nothing(self, times: int) -> None:

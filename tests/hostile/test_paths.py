@@ -218,6 +218,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/phrases/catalogue.py read_catalogue": (".glob", SHIPPED),
     "gateway/router/attachments.py _make_folder": (".mkdir", RECEIVED),
     "gateway/router/attachments.py _fetch_once": (WHOLE_OR_NOTHING, RECEIVED),
+    "gateway/router/attachments.py _kept": ("os.utime shutil.copyfile", RECEIVED),
     "gateway/router/changes.py Changes.moved": (".replace", NONE),
     "gateway/running/alerts.py ModelHealth._trouble_of": (".open", NONE),
     "gateway/running/overview.py OverviewService.overview": (".open", NONE),

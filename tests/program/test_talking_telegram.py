@@ -420,7 +420,9 @@ async def test_a_reply_is_meant_for_the_bot_and_brings_what_it_answers(stage: St
     claim = await bea.say("the moon is made of cheese", chat=chat)
     asked = await bea.say("@double_bot", chat=chat, reply_to=claim)  # "what do you say to that?"
     call = await stage.asking("cheese")
-    assert "<quoted>\nthe moon is made of cheese\n</quoted>" in str(call["body"]["messages"][-1]["content"])
+    assert '<quoted from="Bea (telegram:211)">\nthe moon is made of cheese\n</quoted>' in str(
+        call["body"]["messages"][-1]["content"]
+    )
     await bea.hears("cheese", chat=-1203)
     assert (await bea.messages(-1203))[-1]["reply_to_message"]["message_id"] == asked
     await bea.say("@double_bot is that so", chat=chat, reply_to=claim)

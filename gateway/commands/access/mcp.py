@@ -110,7 +110,12 @@ async def _prompt(call: Call[McpCommandDeps], rest: str) -> Reply:
     language = call.incoming.language
     said = call.phrase("mcp_prompt_chosen", language, prompt=plain(prompt.name), server=found.settings.name)
     source = f"prompt of the MCP server {found.settings.name}"
-    return Reply(go_on_with=said, go_on_files=call.incoming.files, go_on_brought=Brought(text, source))
+    return Reply(
+        go_on_with=said,
+        go_on_files=call.incoming.files,
+        go_on_quoted=call.incoming.quotation,
+        go_on_brought=Brought(text, source),
+    )
 
 
 def _arguments(prompt: Prompt, words: str) -> Mapping[str, str]:

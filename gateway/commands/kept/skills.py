@@ -92,7 +92,7 @@ async def _run(call: Call[SkillCommandDeps], rest: str) -> Reply:
     if not found.user_invocable:
         return Reply(text=phrase("skill_not_for_people", language, name=name), private=True)
     return Reply(
-        go_on_with=calling(name, words.strip()), go_on_files=tuple(incoming.files), go_on_quoted=incoming.quoted
+        go_on_with=calling(name, words.strip()), go_on_files=tuple(incoming.files), go_on_quoted=incoming.quotation
     )
 
 

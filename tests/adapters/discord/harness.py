@@ -211,7 +211,9 @@ class DiscordHarness:
         assert any("everyone" in body["content"] for body in bodies)
         return [body["content"] for body in bodies if body.get("allowed_mentions") != {"parse": []}]
 
-    happenings: frozenset[Happening] = frozenset({"edits", "deletes", "leaves", "returns", "group", "mention", "file"})
+    happenings: frozenset[Happening] = frozenset(
+        {"edits", "deletes", "leaves", "returns", "group", "mention", "file", "reply"}
+    )
 
     async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
         match what:
@@ -229,6 +231,8 @@ class DiscordHarness:
                 return await self.discord.says(f"<@{BOT}> {text}", GENERAL)
             case "file":
                 return await self.discord.says("", files=[{"name": "notes.txt", "text": text}])
+            case "reply":
+                return await self.discord.says(text, reply_to=message_id)
             case "leaves":
                 await self.discord.event(t="GUILD_DELETE", d={"id": GUILD})
             case "returns":

@@ -125,7 +125,9 @@ async def test_a_reply_to_the_bot_addresses_it_and_quotes(discord: Discord, serv
         await discord.says("and why?", GENERAL, reply_to=sent.id)
         await eventually(lambda: bool(services.of(MessageReceived)))
         (said,) = services.of(MessageReceived)
-        assert (said.mention, said.quoted, said.text) == (Mention.IMPLICIT, "my answer", "and why?")
+        assert (said.mention, said.text) == (Mention.IMPLICIT, "and why?")
+        assert said.quoted is not None
+        assert (said.quoted.text, said.quoted.is_own, said.quoted.message_id) == ("my answer", True, sent.id)
 
 
 async def test_edits_and_deletions_of_people_only(discord: Discord, services: House) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -417,6 +418,17 @@ async def test_an_attachment_is_fetched_and_its_address_asked_for_anew(harness: 
         await given(harness.channel.files).fetch(expired, tmp_path / "c", limit=4)
     assert not (tmp_path / "c").exists()
     assert not any(call["name"] == "attachment" for call in harness.discord.double.calls)
+
+
+async def test_the_address_of_a_forwarded_file_is_asked_for_anew(harness: DiscordHarness, tmp_path: Path) -> None:
+    await harness.discord.says("", forward={"content": "see", "files": [{"name": "a.txt", "text": "hello"}]})
+    await eventually(lambda: bool(harness.services.of(MessageReceived)))
+    quoted = given(harness.services.of(MessageReceived)[0].quoted)
+    (attachment,) = quoted.attachments
+    number, url = attachment.handle.split(" ")[2:]
+    expired = replace(attachment, handle=attachment.handle.replace(url, url.replace(number, "1")))
+    assert await given(harness.channel.files).fetch(expired, tmp_path / "a", limit=10) == 5
+    assert (tmp_path / "a").read_text() == "hello"
 
 
 async def test_a_file_that_is_gone_is_rejected(harness: DiscordHarness, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from adapters.discord import parse
 from adapters.discord.parse import Account, Where
-from gateway.channels.inbound import ChatType, Mention
-from gateway.channels.keys import ConversationKey
+from gateway.channels.inbound import ChatType, Mention, Sender
+from gateway.channels.keys import ConversationKey, UserId
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "discord"
 ME = Account(channel_type="discord", user_id="100000000000000001")
@@ -79,10 +79,14 @@ def test_its_role_stands_for_the_bot() -> None:
 
 def test_a_reply_quotes_and_addresses_only_the_one_replied_to() -> None:
     found = said("message_reply")
-    assert (found.mention, found.quoted) == (Mention.IMPLICIT, "First, **boil** water.")
+    assert found.quoted is not None
+    assert (found.mention, found.quoted.text, found.quoted.is_own) == (Mention.IMPLICIT, "First, **boil** water.", True)
     other = {**recorded("message_reply")["referenced_message"], "author": {"id": "7", "username": "bob"}}
     found = said("message_reply", referenced_message=other)
-    assert (found.mention, found.quoted) == (Mention.NONE, "First, **boil** water.")
+    assert found.quoted is not None
+    assert found.quoted.sender == Sender(id=UserId("7"), display="bob")
+    assert (found.mention, found.quoted.text, found.quoted.is_own) == (Mention.NONE, "First, **boil** water.", False)
+    assert found.quoted.message_id == other["id"]
     found = said("message_reply", referenced_message=None)  # it was deleted
     assert (found.mention, found.quoted) == (Mention.NONE, None)
 
@@ -134,8 +138,10 @@ def test_a_thread_of_the_bot_addresses_it() -> None:
 
 def test_a_forwarded_message_brings_its_words_and_files() -> None:
     found = said("message_forward")
-    assert (found.text, found.quoted) == ("", "The numbers of December")
-    (attachment,) = found.attachments
+    assert (found.text, found.attachments) == ("", ())
+    assert found.quoted is not None
+    assert (found.quoted.text, found.quoted.sender, found.quoted.message_id) == ("The numbers of December", None, None)
+    (attachment,) = found.quoted.attachments
     assert (attachment.name, attachment.kind, attachment.mime_type, attachment.size) == (
         "december.csv",
         "file",

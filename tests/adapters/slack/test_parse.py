@@ -9,8 +9,18 @@ import pytest
 
 from adapters.slack.account import Account, completed
 from adapters.slack.parse import parse_event, parse_message, parse_press, parse_slash, person_of, response_url_of
-from gateway.channels.inbound import ButtonClicked, ChatType, Deleted, Edited, Membership, Mention, MessageReceived
-from gateway.channels.keys import ConversationKey
+from gateway.channels.inbound import (
+    ButtonClicked,
+    ChatType,
+    Deleted,
+    Edited,
+    Membership,
+    Mention,
+    MessageReceived,
+    Quoted,
+    Sender,
+)
+from gateway.channels.keys import ConversationKey, UserId
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "slack"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -250,7 +260,7 @@ def test_a_shared_message_is_quoted() -> None:
     shared = [{"is_share": True, "text": "the &lt;old&gt; words"}, {"text": "a preview"}]
     said = parse_event(message(attachments=shared), BOT, received_at=NOW)
     assert isinstance(said, MessageReceived)
-    assert said.quoted == "the <old> words"
+    assert said.quoted == Quoted(text="the <old> words", sender=Sender(id=UserId("")))
 
 
 def test_history_gives_the_same_message_as_the_live_event() -> None:

@@ -163,9 +163,9 @@ async def test_a_file_of_slack_connect_gets_its_name_kind_and_size(tmp_path: Pat
         spec: dict[str, Any] = {"forward": {"files": [picture]}} if forwarded else {"files": [picture]}
         await world.event(text="", **spec)
         (said,) = world.said()
-        (file,) = said.attachments
+        (file,) = said.quoted.attachments if said.quoted is not None else said.attachments
         assert (file.kind, file.name, file.mime_type, file.size) == ("image", "cat.png", "image/png", 9)
-        assert said.quoted is None
+        assert (said.quoted is not None) is forwarded
         assert await adapter.channel(DM).files.fetch(file, tmp_path / "cat.png", limit=100) == 9
 
 
@@ -182,7 +182,11 @@ async def test_the_files_and_the_words_of_a_forwarded_message_come_with_it(tmp_p
     async with workspace() as world, running(world, tmp_path):
         await world.event(text="see", forward={"text": "the plan", "files": [{"name": "plan.txt"}]})
         (said,) = world.said()
-        assert (said.text, said.quoted, [file.name for file in said.attachments]) == ("see", "the plan", ["plan.txt"])
+        assert (said.text, said.attachments) == ("see", ())
+        assert said.quoted is not None
+        assert (said.quoted.text, [file.name for file in said.quoted.attachments]) == ("the plan", ["plan.txt"])
+        assert said.quoted.sender is not None
+        assert (said.quoted.sender.id, said.quoted.message_id) == ("U0BEN", None)
 
 
 # -- commands and buttons have three seconds

@@ -21,7 +21,7 @@ from adapters.slack.adapter import SlackAdapter
 from adapters.slack.parse import unescaped
 from adapters.slack.settings import SlackSettings
 from agent.core.clock import Clock, SystemClock
-from gateway.channels.adapter import AdapterContext, Place, State
+from gateway.channels.adapter import AdapterContext, AdapterStore, Forgetful, Place, State
 from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt
 from gateway.channels.keys import UserId
@@ -50,6 +50,7 @@ class World:
     on_admit: Callable[[Inbound], Awaitable[None]] | None = None  # before anything is admitted
     lookup_gate: anyio.Event | None = None
     home: Path = Path()
+    store: Callable[[str], AdapterStore] = lambda scope: Forgetful()
     not_taken: str = ""  # how the house words that something could not be stored
 
     async def admit(self, inbound: Inbound) -> Receipt:
@@ -85,6 +86,7 @@ class World:
             known_places=self.known_places,
             public_url=public_url,
             not_taken=lambda _: self.not_taken,
+            store=self.store,
         )
 
     def settings(self, **keys: Any) -> SlackSettings:
@@ -248,7 +250,13 @@ class SlackHarness:
         assert any("subteam" in text for text in texts)
         return [text for text in texts if re.search(r"<[@!]", text)]
 
-    happenings: frozenset[Happening] = frozenset({"edits", "deletes", "leaves", "returns", "group", "mention", "file"})
+    @property
+    def happenings(self) -> frozenset[Happening]:
+        """A reply to a message begins a thread below it; in a thread there are no replies to one message."""
+        everywhere: frozenset[Happening] = frozenset(
+            {"edits", "deletes", "leaves", "returns", "group", "mention", "file"}
+        )
+        return everywhere if self._thread else everywhere | {"reply"}
 
     async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
         thread = {"thread_ts": self._thread} if self._thread else {}
@@ -265,6 +273,8 @@ class SlackHarness:
                 content = base64.b64encode(text.encode()).decode()
                 files = [{"name": "notes.txt", "mimetype": "text/plain", "content_base64": content}]
                 return await self.world.write("", channel=self._where, files=files, **thread)
+            case "reply":
+                return await self.world.write(text, channel=self._where, thread_ts=message_id)
             case "leaves":
                 raw = {"type": "member_left_channel", "user": BOT_USER, "channel": "C0GENERAL", "event_ts": "1.1"}
                 await self.world.event(raw_event=raw)

@@ -126,7 +126,7 @@ class Stage(AdapterHarness):
         update = await self.telegram.update(text=text)
         return str(update["message"]["message_id"])
 
-    happenings: frozenset[Happening] = frozenset({"edits", "leaves", "returns", "group", "mention", "file"})
+    happenings: frozenset[Happening] = frozenset({"edits", "leaves", "returns", "group", "mention", "file", "reply"})
 
     async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
         group: dict[str, Any] = {"chat": GROUP}
@@ -137,6 +137,8 @@ class Stage(AdapterHarness):
                 update = await self.telegram.update(text=text, **group)
             case "mention":
                 update = await self.telegram.update(text=f"@double_bot {text}", **group)
+            case "reply":
+                update = await self.telegram.update(text=text, reply_to=int(message_id))
             case "file":
                 update = await self.telegram.update(file={"name": "notes.txt", "mime_type": "text/plain", "text": text})
             case _:

@@ -1,6 +1,7 @@
 """Updates as Telegram sends them (scrubbed), parsed into inbound messages."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,10 @@ from gateway.channels.inbound import (
     Mention,
     MessageReceived,
     Moved,
+    Quoted,
+    Sender,
 )
+from gateway.channels.keys import UserId
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "telegram"
 ME = Me(id=123456, username="double_bot")
@@ -217,7 +221,82 @@ def test_a_public_group_can_be_granted_by_name() -> None:
     ],
 )
 def test_what_is_quoted(name: str, quoted: str | None) -> None:
-    assert said(name).quoted == quoted
+    found = said(name).quoted
+    assert (found.text if found is not None else None) == quoted
+
+
+PICTURE = {"photo": [{"file_id": "P", "file_unique_id": "U", "width": 9, "height": 9, "file_size": 7}]}
+PHOTO = Attachment(kind="image", handle="P", name="photo-U.jpg", mime_type="image/jpeg", size=7)
+
+
+def replying(**fields: Any) -> Quoted | None:
+    """The quotation of a message that replies to one with these fields in place of its text."""
+    update = recorded("reply_to_the_bot")
+    original = update["message"]["reply_to_message"]
+    del original["text"]
+    original |= fields
+    message = parse(update, CONTEXT)
+    assert isinstance(message, MessageReceived)
+    assert message.attachments == ()
+    return message.quoted
+
+
+@pytest.mark.parametrize(
+    ("fields", "text", "files"),
+    [
+        pytest.param(PICTURE | {"caption": "a heron"}, "a heron", (PHOTO,), id="a picture with its caption"),
+        pytest.param({"sticker": {"emoji": "🐦", "file_id": "S"}}, "🐦", (), id="a sticker"),
+        pytest.param({"dice": {"emoji": "🎲", "value": 4}}, "🎲 4", (), id="something else"),
+    ],
+)
+def test_a_quoted_message_is_read_as_it_would_be_by_itself(
+    fields: Mapping[str, Any], text: str, files: tuple[Attachment, ...]
+) -> None:
+    found = replying(**fields)
+    assert found is not None
+    assert (found.text, found.attachments, found.is_own) == (text, files, True)
+
+
+def test_a_quoted_message_that_says_nothing_is_none() -> None:
+    assert replying(new_chat_title="Garden") is None
+
+
+def test_a_quoted_message_names_itself_and_its_sender() -> None:
+    found = replying(**PICTURE, **{"from": {"id": 78, "first_name": "Bob"}})
+    assert found is not None
+    assert found.sender == Sender(id=UserId("78"), display="Bob")
+    assert (found.message_id, found.is_own) == (
+        str(recorded("reply_to_the_bot")["message"]["reply_to_message"]["message_id"]),
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("origin", "sender"),
+    [
+        pytest.param({"sender_user": {"id": 5, "first_name": "Eve"}}, ("5", "Eve"), id="a person"),
+        pytest.param({"sender_user_name": "Zoe"}, ("", "Zoe"), id="a person who hides the account"),
+        pytest.param({"sender_chat": {"id": -7, "title": "Gardeners"}}, ("-7", "Gardeners"), id="a group"),
+        pytest.param({"chat": {"id": -8, "title": "News"}, "author_signature": "Ed"}, ("-8", "Ed"), id="a channel"),
+        pytest.param({}, None, id="nobody"),
+    ],
+)
+def test_a_message_of_another_chat_is_quoted_with_its_files(
+    origin: Mapping[str, Any], sender: tuple[str, str] | None
+) -> None:
+    update = recorded("reply_to_the_bot")
+    del update["message"]["reply_to_message"]
+    update["message"] |= {
+        "external_reply": {"origin": origin, "message_id": 5, **PICTURE},
+        "quote": {"text": "its leg"},
+    }
+    message = parse(update, CONTEXT)
+    assert isinstance(message, MessageReceived)
+    assert message.quoted == Quoted(
+        text="its leg",
+        attachments=(PHOTO,),
+        sender=Sender(id=UserId(sender[0]), display=sender[1]) if sender is not None else None,
+    )
 
 
 def test_a_quoted_rich_message_is_read() -> None:
@@ -234,7 +313,8 @@ def test_a_quoted_rich_message_is_read() -> None:
     original["rich_message"] = {"blocks": blocks}
     message = parse(update, CONTEXT)
     assert isinstance(message, MessageReceived)
-    assert (message.quoted or "").split("\n") == ["T", "1. x y", "a | b", ""]
+    assert message.quoted is not None
+    assert message.quoted.text.split("\n") == ["T", "1. x y", "a | b", ""]
 
 
 @pytest.mark.parametrize(

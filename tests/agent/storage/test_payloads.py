@@ -37,7 +37,7 @@ json_values = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(texts, inner),
     max_leaves=8,
 )
-files = st.builds(FilePart, path=texts, mime_type=texts, name=texts, size=st.integers(0, 2**40))
+files = st.builds(FilePart, path=texts, mime_type=texts, name=texts, size=st.integers(0, 2**40), quoted=st.booleans())
 parts = st.one_of(
     st.builds(TextPart, text=texts),
     st.builds(ToolUse, id=texts, name=texts, input=st.dictionaries(texts, json_values)),
@@ -65,6 +65,7 @@ def test_message_parts_come_back_as_they_were(value: tuple[Part, ...]) -> None:
         chat_type=st.sampled_from(["direct", "group", "channel"]),
         files=st.lists(files, max_size=2).map(tuple),
         quoted=st.none() | texts,
+        quoted_from=texts,
         message_ref=st.none() | texts,
         interaction=st.none() | texts,
         received_at=st.datetimes(

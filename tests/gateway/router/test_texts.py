@@ -6,11 +6,13 @@ from sqlalchemy import select
 
 from agent.memory import misses
 from agent.storage.tables import session, skill_outcomes
-from gateway.channels.inbound import Edited, MessageReceived
+from gateway.channels.inbound import Edited, MessageReceived, Quoted, Sender
+from gateway.channels.keys import UserId
 from gateway.router.messages import made_whole
 from tests.gateway.world import World, file
 
 HALF = "\ud83d"
+QUOTED = Quoted(text="q\0", attachments=(file("m\0.txt"),), sender=Sender(id=UserId("7"), display=f"Bob{HALF}"))
 
 
 async def test_commands_that_run_at_once_take_any_text(world: World) -> None:
@@ -48,17 +50,15 @@ async def test_a_question_to_the_memory_that_holds_half_an_emoji_costs_nothing(w
 
 
 def test_everything_that_people_name_is_made_whole(world: World) -> None:
-    said = world.said(f"a{HALF}", quoted="q\0", chat_title="t\0", attachments=(file("n\0.txt"),))
+    said = world.said(f"a{HALF}", quoted=QUOTED, chat_title="t\0", attachments=(file("n\0.txt"),))
     said = replace(said, sender=replace(said.sender, display=f"Ann{HALF}"))
     made = made_whole(said)
     assert isinstance(made, MessageReceived)
-    assert (made.text, made.quoted, made.chat_title, made.sender.display) == (
-        "a\ufffd",
-        "q\ufffd",
-        "t\ufffd",
-        "Ann\ufffd",
-    )
+    assert (made.text, made.chat_title, made.sender.display) == ("a\ufffd", "t\ufffd", "Ann\ufffd")
     assert made.attachments[0].name == "n\ufffd.txt"
+    assert made.quoted == Quoted(
+        text="q\ufffd", attachments=(file("m\ufffd.txt"),), sender=Sender(id=UserId("7"), display="Bob\ufffd")
+    )
     edited = Edited(
         key=said.key, place=said.place, message_id="1", sender=said.sender, received_at=said.received_at,
         text="b\0", version="2",

@@ -164,15 +164,16 @@ async def test_what_a_server_does_not_understand_it_is_spared_from_then_on(tmp_p
         assert ["stream_options" in body for body in odd.bodies] == [True, False, False]
 
 
-async def test_a_model_that_cannot_see_is_told_of_pictures_in_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("quoted", "what"), [(False, "file"), (True, "quoted file")])
+async def test_a_model_that_cannot_see_is_told_of_pictures_in_words(tmp_path: Path, quoted: bool, what: str) -> None:
     (tmp_path / "a.png").write_bytes(b"\x89PNG")
-    picture = FilePart(path="a.png", mime_type="image/png", name="a.png", size=4)
+    picture = FilePart(path="a.png", mime_type="image/png", name="a.png", size=4, quoted=quoted)
     request = Request(system=SystemPrompt(""), messages=[Message(role="user", parts=(TextPart(text="look"), picture))])
     answers = [refuses("image input is not supported"), sends(event(content="hi"), END)]
     async with odd_server(*answers) as odd, provider_at(odd.url, tmp_path) as provider:
         assert (await hear(provider, request)).error is None
         assert odd.bodies[0]["messages"][0]["content"][1]["type"] == "image_url"
-        assert odd.bodies[1]["messages"][0]["content"] == "look\n\n[file: a.png, image/png, 4 bytes]"
+        assert odd.bodies[1]["messages"][0]["content"] == f"look\n\n[{what}: a.png, image/png, 4 bytes]"
 
 
 async def test_a_server_that_refuses_everything_is_not_asked_for_ever(tmp_path: Path) -> None:
