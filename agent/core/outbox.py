@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from agent.core.attribution import CostAttribution
 from agent.core.events import Event
 from agent.core.ids import PersonId
 
@@ -27,11 +28,20 @@ Buttons = tuple[tuple[Button, ...], ...]  # rows of them
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRef:
-    """A file to send; `path` is relative to the data directory."""
+    """A file to send; `path` is relative to the data directory. `voice`: it is shown as a voice message."""
 
     path: str
     name: str
     mime_type: str
+    voice: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpokenText:
+    """Words, in Markdown, that are read out when their row is delivered, on the account of `payer`."""
+
+    text: str
+    payer: CostAttribution
 
 
 # The tone of a notice on an answer: it was stopped, or there is none. "behind": a status line tells that a message
@@ -49,6 +59,7 @@ class OutgoingMessage:
 
     A `notice` is the gateway speaking (errors, answers to commands). An `answer` is what the model says at the end of
     its work, and `answer_of` alone makes it. A `reply` is any other word of the model: before a question, or by a tool.
+    One that is `spoken` has no text: it becomes a voice message, or a sentence that there is none.
     """
 
     text: str
@@ -60,6 +71,7 @@ class OutgoingMessage:
     interaction: str | None = None
     buttons: Buttons = ()
     files: tuple[FileRef, ...] = ()
+    spoken: SpokenText | None = None
     verbatim: bool = False  # plain text: no Markdown is looked for
     without_buttons: str = ""  # a last line where the platform has none: how to answer by text
     while_open: str = ""  # stands below the text until the question has its answer: how to answer, and until when

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
+from agent.core.attribution import CostAttribution
 from agent.core.cancellation import CancelToken
 from agent.core.ids import CallId, ConversationId, PersonId, RunId, SessionId
 from agent.core.outbox import Answer, Question
@@ -241,7 +242,8 @@ class ToolContext:
     something that the call cannot go on without, in sentences that `phrase` gives in their language. `attach` keeps
     a file (name, type, content) in the workspace and shows the model a picture; it gives the path, or raises
     ToolError. `move` sets the working directory, from the next turn on (Z-112). `planning` turns plan mode on or
-    off. `subagents` run sub-agent tasks; a sub-agent's own calls have none. `tasks` are those of the session.
+    off. `subagents` run sub-agent tasks; a sub-agent's own calls have none. `tasks` are those of the session. `payer`
+    is on whose account a tool spends.
     """
 
     conversation: ConversationId
@@ -264,6 +266,7 @@ class ToolContext:
     planning: Callable[[bool], None] = lambda on: None
     subagents: Subagents | None = None
     tasks: Tasks | None = None
+    payer: CostAttribution | None = None
 
 
 class Tool(Protocol):

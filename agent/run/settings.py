@@ -18,6 +18,7 @@ from agent.core.settings_section import SECTION_CONFIG
 from agent.goals.settings import GoalSettings
 from agent.plans.settings import PlanSettings
 from agent.providers.provider import Reasoning
+from agent.providers.speech import VoiceRule
 from agent.skills.settings import SkillSettings
 from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import ApprovalSettings, FileSettings, RoleSettings, ShellSettings, WebSettings
@@ -258,7 +259,8 @@ class PlacePolicy:
     `instructions` go below the agent's own. `language` ("de") is the one to answer in; "": the person's. `reasoning`
     None: as the provider is configured. `models` are lists of patterns of `provider/model` that may answer here,
     `tools` and `skills` lists of patterns of names that may be used: each list must fit, no list leaves all.
-    `denied_tools` win over `tools`. Without `memory` nothing is recalled or kept beyond the session.
+    `denied_tools` win over `tools`. Without `memory` nothing is recalled or kept beyond the session. `voice` says which
+    answers are read out; None: as configured.
     """
 
     instructions: str = ""
@@ -269,6 +271,7 @@ class PlacePolicy:
     denied_tools: tuple[str, ...] = ()
     skills: tuple[tuple[str, ...], ...] = ()
     memory: bool = True
+    voice: VoiceRule | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,6 +133,7 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
             session=run.session,
         ),
         subagents=states.tool.subagent_runner.of(run) if alone else None,
+        payer=run.attribution(),
     )
 
 

@@ -11,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from agent.compaction.settings import MemorySettings
 from agent.ledger.spending import Limit, Spending
 from agent.plans.settings import PlanSettings
+from agent.providers.images import ImageSettings
 from agent.providers.retry_policy import RetryPolicy
+from agent.providers.speech import SpeechSettings
 from agent.providers.transcription import TranscriptionSettings
 from agent.run.settings import (
     AgentSettings,
@@ -59,6 +61,8 @@ class Sections(BaseModel):
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     spending: Spending = Field(default_factory=Spending)
     transcription: TranscriptionSettings = Field(default_factory=TranscriptionSettings)
+    speech: SpeechSettings = Field(default_factory=SpeechSettings)
+    images: ImageSettings = Field(default_factory=ImageSettings)
     context: ContextSettings = Field(default_factory=ContextSettings)
     tools: ToolSettings = Field(default_factory=ToolSettings)
     mcp: McpSettings = Field(default_factory=McpSettings)

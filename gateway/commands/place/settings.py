@@ -25,7 +25,7 @@ from gateway.commands.command import (
     refused,
     source_of,
 )
-from gateway.commands.place.fields import MENTION, OF_PLACES, KnownNames
+from gateway.commands.place.fields import MENTION, OF_PLACES, VOICE, KnownNames
 from gateway.conversations.place_settings import account_of
 from gateway.scheduler.service import ScheduleService
 from gateway.scheduler.triggers.zones import zone_named
@@ -127,7 +127,10 @@ def _barred(declared: Declared, call: Call[SettingsCommandDeps], setting: Settin
 
 
 def _withheld(call: Call[SettingsCommandDeps], setting: Setting[Any]) -> Sequence[str]:
-    """Reasons why the value cannot hold here: the platform keeps from the bot what it needs."""
+    """Reasons why the value cannot hold here: the platform keeps from the bot what it needs, or nobody can speak."""
+    if setting is VOICE and not call.settings.configuration.speech.provider:
+        mute = call.settings.get(VOICE, call.key) == "off"
+        return () if mute else [call.phrase("setting_no_speech", call.incoming.language)]
     account = call.deps.health().get(call.key.channel_type)
     if setting is not MENTION or account is None or call.settings.get(MENTION, call.key) != "always":
         return ()
