@@ -1,9 +1,8 @@
 """Answers read out: sound files made by the configured speaker, entered in the ledger like any call.
 
-A file is made once for a key and found again under it, so that what was paid for is not made anew after a crash.
+A file is made once and found again, so that what was paid for is not made anew after a crash.
 """
 
-import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import ProviderBusy
 from agent.core.messages import FilePart
-from agent.core.outbox import FileRef
+from agent.core.outbox import FileRef, SpokenText
 from agent.core.safe_files import put_whole
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Entry
@@ -24,7 +23,6 @@ from agent.providers.retry_policy import RetryPolicy
 from agent.providers.speech import SOUNDS, Sound, Speakers, SpeechSettings, VoiceRule
 
 PURPOSE = "speech"
-FOLDER = Path("files", "sent")  # tidied up with what people have sent
 STEM = "spoken"  # of each file's name on the disk
 
 log = logging.getLogger("tieline.speech")
@@ -51,21 +49,20 @@ class SpokenAnswers:
     def settings(self) -> SpeechSettings:
         return self.speakers.settings
 
-    async def find(self, key: str) -> FileRef | None:
-        """The file that was made for that key; None where there is none."""
-        folder = self._folder(key)
+    async def find(self, spoken: SpokenText) -> FileRef | None:
+        """The file that was made of it; None where there is none."""
         for mime_type, ending in SOUNDS.values():
-            path = folder / f"{STEM}.{ending}"
+            path = Path(spoken.folder, f"{STEM}.{ending}")
             if await anyio.Path(self.home / path).is_file():
                 return FileRef(path=str(path), name=path.name, mime_type=mime_type, voice=True)
         return None
 
-    async def make(self, text: str, key: str, attribution: CostAttribution) -> FileRef:
-        """Have the text read out into a file for that key. Raises AgentError or OSError, and then there is none."""
+    async def make(self, words: str, spoken: SpokenText) -> FileRef:
+        """Have these words of it read out into its file. Raises AgentError or OSError, and then there is none."""
         settings = self.settings
 
         async def attempt() -> Sound:
-            return await self._attempt(text, attribution, settings)
+            return await self._attempt(words, spoken.payer, settings)
 
         try:
             with anyio.fail_after(settings.timeout_s):
@@ -73,22 +70,19 @@ class SpokenAnswers:
         except TimeoutError:
             raise ProviderBusy(f"{settings.provider}: no speech within {settings.timeout_s:g} s", sent=True) from None
         mime_type, ending = SOUNDS[settings.format]
-        path = self._folder(key) / f"{STEM}.{ending}"
+        path = Path(spoken.folder, f"{STEM}.{ending}")
         await anyio.to_thread.run_sync(put_whole, self.home / path, sound.data)
         return FileRef(path=str(path), name=path.name, mime_type=mime_type, voice=True)
 
-    async def _attempt(self, text: str, attribution: CostAttribution, settings: SpeechSettings) -> Sound:
+    async def _attempt(self, text: str, payer: CostAttribution, settings: SpeechSettings) -> Sound:
         speaker = await self.speakers.current()
         price = settings.usd_per_million_chars
         cost = None if price is None else len(text) * price / 1_000_000
         reserved = self.ledger.hold_for(
-            attribution, speaker.name, speaker.model, tokens=0, prompt=0, usd=cost, least_usd=cost
+            payer, speaker.name, speaker.model, tokens=0, prompt=0, usd=cost, least_usd=cost
         )
         entry: Entry = replace(reserved.entry, cost_usd=cost, estimated=True)
         with reserved.at_most(entry):
             sound = await speaker.speak(text)
         reserved.enter(replace(entry, audio_s=round(sound.seconds, 3), estimated=cost is None))
         return sound
-
-    def _folder(self, key: str) -> Path:
-        return FOLDER / hashlib.blake2b(f"spoken:{key}".encode(), digest_size=8).hexdigest()

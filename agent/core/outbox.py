@@ -7,6 +7,7 @@ within `committing()`, so that delivery goes on with it. Everything else is best
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Literal, Protocol
 
 from agent.core.attribution import CostAttribution
@@ -23,6 +24,7 @@ class Button:
     style: Literal["plain", "primary", "danger"] = "plain"
 
 
+SENT = "files/sent"  # below the data directory: what the bot sends; tidied up with what people have sent
 Buttons = tuple[tuple[Button, ...], ...]  # rows of them
 
 
@@ -38,10 +40,19 @@ class FileRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpokenText:
-    """Words, in Markdown, that are read out when their row is delivered, on the account of `payer`."""
+    """Words, in Markdown, that are read out when their row is delivered, on the account of `payer`.
+
+    `key` is their own: the sound is kept in a folder that follows from it, so that it is found again and can be erased.
+    """
 
     text: str
+    key: str
     payer: CostAttribution
+
+    @property
+    def folder(self) -> str:
+        """Where the sound is kept, relative to the data directory."""
+        return f"{SENT}/{blake2b(f'spoken:{self.key}'.encode(), digest_size=8).hexdigest()}"
 
 
 # The tone of a notice on an answer: it was stopped, or there is none. "behind": a status line tells that a message

@@ -393,7 +393,7 @@ def _is_read_out(run: Run, states: States) -> bool:
 
 def _spoken(said: str, run: Run) -> OutgoingMessage:
     """The answer as a voice message, below its text: made when it is delivered, on the account of the turn."""
-    spoken = SpokenText(text=said[:LONGEST_SPOKEN], payer=run.attribution(PURPOSE))
+    spoken = SpokenText(text=said[:LONGEST_SPOKEN], key=run.id, payer=run.attribution(PURPOSE))
     return OutgoingMessage(text="", kind="reply", answers=run.audience.message, spoken=spoken)
 
 

@@ -1,6 +1,7 @@
 """Answers read out: when, in which form of request, entered in the ledger, and made once."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pydantic import SecretStr
 from agent.core.errors import AgentError, ProviderBusy, ProviderRefused
 from agent.core.messages import FilePart
 from agent.core.ogg_opus import read_opus
+from agent.core.outbox import SpokenText
 from agent.ledger.spending import Limit, OverBudget
 from agent.providers.registry import ProviderDeps, Registry
 from agent.providers.retry_policy import RetryPolicy
@@ -23,6 +25,7 @@ from tests.fakes.llm_server import LlmServer, serving_llm
 VOICE = FilePart(path="files/v.oga", mime_type="audio/ogg", name="v.oga", size=1)
 PICTURE = FilePart(path="files/p.png", mime_type="image/png", name="p.png", size=1)
 WORDS = "It rains."
+SPOKEN = SpokenText(text=WORDS, key="k", payer=attribution())
 
 
 @pytest.mark.parametrize(
@@ -71,10 +74,10 @@ class World(LedgerWorld):
 
 async def test_a_file_is_found_again_and_paid_once(sqlite_database: Database, tmp_path: Path, llm: LlmServer) -> None:
     world = World(sqlite_database, tmp_path, llm)
-    assert await world.answers.find("k") is None
-    made = await world.answers.make(WORDS, "k", attribution())
-    assert await world.answers.find("k") == made
-    assert await world.answers.find("other") is None
+    assert await world.answers.find(SPOKEN) is None
+    made = await world.answers.make(WORDS, SPOKEN)
+    assert await world.answers.find(SPOKEN) == made
+    assert await world.answers.find(replace(SPOKEN, key="other")) is None
     assert (made.mime_type, made.voice) == ("audio/ogg", True)
     assert (tmp_path / made.path).stat().st_mode & 0o077 == 0
     await world.ledger.flush()
@@ -87,10 +90,10 @@ async def test_a_file_is_found_again_and_paid_once(sqlite_database: Database, tm
 @pytest.mark.parametrize("format", ["mp3", "aac", "flac", "wav"])
 async def test_other_formats(sqlite_database: Database, tmp_path: Path, llm: LlmServer, format: str) -> None:
     world = World(sqlite_database, tmp_path, llm, format=format, instructions="calmly")
-    made = await world.answers.make(WORDS, "k", attribution())
+    made = await world.answers.make(WORDS, SPOKEN)
     assert made.mime_type.startswith("audio/")
     assert (llm.calls[0]["body"]["response_format"], llm.calls[0]["body"]["instructions"]) == (format, "calmly")
-    assert await world.answers.find("k") == made
+    assert await world.answers.find(SPOKEN) == made
 
 
 @pytest.mark.parametrize(
@@ -121,8 +124,8 @@ async def test_what_fails_leaves_no_file_and_is_paid_only_where_it_may_have_been
     if fault is not None:
         llm.fails(**fault)
     with pytest.raises(error, match=words):
-        await world.answers.make(WORDS, "k", attribution())
-    assert await world.answers.find("k") is None
+        await world.answers.make(WORDS, SPOKEN)
+    assert await world.answers.find(SPOKEN) is None
     await world.ledger.flush()
     entries = await world.entries()
     assert len(entries) == paid
@@ -132,7 +135,7 @@ async def test_what_fails_leaves_no_file_and_is_paid_only_where_it_may_have_been
 async def test_a_budget_holds_before_the_call(sqlite_database: Database, tmp_path: Path, llm: LlmServer) -> None:
     world = World(sqlite_database, tmp_path, llm, Limit(scope="person", usd=0.0001))
     with pytest.raises(OverBudget):
-        await world.answers.make(WORDS, "k", attribution())
+        await world.answers.make(WORDS, SPOKEN)
     assert llm.calls == []
 
 

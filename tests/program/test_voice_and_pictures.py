@@ -173,7 +173,6 @@ async def test_a_place_chooses_and_a_small_text_is_no_reason_to_say_more(doubles
 
 
 @pytest.mark.requirement("Z-161")
-@pytest.mark.slow  # two starts
 async def test_killed_between_sound_and_send_it_is_sent_once_and_paid_once(doubles: Doubles, tmp_path: Path) -> None:
     order = tmp_path / "crash"
     home = tmp_path / "h"

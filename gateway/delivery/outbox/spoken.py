@@ -7,7 +7,6 @@ import logging
 from dataclasses import replace
 from typing import Protocol
 
-from agent.core.attribution import CostAttribution
 from agent.core.errors import AgentError
 from agent.core.failpoints import failpoint
 from agent.core.outbox import FileRef, OutgoingMessage, SpokenText
@@ -25,14 +24,14 @@ log = logging.getLogger("tieline.delivery")
 
 
 class Speech(Protocol):
-    """Makes sound files, each once for a key (`agent.spoken_answers.SpokenAnswers`)."""
+    """Makes sound files and finds them again (`agent.spoken_answers.SpokenAnswers`)."""
 
     @property
     def settings(self) -> SpeechSettings: ...
 
-    async def find(self, key: str) -> FileRef | None: ...
+    async def find(self, spoken: SpokenText) -> FileRef | None: ...
 
-    async def make(self, text: str, key: str, attribution: CostAttribution) -> FileRef: ...
+    async def make(self, words: str, spoken: SpokenText) -> FileRef: ...
 
 
 class SpokenRows:
@@ -55,8 +54,7 @@ class SpokenRows:
             return row
         say = replace(row.say, spoken=None)
         if speech is not None:
-            key = row.key(0)
-            file = await speech.find(key)
+            file = await speech.find(spoken)
             if file is not None:
                 say = self._with(say, file, language)
             elif row.cut_off:  # no sound was made, so it was the sentence that may have arrived
@@ -82,7 +80,7 @@ class SpokenRows:
         if not words:
             return say
         try:
-            file = await speech.make(words, row.key(0), spoken.payer)
+            file = await speech.make(words, spoken)
         except (AgentError, OSError) as error:
             log.warning("an answer is not read out: %s", error, extra={"conversation": row.conversation})
             over = isinstance(error, OverBudget)
