@@ -7,8 +7,9 @@ import anyio
 
 from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
-from agent.core.errors import ProviderBusy
+from agent.core.errors import ProviderBusy, ProviderRefused
 from agent.ledger.ledger import Ledger
+from agent.ledger.spending import Unpriced
 from agent.providers.images import ImageSettings, MadePicture, PictureMakers
 from agent.providers.repetition import repeated
 from agent.providers.retry_policy import RetryPolicy
@@ -45,7 +46,12 @@ class Pictures:
 
     async def _attempt(self, prompt: str, payer: CostAttribution, settings: ImageSettings) -> MadePicture:
         maker, cost = await self.makers.current(), settings.usd_per_image
-        reserved = self.ledger.hold_for(payer, maker.name, maker.model, tokens=0, prompt=0, usd=cost, least_usd=cost)
+        try:
+            reserved = self.ledger.hold_for(
+                payer, maker.name, maker.model, tokens=0, prompt=0, usd=cost, least_usd=cost
+            )
+        except Unpriced as error:  # whose words name the prices of tokens
+            raise ProviderRefused("a limit in USD holds, and [images] usd_per_image is not set") from error
         with reserved.at_most(reserved.entry):
             made = await maker.picture(prompt)
         reserved.enter(replace(reserved.entry, estimated=cost is None))

@@ -12,12 +12,12 @@ import anyio
 
 from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
-from agent.core.errors import ProviderBusy
+from agent.core.errors import ProviderBusy, ProviderRefused
 from agent.core.messages import FilePart
 from agent.core.outbox import FileRef, SpokenText
 from agent.core.safe_files import put_whole
 from agent.ledger.ledger import Ledger
-from agent.ledger.spending import Entry
+from agent.ledger.spending import Entry, Unpriced
 from agent.providers.repetition import repeated
 from agent.providers.retry_policy import RetryPolicy
 from agent.providers.speech import SOUNDS, Sound, Speakers, SpeechSettings, VoiceRule
@@ -78,9 +78,12 @@ class SpokenAnswers:
         speaker = await self.speakers.current()
         price = settings.usd_per_million_chars
         cost = None if price is None else len(text) * price / 1_000_000
-        reserved = self.ledger.hold_for(
-            payer, speaker.name, speaker.model, tokens=0, prompt=0, usd=cost, least_usd=cost
-        )
+        try:
+            reserved = self.ledger.hold_for(
+                payer, speaker.name, speaker.model, tokens=0, prompt=0, usd=cost, least_usd=cost
+            )
+        except Unpriced as error:  # whose words name the prices of tokens
+            raise ProviderRefused("a limit in USD holds, and [speech] usd_per_million_chars is not set") from error
         entry: Entry = replace(reserved.entry, cost_usd=cost, estimated=True)
         with reserved.at_most(entry):
             sound = await speaker.speak(text)

@@ -139,6 +139,13 @@ async def test_a_budget_holds_before_the_call(sqlite_database: Database, tmp_pat
     assert llm.calls == []
 
 
+async def test_a_price_that_is_missing_is_named(sqlite_database: Database, tmp_path: Path, llm: LlmServer) -> None:
+    world = World(sqlite_database, tmp_path, llm, Limit(scope="person", usd=1.0), usd_per_million_chars=None)
+    with pytest.raises(ProviderRefused, match=r"\[speech\] usd_per_million_chars is not set"):
+        await world.answers.make(WORDS, SPOKEN)
+    assert llm.calls == []
+
+
 @pytest.mark.parametrize(
     ("values", "mistake"),
     [

@@ -11,7 +11,7 @@ MEBIBYTE = 1024 * 1024
 OPAQUE = frozenset({"application/octet-stream", "binary/octet-stream"})
 # The first bytes of each format but Ogg Opus, which is read to its end.
 SIGNS: dict[SoundFormat, tuple[bytes, ...]] = {
-    "mp3": (b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2"),
+    "mp3": (b"ID3", b"\xff\xfb", b"\xff\xfa", b"\xff\xf3", b"\xff\xf2", b"\xff\xe3"),
     "aac": (b"\xff\xf1", b"\xff\xf9"),
     "flac": (b"fLaC",),
     "wav": (b"RIFF",),
