@@ -10,7 +10,6 @@ from typing import Protocol
 
 import anyio.to_thread
 
-from agent.core.errors import AgentError, ProviderBusy
 from agent.core.phrases import how_to_install
 from agent.ledger.ledger import Ledger, Reserved
 from agent.ledger.spending import Entry
@@ -111,26 +110,13 @@ class Metered:
             usd=cost,
             least_usd=cost,
         )
-        try:
+        with reserved.at_most(self._entry(reserved, guess, estimated=True)):
             embedded = await self._endpoint.embed(texts)
-        except ProviderBusy as error:
-            if error.sent:
-                self._enter(reserved, guess, estimated=True)
-            else:
-                reserved.release()
-            raise
-        except AgentError:
-            reserved.release()
-            raise
-        except BaseException:  # given up, and paid for perhaps
-            self._enter(reserved, guess, estimated=True)
-            raise
-        self._enter(reserved, embedded.tokens or guess, estimated=embedded.tokens is None)
+        reserved.enter(self._entry(reserved, embedded.tokens or guess, estimated=embedded.tokens is None))
         return [unit(vector) for vector in embedded.vectors]
 
     def _cost(self, tokens: int) -> float | None:
         return cost_of(Usage(prompt=tokens), self._endpoint.card.prices)
 
-    def _enter(self, reserved: Reserved, tokens: int, *, estimated: bool) -> None:
-        entry: Entry = replace(reserved.entry, prompt=tokens, cost_usd=self._cost(tokens), estimated=estimated)
-        reserved.enter(entry)
+    def _entry(self, reserved: Reserved, tokens: int, *, estimated: bool) -> Entry:
+        return replace(reserved.entry, prompt=tokens, cost_usd=self._cost(tokens), estimated=estimated)

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.core.clock import Clock
-from agent.core.errors import AgentError, ProviderBusy, ProviderRefused
+from agent.core.errors import AgentError, ProviderRefused
 from agent.core.messages import FilePart
 from agent.ledger.ledger import Ledger, Reserved
 from agent.ledger.spending import Entry
 from agent.providers.provider import Usage
-from agent.providers.retry_policy import RetryPolicy, delay_for
+from agent.providers.repetition import repeated
+from agent.providers.retry_policy import RetryPolicy
 from agent.providers.transcription import Transcriber, Transcribers, Transcript, TranscriptionSettings
 from agent.providers.usage import CostAttribution, cost_of
 
@@ -72,17 +73,12 @@ class VoiceTranscription:
         path = (self.home / file.path).resolve()
         if not path.is_relative_to(self.home.resolve()):
             raise ProviderRefused(f"{file.name} lies outside the data directory")
-        failures = 0
-        while True:
-            try:
-                return await self._attempt(await self.transcribers.current(), path, file, attribution, settings)
-            except ProviderBusy as error:
-                failures += 1
-                delay = delay_for(error, attempt=failures, started=False, jitter=0.0, policy=self.policy())
-                if delay is None:
-                    raise
-                log.warning("%s; trying again in %.1f s", error, delay)
-                await self.clock.sleep(delay)
+        transcribers = self.transcribers
+
+        async def attempt() -> Transcript:
+            return await self._attempt(await transcribers.current(), path, file, attribution, settings)
+
+        return await repeated(attempt, self.clock, self.policy())
 
     async def _attempt(
         self,
@@ -103,27 +99,15 @@ class VoiceTranscription:
             usd=most.cost_usd,
             least_usd=most.cost_usd,
         )
-        try:
+        with reserved.at_most(self._entry(reserved, most, estimated=True)):
             transcript = await transcriber.transcribe(path, file.mime_type)
-        except ProviderBusy as error:
-            if error.sent:
-                self._enter(reserved, most, estimated=True)
-            else:
-                reserved.release()
-            raise
-        except AgentError:
-            reserved.release()
-            raise
-        except BaseException:  # stopped, and paid for perhaps
-            self._enter(reserved, most, estimated=True)
-            raise
         reported = transcript.usage is not None or transcript.seconds is not None
         came_to = _entered(transcript if reported else replace(guess, text=transcript.text), transcriber, settings)
-        self._enter(reserved, came_to, estimated=not reported)
+        reserved.enter(self._entry(reserved, came_to, estimated=not reported))
         return transcript
 
-    def _enter(self, reserved: Reserved, took: "_Took", *, estimated: bool) -> None:
-        entry: Entry = replace(
+    def _entry(self, reserved: Reserved, took: "_Took", *, estimated: bool) -> Entry:
+        return replace(
             reserved.entry,
             prompt=took.prompt,
             output=took.output,
@@ -131,7 +115,6 @@ class VoiceTranscription:
             cost_usd=took.cost_usd,
             estimated=estimated,
         )
-        reserved.enter(entry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

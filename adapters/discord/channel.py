@@ -1,16 +1,29 @@
 """One channel, thread or direct conversation on Discord. Holds no connection; whatever waits is the caller's."""
 
 import logging
+from base64 import b64encode
+
+import anyio
 
 from adapters.discord.account import Bot
 from adapters.discord.files import DiscordFiles
 from adapters.discord.history import DiscordHistory, Locate
-from adapters.discord.limits import FILES, NONCE_LIMIT, ROW_LENGTH, ROWS, SILENT, SUPPRESS_EMBEDS
+from adapters.discord.limits import (
+    FILES,
+    IS_VOICE_MESSAGE,
+    NONCE_LIMIT,
+    OUTLINE_POINTS,
+    ROW_LENGTH,
+    ROWS,
+    SILENT,
+    SUPPRESS_EMBEDS,
+)
 from adapters.discord.parse import Handle
 from adapters.discord.render import action_rows, render
 from adapters.discord.rest import Json
+from agent.core.ogg_opus import NotOpus, read_opus
 from gateway.channels.channel import Files, History, Interactions, Presence, Streams
-from gateway.channels.document import Plain
+from gateway.channels.document import Plain, is_blank
 from gateway.channels.errors import ChannelGone, ChannelRejected
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Outbound, SentRef
@@ -91,9 +104,24 @@ class DiscordChannel:
         if message.key:
             body |= {"nonce": message.key, "enforce_nonce": True}
             self._bot.own.tries(self._id, message.key)
-        made = await self._bot.rest.create_message(self._id, body, message.files)
+        made = await self._made(message, body)
         self._bot.own.note(self._id, str(made["id"]), message.key)
         return SentRef(str(made["id"]))
+
+    async def _made(self, message: Outbound, body: Json) -> Json:
+        """The message as Discord made it: a voice message where it is one and may be sent here, else a file."""
+        rest = self._bot.rest
+        if (voice := await _voice_message(message)) is not None:
+            flags = IS_VOICE_MESSAGE | int(body.get("flags", 0)) & SILENT
+            try:
+                return await rest.create_message(
+                    self._id, _without_text(body) | voice | {"flags": flags}, message.files
+                )
+            except ChannelGone:
+                raise
+            except ChannelRejected as error:
+                log.info("no voice message here, so a file: %s", error, extra={"conversation": str(self.key)})
+        return await rest.create_message(self._id, body, message.files)
 
     def _body(self, message: Outbound) -> Json:
         """The message as Discord takes it. Nobody is ever pinged by it."""
@@ -110,6 +138,29 @@ class DiscordChannel:
         if message.buttons:
             body["components"] = action_rows(message.buttons)
         return body
+
+
+async def _voice_message(message: Outbound) -> Json | None:
+    """Facts that Discord wants of a voice message; None for a message of any other kind.
+
+    It has one file of sound and nothing else, and its player draws what it is told of the file (Discord's reference of
+    messages, "Voice Messages").
+    """
+    if len(message.files) != 1 or not is_blank(message.document) or message.buttons:
+        return None
+    (file,) = message.files
+    if not file.voice or file.mime_type != "audio/ogg":
+        return None
+    try:
+        sound = read_opus(await anyio.Path(file.path).read_bytes())
+    except (NotOpus, OSError):
+        return None
+    outline = b64encode(sound.outline(OUTLINE_POINTS)).decode()
+    return {"attachments": [{"duration_secs": round(sound.seconds, 3), "waveform": outline}]}
+
+
+def _without_text(body: Json) -> Json:
+    return {key: value for key, value in body.items() if key not in ("content", "components")}
 
 
 class DiscordPresence:

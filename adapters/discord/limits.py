@@ -19,6 +19,8 @@ COMMANDS, COMMAND_DESCRIPTION = 100, 100  # commands an application, characters 
 
 EPHEMERAL, LOADING = 1 << 6, 1 << 7  # flags of a message
 SUPPRESS_EMBEDS, SILENT = 1 << 2, 1 << 12
+IS_VOICE_MESSAGE = 1 << 13
+OUTLINE_POINTS = 256  # steps of the waveform of a voice message
 
 _EPOCH = datetime(2015, 1, 1, tzinfo=UTC)
 

@@ -391,7 +391,8 @@ async def _opened(file: File) -> AsyncIterator[discord.File]:
 
 
 def _form(body: Json, files: Sequence[File], opened: Sequence[discord.File]) -> list[Json]:
-    names = [{"id": number, "filename": file.name} for number, file in enumerate(files)]
+    told = body.get("attachments") or [{} for _ in files]  # what else is known of each
+    names = [{"id": number, "filename": file.name} | told[number] for number, file in enumerate(files)]
     parts: list[Json] = [{"name": "payload_json", "value": json.dumps(body | {"attachments": names})}]
     for number, (file, data) in enumerate(zip(files, opened, strict=True)):
         parts.append(

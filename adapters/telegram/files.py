@@ -22,7 +22,8 @@ def upload_as(file: File, size: int) -> tuple[str, str]:
     """The method and its field: what people can look at or listen to in the chat is sent so, the rest as a document."""
     if file.mime_type in ("image/jpeg", "image/png", "image/webp") and size <= PHOTO_LIMIT:
         return "sendPhoto", "photo"
-    if file.mime_type in ("audio/ogg", "audio/opus"):
+    # Bot API, sendVoice: Ogg Opus, MP3 or M4A; of the last two only what is meant as a voice message.
+    if file.mime_type in ("audio/ogg", "audio/opus") or (file.voice and file.mime_type == "audio/mpeg"):
         return "sendVoice", "voice"
     return "sendDocument", "document"
 

@@ -22,6 +22,17 @@ _PICTURES = {
     b"GIF87a": "image/gif",
     b"GIF89a": "image/gif",
 }
+# The sounds that browsers play. A file that begins so is nothing that could run in a page.
+_SOUNDS = {
+    b"OggS": "audio/ogg",
+    b"ID3": "audio/mpeg",
+    b"\xff\xfb": "audio/mpeg",
+    b"\xff\xf3": "audio/mpeg",
+    b"\xff\xf2": "audio/mpeg",
+    b"fLaC": "audio/flac",
+    b"\xff\xf1": "audio/aac",
+    b"\xff\xf9": "audio/aac",
+}
 
 
 class AttachmentStore:
@@ -74,13 +85,15 @@ class AttachmentStore:
     def _note(self, id: str, name: str, mime_type: str) -> ShownFile:
         path = self._file(id)
         with path.open("rb") as file:
-            picture = picture_type(file.read(16))
+            start = file.read(16)
+        picture, sound = picture_type(start), sound_type(start)
         shown = ShownFile(
             id=id,
             name=safe_name(name),
-            mime_type=picture or mime_type,
+            mime_type=picture or sound or mime_type,
             size=path.stat().st_size,
             is_image=picture is not None,
+            is_sound=sound is not None,
         )
         note = path.with_suffix(".json")
         note.touch(mode=0o600)
@@ -109,6 +122,13 @@ def picture_type(start: bytes) -> str | None:
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return "image/webp"
     return next((mime for magic, mime in _PICTURES.items() if start.startswith(magic)), None)
+
+
+def sound_type(start: bytes) -> str | None:
+    """The type of a sound that browsers play, by its first bytes."""
+    if start[:4] == b"RIFF" and start[8:12] == b"WAVE":
+        return "audio/wav"
+    return next((mime for magic, mime in _SOUNDS.items() if start.startswith(magic)), None)
 
 
 def kind_of(mime_type: str) -> Kind:

@@ -25,13 +25,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownFile:
-    """A file on the shelf; `is_image` ones are shown, the others offered for download."""
+    """A file on the shelf; `is_image` ones are shown, `is_sound` ones played, the others offered for download."""
 
     id: str
     name: str
     mime_type: str
     size: int
     is_image: bool = False
+    is_sound: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -254,8 +254,8 @@ class Routes:
         if found is None:
             raise HTTPException(404, "this file is no longer there")
         file, path = found
-        # A file that could run in a page is never shown there: all but known pictures are handed over as downloads.
-        shown = file.is_image and "download" not in request.query_params
+        # A file that could run in a page is never shown there: all but known pictures and sounds are downloads.
+        shown = (file.is_image or file.is_sound) and "download" not in request.query_params
         name = quote(file.name)
         return FileResponse(
             path,

@@ -43,6 +43,7 @@ Point = Literal[
     "preview.shown",  # on the screen; its note is not written
     "status.shown",  # on the screen; its note is not written
     "question.open",  # asked and noted; nobody has answered
+    "speech.made",  # an answer's sound is on the disk; the platform is not called
     "send.before",  # the row is marked as being sent, the platform is not called
     "send.noted",  # the call is noted, it has not begun
     "send.piece",  # one piece of several has arrived and is noted

@@ -7,8 +7,10 @@ within `committing()`, so that delivery goes on with it. Everything else is best
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Literal, Protocol
 
+from agent.core.attribution import CostAttribution
 from agent.core.events import Event
 from agent.core.ids import PersonId
 
@@ -22,16 +24,35 @@ class Button:
     style: Literal["plain", "primary", "danger"] = "plain"
 
 
+SENT = "files/sent"  # below the data directory: what the bot sends; tidied up with what people have sent
 Buttons = tuple[tuple[Button, ...], ...]  # rows of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRef:
-    """A file to send; `path` is relative to the data directory."""
+    """A file to send; `path` is relative to the data directory. `voice`: it is shown as a voice message."""
 
     path: str
     name: str
     mime_type: str
+    voice: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpokenText:
+    """Words, in Markdown, that are read out when their row is delivered, on the account of `payer`.
+
+    `key` is their own: the sound is kept in a folder that follows from it, so that it is found again and can be erased.
+    """
+
+    text: str
+    key: str
+    payer: CostAttribution
+
+    @property
+    def folder(self) -> str:
+        """Where the sound is kept, relative to the data directory."""
+        return f"{SENT}/{blake2b(f'spoken:{self.key}'.encode(), digest_size=8).hexdigest()}"
 
 
 # The tone of a notice on an answer: it was stopped, or there is none. "behind": a status line tells that a message
@@ -49,6 +70,7 @@ class OutgoingMessage:
 
     A `notice` is the gateway speaking (errors, answers to commands). An `answer` is what the model says at the end of
     its work, and `answer_of` alone makes it. A `reply` is any other word of the model: before a question, or by a tool.
+    One that is `spoken` has no text: it becomes a voice message, or a sentence that there is none.
     """
 
     text: str
@@ -60,6 +82,7 @@ class OutgoingMessage:
     interaction: str | None = None
     buttons: Buttons = ()
     files: tuple[FileRef, ...] = ()
+    spoken: SpokenText | None = None
     verbatim: bool = False  # plain text: no Markdown is looked for
     without_buttons: str = ""  # a last line where the platform has none: how to answer by text
     while_open: str = ""  # stands below the text until the question has its answer: how to answer, and until when

@@ -398,14 +398,14 @@ def _link(names: Names, shown: Shown) -> OutOfScope:
     return OutOfScope(f"{shown(names)} is a symbolic link, and links are not followed; name the file itself")
 
 
-# Small text files, written atomically: a kill leaves the old text or the new one.
+# Small files, written atomically: a kill leaves the old content or the new one.
 
 
-def put_whole(path: Path, text: str) -> None:
-    """Put the text in place of the file, for its owner alone; who reads meanwhile has the old one. Raises OSError."""
+def put_whole(path: Path, content: str | bytes) -> None:
+    """Put it in place of the file, for its owner alone; who reads meanwhile has the old one. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     partial = path.with_suffix(".part")
     partial.touch(mode=0o600)
     partial.chmod(0o600)  # before there is anything to read in it
-    partial.write_text(text, "utf-8")
+    partial.write_bytes(content.encode() if isinstance(content, str) else content)
     partial.replace(path)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
+from agent.core.attribution import CostAttribution
 from agent.core.cancellation import CancelToken
 from agent.core.ids import CallId, ConversationId, PersonId, RunId, SessionId
 from agent.core.outbox import Answer, Question
@@ -243,6 +244,7 @@ class ToolContext:
     ToolError. `move` sets the working directory, from the next turn on (Z-112). `planning` turns plan mode on or
     off. `subagents` run sub-agent tasks; a sub-agent's own calls have none. `tasks` are those of the session.
     `read_chat` gives what people said in the group to each other, so many hours back; None: nothing is kept of it.
+    `payer` is on whose account a tool spends.
     """
 
     conversation: ConversationId
@@ -266,6 +268,7 @@ class ToolContext:
     subagents: Subagents | None = None
     tasks: Tasks | None = None
     read_chat: Callable[[float], Awaitable[str]] | None = None
+    payer: CostAttribution | None = None
 
 
 class Tool(Protocol):

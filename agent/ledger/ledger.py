@@ -7,6 +7,7 @@ It never waits for the disk on the way of a call: rows are written with the turn
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -17,7 +18,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
-from agent.core.errors import Permanent
+from agent.core.errors import AgentError, Permanent, ProviderBusy
 from agent.core.events import BudgetReached, CallBilled, EventBus
 from agent.core.ids import ConversationId, NewId
 from agent.ledger import rows
@@ -521,6 +522,25 @@ class Reserved:
                 estimated=spent.estimated,
             )
         )
+
+    @contextmanager
+    def at_most(self, most: Entry) -> Iterator[None]:
+        """The call is made inside, and entered by the caller where it went well. Else nothing was taken where the
+        endpoint refused it or never had it, and `most` where it may have been worked on."""
+        try:
+            yield
+        except ProviderBusy as error:
+            if error.sent:
+                self.enter(most)
+            else:
+                self.release()
+            raise
+        except AgentError:
+            self.release()
+            raise
+        except BaseException:  # given up, and paid for perhaps
+            self.enter(most)
+            raise
 
     def enter(self, entry: Entry) -> None:
         """It came to this."""

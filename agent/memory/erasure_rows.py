@@ -185,14 +185,15 @@ def files(conn: Connection, target: Target, meant: Meant) -> tuple[list[str], li
         for row in conn.execute(sent):
             said = decode_outgoing(row.payload)
             went = is_said(target, meant.runs, row.inbox_id, said) or is_within(meant, row.created_at)
-            (gone if went else others).extend(one.path for one in said.files)
+            kept = [said.spoken.folder] if said.spoken is not None else []
+            (gone if went else others).extend([*kept, *(one.path for one in said.files)])
     return gone, others if target.words else []
 
 
 def is_said(target: Target, runs: Collection[int], run: int | None, said: OutgoingMessage) -> bool:
     """Whether something that was sent is meant."""
-    meant = run in runs or target.holds(said.text) or any(target.holds(file.name) for file in said.files)
-    return meant or (target.everything and target.only_by is None)
+    texts = (said.text, said.spoken.text if said.spoken is not None else "", *(file.name for file in said.files))
+    return run in runs or any(map(target.holds, texts)) or (target.everything and target.only_by is None)
 
 
 def is_within(meant: Meant, at: int) -> bool:
@@ -412,7 +413,7 @@ def _sent(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) ->
     for row in conn.execute(select(*columns).where(outbox.c.id.in_(ids), ended)).all():
         said = decode_outgoing(row.payload)
         if is_said(target, meant.runs, row.inbox_id, said) or is_within(meant, row.created_at):
-            left = replace(said, text=FORGOTTEN, buttons=(), files=())
+            left = replace(said, text=FORGOTTEN, buttons=(), files=(), spoken=None)
             conn.execute(update(outbox).where(outbox.c.id == row.id).values(payload=encode_outgoing(left)))
 
 

@@ -1,21 +1,14 @@
 """Transcription of speech: settings, contract, and the transcriber that is loaded when it is first needed."""
 
-import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-import anyio.to_thread
-
-from agent.core.errors import ProviderRefused
 from agent.core.settings_section import SECTION_CONFIG
-from agent.providers.models import Card, lookup
+from agent.providers.models import Card
+from agent.providers.named_endpoint import NamedEndpoint
 from agent.providers.provider import Usage
-from agent.providers.registry import Registry
-
-MODULE = "agent.providers.openai.transcription"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,29 +62,9 @@ class Transcriber(Protocol):
         """The words in a sound file. Raises ProviderBusy (retry) or ProviderRefused."""
 
 
-class Transcribers:
-    """Gives the transcriber that the configuration names now, with the account of its provider."""
+class Transcribers(NamedEndpoint[TranscriptionSettings, Transcriber]):
+    """Gives the transcriber that `[transcription]` names."""
 
-    def __init__(self, providers: Callable[[], Registry], settings: Callable[[], TranscriptionSettings]) -> None:
-        self._providers = providers
-        self._settings = settings
-        self._made: tuple[object, Transcriber] | None = None
-
-    @property
-    def settings(self) -> TranscriptionSettings:
-        return self._settings()
-
-    async def current(self) -> Transcriber:
-        """Raises ProviderRefused when its provider is gone or cannot do it."""
-        settings = self._settings()
-        if settings.provider not in self._providers():
-            raise ProviderRefused(f"[transcription] provider: there is no {settings.provider!r} in [[llm.providers]]")
-        provider = self._providers().get(settings.provider)
-        account = provider.settings
-        made_for = (settings, account)
-        if self._made is None or self._made[0] != made_for:
-            module = await anyio.to_thread.run_sync(importlib.import_module, MODULE)
-            card = await anyio.to_thread.run_sync(lookup, account.type, settings.model)
-            made: Transcriber = module.OpenAITranscriber(settings, account, card, provider.keys)
-            self._made = (made_for, made)
-        return self._made[1]
+    section = "transcription"
+    module = "agent.providers.openai.transcription"
+    kind = "OpenAITranscriber"

@@ -7,8 +7,8 @@ own) and settles after it, whatever happened; the ledger implements it.
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+from agent.core.attribution import CostAttribution as CostAttribution
 from agent.core.errors import AgentError
-from agent.core.ids import ConversationId, PersonId, RunId, SessionId
 from agent.providers.provider import Prices, Provider, Request, Usage
 from agent.providers.replies import Reply
 
@@ -27,26 +27,6 @@ def cost_of(usage: Usage, prices: Prices | None) -> float | None:
         + usage.cache_creation * prices.of_cache_write
         + usage.cache_read * prices.of_cache_read
     ) / PER
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostAttribution:
-    """The account to which a call is charged, and its purpose.
-
-    `purpose` is one word: "turn" for the answer itself, else the work behind it, such as "compaction", "judge" or
-    "transcription". `job` names a schedule and `goal` a goal, where the call was made for one. `unattended`: no
-    person has asked for it, the goal's own work needs it, so that its limits hold before the call is made.
-    """
-
-    purpose: str
-    conversation: ConversationId
-    session: SessionId | None = None
-    inbox_id: int | None = None
-    run: RunId | None = None
-    person: PersonId | None = None
-    job: str | None = None
-    goal: str | None = None
-    unattended: bool = False
 
 
 NO_USAGE = Usage()

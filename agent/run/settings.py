@@ -18,6 +18,7 @@ from agent.core.settings_section import SECTION_CONFIG
 from agent.goals.settings import GoalSettings
 from agent.plans.settings import PlanSettings
 from agent.providers.provider import Reasoning
+from agent.providers.speech import VoiceRule
 from agent.skills.settings import SkillSettings
 from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import ApprovalSettings, FileSettings, RoleSettings, ShellSettings, WebSettings
@@ -259,7 +260,8 @@ class PlacePolicy:
     None: as the provider is configured. `models` are lists of patterns of `provider/model` that may answer here,
     `tools` and `skills` lists of patterns of names that may be used: each list must fit, no list leaves all.
     `denied_tools` win over `tools`. Without `memory` nothing is recalled or kept beyond the session. `reads_along`: a
-    question reads what people said around it. `speaks_unasked`: turns may be begun that nobody asked for.
+    question reads what people said around it. `speaks_unasked`: turns may be begun that nobody asked for. `voice` says which
+    answers are read out; None: as configured.
     """
 
     instructions: str = ""
@@ -272,6 +274,7 @@ class PlacePolicy:
     memory: bool = True
     reads_along: bool = False
     speaks_unasked: bool = False
+    voice: VoiceRule | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from agent.core.tools import Tool, ToolSpec
 from agent.providers.provider import ToolSchema
 from agent.tools.files.edit import EditTools, read
 from agent.tools.files.search import glob, grep, list_folder, set_working_directory
+from agent.tools.images import ImageTools, PictureService
 from agent.tools.sending import Sending, SendTools
 from agent.tools.settings import FileSettings, ShellSettings, WebSettings
 from agent.tools.shell.shell import Room, Shell
@@ -130,31 +131,34 @@ class Toolbox:
 
 # The working tools (files, programs, web, other chats), built from what they need of the gateway.
 
-# All tools that there may be; `shell` and `web_search` only where the operator's machine and settings have them.
+# All tools that there may be; `shell`, `web_search` and `image` only where the machine and the settings have them.
 FILE_FUNCTIONS = (read, list_folder, glob, grep, set_working_directory)
 WORKING_TOOLS = (
     *FILE_FUNCTIONS,
-    *(one for kind in (EditTools, WebTools, SendTools, Shell) for one in tools_of(kind)),
+    *(one for kind in (EditTools, WebTools, SendTools, ImageTools, Shell) for one in tools_of(kind)),
 )
 WORKING = frozenset(one.spec.name for one in WORKING_TOOLS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """The needs of these tools. Its settings are for calls outside of a turn; no `room`: no shell."""
+    """The needs of these tools. Its settings are for calls outside of a turn; no `room`: no shell; no `pictures`, or
+    none with a provider: no `image`."""
 
     clock: Clock
     files: Callable[[], FileSettings]
     commands: Callable[[], ShellSettings]
     web: Callable[[], WebSettings]
     sending: Sending
+    pictures: PictureService | None = None
     room: Room | None = None
     proxy: str | None = None
 
 
 def working_tools(reach: Reach) -> tuple[Tool, ...]:
     """All that can be had here."""
-    web = WebTools(reach.web, Fetcher(reach.proxy), reach.proxy)
+    fetcher = Fetcher(reach.proxy)
+    web = WebTools(reach.web, fetcher, reach.proxy)
     tools: list[Tool] = [
         *FILE_FUNCTIONS,
         *tools_of(EditTools(reach.files)),
@@ -164,6 +168,8 @@ def working_tools(reach: Reach) -> tuple[Tool, ...]:
     ]
     if reach.room is not None:
         tools.append(Shell(reach.room, reach.clock, reach.commands, reach.files).shell_tool)
+    if reach.pictures is not None and reach.pictures.settings.provider:
+        tools += tools_of(ImageTools(reach.pictures, reach.sending, fetcher, reach.web))
     if reach.web().search:
         tools.append(web.web_search)
     return tuple(tools)

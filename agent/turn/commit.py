@@ -11,7 +11,7 @@ from agent.core.events import PersistStarted, TokensUsed
 from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId
 from agent.core.messages import Message
-from agent.core.outbox import OutgoingMessage, Tone, answer_of
+from agent.core.outbox import OutgoingMessage, SpokenText, Tone, answer_of
 from agent.core.untrusted_text import beginning_of
 from agent.ledger import rows
 from agent.ledger.spending import Entry
@@ -21,6 +21,7 @@ from agent.run.run import Executed, Notice, Persisted, Run, StagedChanges, Verdi
 from agent.sessions import runs, store, window_store
 from agent.sessions.runs import Checkpoint, Loop, RunState
 from agent.sessions.store import Place, Stored
+from agent.spoken_answers import PURPOSE, is_spoken
 from agent.storage import audit_rows, inbox_rows, outbox_rows, task_rows
 from agent.storage.audit_rows import Record
 from agent.storage.database import check_epoch
@@ -231,6 +232,7 @@ def settle_staged(staged: StagedChanges, states: States) -> None:
         states.message.forget()
 
 
+LONGEST_SPOKEN = 16_000  # characters of Markdown; what is read out of them is bounded by `[speech] max_chars`
 LONGEST_NOTE = 300  # characters of an error that is kept with the message
 REF_DIGITS = 8  # of the run's id
 # Sentences that tell of something broken, and not of a limit or a choice: they carry a reference.
@@ -377,9 +379,22 @@ def says_of(said: str, executed: Executed, run: Run, states: States) -> tuple[Ou
                 tone=tone_of(notice, executed),
             )
         )
+    if said.strip() and executed.success and _is_read_out(run, states):
+        says.append(_spoken(said, run))
     if run.work.incoming.wake_up is not None and executed.verdict != "waiting":
         return ()  # of a goal's own turn only a question to a person is said at once; answers wait for the end
     return tuple(says)
+
+
+def _is_read_out(run: Run, states: States) -> bool:
+    settings = states.runtime.services.speech()
+    return is_spoken(run.settings.place.voice, settings, run.work.incoming.files)
+
+
+def _spoken(said: str, run: Run) -> OutgoingMessage:
+    """The answer as a voice message, below its text: made when it is delivered, on the account of the turn."""
+    spoken = SpokenText(text=said[:LONGEST_SPOKEN], key=run.id, payer=run.attribution(PURPOSE))
+    return OutgoingMessage(text="", kind="reply", answers=run.audience.message, spoken=spoken)
 
 
 def _voice_unheard(run: Run, states: States) -> OutgoingMessage:

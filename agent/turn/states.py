@@ -30,6 +30,7 @@ from agent.memory.memory import Memory
 from agent.providers.provider import Provider, SystemPrompt, ToolSchema
 from agent.providers.retry_policy import RetryPolicy
 from agent.providers.routing import NO_NEED, Choice, Chooser, Models, Need
+from agent.providers.speech import SpeechSettings
 from agent.run.environment import Looked
 from agent.run.features import Features
 from agent.run.prefix import CacheWatch
@@ -309,7 +310,10 @@ class ProviderState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentServices:
-    """Services of the process that every agent works with. `relief` gives buttons where a budget is used up."""
+    """Services of the process that every agent works with.
+
+    `speech` tells how answers are read out; `relief` gives buttons where a budget is used up.
+    """
 
     database: Database
     clock: Clock
@@ -318,6 +322,7 @@ class AgentServices:
     phrases: Phrases
     ledger: Ledger
     voice_transcription: VoiceTranscription
+    speech: Callable[[], SpeechSettings] = SpeechSettings
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
 
 

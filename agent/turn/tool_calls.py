@@ -134,6 +134,7 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
         ),
         subagents=states.tool.subagent_runner.of(run) if alone else None,
         read_chat=run.group.read,
+        payer=run.attribution(),
     )
 
 

@@ -19,9 +19,12 @@ class Button:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
+    """A file that goes with a message. `voice`: it is a voice message, where the platform has such; it comes alone."""
+
     path: Path
     name: str
     mime_type: str
+    voice: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

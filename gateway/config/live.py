@@ -36,6 +36,8 @@ RELOADABLE = (
     "budget",
     "spending",
     "transcription",
+    "speech",
+    "images",
     "context",
     "group_context",
     "ambient",
@@ -54,7 +56,7 @@ RELOADABLE = (
 )
 # Keys of those sections that are fixed at the start all the same.
 FIXED = {"queue": ("linger_ms",), "retention": ("attachment_mb",), "context": ("tokenizer",),
-         "tools": ("shell.mode", "web.search")}  # fmt: skip
+         "tools": ("shell.mode", "web.search"), "images": ("provider",)}  # fmt: skip
 _PACKAGE = Path(__file__).parent.parent
 # In a checkout, and where an installed package carries them (pyproject.toml, force-include).
 SHIPPED_AGENTS = (_PACKAGE.parent / "config" / "agents", _PACKAGE / "agents")

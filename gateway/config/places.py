@@ -9,12 +9,14 @@ from typing import Any, ClassVar, Literal, get_args
 
 from agent.core.bounded_map import BoundedMap
 from agent.core.settings_section import SECTION_CONFIG
+from agent.providers.speech import VoiceRule
 from gateway.access.policy import MentionRule
 from gateway.channels.keys import ConversationKey, parts_of
 
 ContextRule = Literal["off", "window"]  # what a question in a group reads of what was said around it
 CONTEXT_RULES: tuple[ContextRule, ...] = get_args(ContextRule)
 MENTION_RULES: tuple[MentionRule, ...] = get_args(MentionRule)
+VOICE_RULES: tuple[VoiceRule, ...] = get_args(VoiceRule)
 LONGEST_INSTRUCTIONS = 4_000  # characters
 MOST_MERGE_MS = 60_000
 MOST_PATTERNS, LONGEST_LIST = 50, 2_000
@@ -49,6 +51,7 @@ class PlaceSection:
     verbosity: Literal["quiet", "normal", "verbose"] | None = None
     queue_mode: Literal["queue", "drop", "interrupt"] | None = None
     merge_ms: int | None = None
+    voice: VoiceRule | None = None
     daily_usd: float | None = None
     monthly_usd: float | None = None
 

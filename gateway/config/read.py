@@ -273,7 +273,7 @@ def _conflicts(sections: Sections) -> Iterator[str]:
         (limit.scope, limit.name, limit.per) == ("channel", "", "day") for limit in sections.spending.limits
     ):
         yield "budget.max_daily_cost_usd: [[spending.limits]] has one for each chat and day; keep one of the two"
-    yield from _deaf(sections)
+    yield from _of_other_type(sections)
     yield from _of_places(sections)
     yield from (
         f"llm.providers ({one.name}): {missing}"
@@ -329,6 +329,8 @@ def _named_providers(sections: Sections, channels: Sequence[ChannelSettings]) ->
     yield "agent.goal.supervisor_provider", sections.agent.goal.supervisor_provider
     yield "plans.provider", sections.plans.provider
     yield "transcription.provider", sections.transcription.provider
+    yield "speech.provider", sections.speech.provider
+    yield "images.provider", sections.images.provider
     yield "memory.summary_provider", memory.summary_provider
     yield "memory.sidequest.provider", memory.sidequest.provider
     yield "memory.graph.provider", memory.graph.provider
@@ -344,12 +346,16 @@ def _named_providers(sections: Sections, channels: Sequence[ChannelSettings]) ->
         yield f"places[{index}].provider", place.provider.partition("/")[0] if place.provider else None
 
 
-def _deaf(sections: Sections) -> Iterator[str]:
-    """Why voice messages could not be written down."""
-    wanted = sections.transcription.provider
-    found = next((one for one in sections.llm.providers if one.name.lower() == wanted.lower()), None)
-    if found is not None and found.type != "openai":
-        yield f'transcription.provider: {found.name} is of type {found.type!r}; name one of type "openai"'
+def _of_other_type(sections: Sections) -> Iterator[str]:
+    """Why voice messages could not be written down, answers not read out, and pictures not made."""
+    for key, wanted in (
+        ("transcription", sections.transcription.provider),
+        ("speech", sections.speech.provider),
+        ("images", sections.images.provider),
+    ):
+        found = next((one for one in sections.llm.providers if one.name.lower() == wanted.lower()), None)
+        if found is not None and found.type != "openai":
+            yield f'{key}.provider: {found.name} is of type {found.type!r}; name one of type "openai"'
 
 
 def _without_vectors(sections: Sections) -> Iterator[str]:

@@ -12,7 +12,9 @@ from agent.compaction.settings import MemorySettings
 from agent.group_context.settings import AmbientSettings, GroupContextSettings
 from agent.ledger.spending import Limit, Spending
 from agent.plans.settings import PlanSettings
+from agent.providers.images import ImageSettings
 from agent.providers.retry_policy import RetryPolicy
+from agent.providers.speech import SpeechSettings
 from agent.providers.transcription import TranscriptionSettings
 from agent.run.settings import (
     AgentSettings,
@@ -60,6 +62,8 @@ class Sections(BaseModel):
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     spending: Spending = Field(default_factory=Spending)
     transcription: TranscriptionSettings = Field(default_factory=TranscriptionSettings)
+    speech: SpeechSettings = Field(default_factory=SpeechSettings)
+    images: ImageSettings = Field(default_factory=ImageSettings)
     context: ContextSettings = Field(default_factory=ContextSettings)
     group_context: GroupContextSettings = Field(default_factory=GroupContextSettings)
     ambient: AmbientSettings = Field(default_factory=AmbientSettings)

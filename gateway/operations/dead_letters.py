@@ -159,7 +159,8 @@ def _moment(at: int | None) -> str:
 
 def _outgoing(letter: outbox_entries.OutboxEntry) -> dict[str, Json]:
     try:
-        text = decode_outgoing(letter.payload).text
+        say = decode_outgoing(letter.payload)
+        text = say.text if say.spoken is None else say.spoken.text
     except ValueError:
         text = "(unreadable)"
     return {

@@ -12,13 +12,17 @@ from agent.core.ids import ConversationId, PersonId
 from agent.core.model_facts import KeyTrouble
 from agent.embedding import Embedders
 from agent.ledger.ledger import Ledger
+from agent.pictures import Pictures
+from agent.providers.images import PictureMakers
 from agent.providers.keys import Key, KeyRings
 from agent.providers.model_lists import ModelLists
 from agent.providers.models import USEFUL_WINDOW, KnownModels
 from agent.providers.registry import LazyProvider, ProviderDeps, Registry
 from agent.providers.routing import Models
+from agent.providers.speech import Speakers
 from agent.providers.transcription import Transcribers
 from agent.providers.usage import CostAttribution, Unwatched
+from agent.spoken_answers import SpokenAnswers
 from agent.storage.model_rows import KeyRestStore, ModelListStore, ModelStore
 from agent.turn.model_call import SHORT_WITHIN_S, short_call
 from agent.turn.tokenizer import Tokenizer
@@ -45,6 +49,8 @@ class ModelAccess:
     tokenizer: Tokenizer
     embedders: Embedders
     voice_transcription: VoiceTranscription
+    spoken_answers: SpokenAnswers
+    pictures: Pictures
 
 
 async def install_models(basics: Basics, alerts: Alerts, ledger: Ledger) -> ModelAccess:
@@ -90,6 +96,19 @@ async def install_models(basics: Basics, alerts: Alerts, ledger: Ledger) -> Mode
             clock=clock,
             ledger=ledger,
             transcribers=Transcribers(lambda: providers, lambda: live.settings.transcription),
+            policy=live.retry,
+        ),
+        spoken_answers=SpokenAnswers(
+            home=basics.home,
+            clock=clock,
+            ledger=ledger,
+            speakers=Speakers(lambda: providers, lambda: live.settings.speech),
+            policy=live.retry,
+        ),
+        pictures=Pictures(
+            clock=clock,
+            ledger=ledger,
+            makers=PictureMakers(lambda: providers, lambda: live.settings.images),
             policy=live.retry,
         ),
     )

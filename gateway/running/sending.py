@@ -9,15 +9,14 @@ from sqlalchemy import Connection, select
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId, PersonId
-from agent.core.outbox import FileRef, OutgoingMessage
+from agent.core.outbox import SENT, FileRef, OutgoingMessage
+from agent.core.safe_files import put_whole
 from agent.storage import outbox_rows
 from agent.storage.database import Database
 from agent.storage.tables import conversation
 from agent.storage.timestamps import to_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.router.attachments import safe_name
-
-FOLDER = Path("files", "sent")  # tidied up with what people have sent
 
 
 class Sending:
@@ -49,8 +48,8 @@ class Sending:
 
     async def file(self, to: ConversationId, data: bytes, name: str, mime_type: str, caption: str, key: str) -> None:
         folder = hashlib.blake2b(f"{to}:{key}".encode(), digest_size=8).hexdigest()  # the same for a repeat
-        path = FOLDER / folder / safe_name(name)
-        await anyio.to_thread.run_sync(_keep, self._home / path, data)
+        path = Path(SENT, folder, safe_name(name))
+        await anyio.to_thread.run_sync(put_whole, self._home / path, data)
         await self._say(
             to,
             OutgoingMessage(
@@ -84,11 +83,3 @@ class Sending:
 
 def _is_there(conn: Connection, key: ConversationId) -> bool:
     return conn.execute(select(conversation.c.key).where(conversation.c.key == key)).first() is not None
-
-
-def _keep(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    partial = path.with_name(f".{path.name}.part")
-    partial.touch(mode=0o600)
-    partial.write_bytes(data)
-    partial.replace(path)

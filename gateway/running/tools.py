@@ -15,6 +15,7 @@ from agent.subagent.profiles import Profiles
 from agent.tools.approvals import Approvals
 from agent.tools.executor import Executor
 from agent.tools.hooks import Hooks
+from agent.tools.images import PictureService
 from agent.tools.mcp.resources import RESOURCE_TOOLS
 from agent.tools.mcp.server import Server
 from agent.tools.mcp.servers import Servers
@@ -51,11 +52,16 @@ class ToolServices:
     profiles: Profiles
 
 
-async def install_tools(basics: Basics, rights: Rights, messaging: Messaging, schedules: Schedules) -> ToolServices:
+async def install_tools(
+    basics: Basics, rights: Rights, messaging: Messaging, schedules: Schedules, pictures: PictureService
+) -> ToolServices:
     """With the MCP servers that chats have added; none is connected yet."""
     live, database, clock, home = basics.live, basics.database, basics.clock, basics.home
     outputs = Outputs(home)
-    tools = (*built_in_tools(clock, outputs, schedules), *await _working_tools(basics, rights, messaging.delivery))
+    tools = (
+        *built_in_tools(clock, outputs, schedules),
+        *await _working_tools(basics, rights, messaging.delivery, pictures),
+    )
     executor = shared_executor(tools, clock, outputs, basics.redact)
     toolbox = executor.toolbox
     health = McpHealth(basics.troubles, messaging.alerts, clock)
@@ -104,7 +110,9 @@ def _spec_of(toolbox: Toolbox, name: str) -> ToolSpec | None:
 # Working tools (files, programs, web), as this machine and its configuration allow them.
 
 
-async def _working_tools(basics: Basics, rights: Rights, delivery: Delivery) -> tuple[Tool, ...]:
+async def _working_tools(
+    basics: Basics, rights: Rights, delivery: Delivery, pictures: PictureService
+) -> tuple[Tool, ...]:
     """The tools that can be had; whether there is a sandbox is tried out here, once."""
     live, settings = basics.live, basics.settings
 
@@ -126,6 +134,7 @@ async def _working_tools(basics: Basics, rights: Rights, delivery: Delivery) -> 
             commands=lambda: live.settings.tools.shell,
             web=lambda: live.settings.tools.web,
             sending=sending,
+            pictures=pictures,
             room=await anyio.to_thread.run_sync(room_for, settings.tools.shell),
             proxy=settings.network.proxy,
         )

@@ -99,6 +99,7 @@ def shared_parts(
             phrases=basics.phrase,
             ledger=spending.ledger,
             voice_transcription=models.voice_transcription,
+            speech=lambda: live.settings.speech,
             relief=spending.service.relief,
         ),
         settings=partial(settings_in, live, place_settings),

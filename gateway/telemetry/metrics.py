@@ -282,7 +282,7 @@ class Metrics:
 
     def _bill(self, billed: CallBilled) -> None:
         """Money in the ledger. The operation is "chat" in the conventions' words; other calls have their own."""
-        operation = billed.purpose if billed.purpose in ("transcription", "embeddings") else "chat"
+        operation = billed.purpose if billed.purpose in ("transcription", "embeddings", "speech", "images") else "chat"
         model = (operation, billed.provider, billed.model)
         self._count(TOKENS, *model, "input", by=billed.prompt)
         self._count(TOKENS, *model, "output", by=billed.output)

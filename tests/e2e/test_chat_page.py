@@ -1,7 +1,9 @@
 """The chat page in a real browser, as people use it: keyboard, phone, dark, screen reader, bad connection."""
 
 import base64
+import wave
 from collections.abc import AsyncIterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -344,6 +346,23 @@ async def test_a_document_beside_a_picture_keeps_its_own_height(page: Page, site
     assert boxes[1] is not None
     assert abs(boxes[0]["y"] - boxes[1]["y"]) < 2, "side by side"
     assert boxes[1]["height"] < 80 < 200 <= boxes[0]["height"]
+
+
+@pytest.mark.requirement("Z-160")
+async def test_a_sound_has_a_player(page: Page, site: Site) -> None:
+    written = BytesIO()
+    with wave.open(written, "wb") as sound:
+        sound.setparams((1, 2, 8000, 0, "NONE", ""))
+        sound.writeframes(bytes(2 * 8000))
+    await page.locator("#picker").set_input_files(
+        [FilePayload(name="answer.wav", mimeType="audio/wav", buffer=written.getvalue())]
+    )
+    await expect(page.locator("#send")).to_be_enabled()
+    await page.keyboard.press("Enter")
+    player = page.locator(".message.person audio")
+    await expect(player).to_be_visible()
+    await until(lambda: page.evaluate("document.querySelector('audio').duration === 1"))
+    assert await player.get_attribute("aria-label") == "answer.wav"
 
 
 async def test_a_footnote_leads_to_its_words_and_back(page: Page, site: Site) -> None:

@@ -653,6 +653,8 @@ ELSEWHERE: Mapping[str, str] = {
     "agent.providers.litellm.provider": _ANSWERS,
     "agent.providers.openai.client": _ANSWERS,
     "agent.providers.openai.embeddings": _ANSWERS,
+    "agent.providers.openai.endpoint": _ANSWERS,
+    "agent.providers.openai.images": _ANSWERS,
     "agent.providers.openai.transcription": _ANSWERS,
     "agent.providers.models": _OURS,
     "agent.providers.settings": _OPERATOR,

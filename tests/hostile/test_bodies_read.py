@@ -87,12 +87,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/providers/openai/client.py OpenAIProvider._answer": (f".iter_any {BEGINNING}", BY_HELPER),
     "agent/providers/openai/client.py _Connections.open": ("aiohttp.ClientSession", OPENS),
     "agent/providers/openai/client.py _drain": (".readany", DRAINED),
-    "agent/providers/openai/embeddings.py OpenAIEmbeddings._post": (
-        f".iter_any {WHOLE} aiohttp.ClientSession", BY_HELPER,
-    ),
-    "agent/providers/openai/transcription.py OpenAITranscriber._post": (
-        f".iter_any {WHOLE} aiohttp.ClientSession", BY_HELPER,
-    ),
+    "agent/providers/openai/endpoint.py Endpoint._post": (f".iter_any {WHOLE} aiohttp.ClientSession", BY_HELPER),
     "agent/providers/model_lists.py ask": (".read aiohttp.ClientSession", OPENS),
     "agent/providers/model_lists.py _Asking.pages": (".read", BY_HELPER),
     "agent/providers/model_lists.py _Asking.read": (f".iter_any {WHOLE}", BY_HELPER),
@@ -101,6 +96,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/providers/window_discovery.py _Server._read": (f".iter_any {WHOLE}", BY_HELPER),
     "agent/providers/encoding.py _read": (".read", NO_BODY),
     "agent/skills/folders.py _read": (".read", NO_BODY),
+    "agent/tools/images.py _made_before": (".read", NO_BODY),
     "agent/tools/files/edit.py EditTools.edit.change": (".read", NO_BODY),
     "agent/tools/files/search.py _in_file": (".read", NO_BODY),
     "agent/tools/hooks.py Hooks._run": ("anyio.open_process", OPENS),

@@ -23,6 +23,7 @@ from agent.tools.settings import ApprovalSettings, FileSettings, ShellSettings, 
 from agent.tools.shell.shell import Room
 from agent.tools.toolbox import WORKING, Reach, working_tools
 from gateway.telemetry.redaction import Redactor
+from tests.agent.tools.test_images import FakePictures
 from tests.agent.tools.test_sending import FakeSending
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, calls_all, says
@@ -146,6 +147,7 @@ def tools(address: str = "http://127.0.0.1:1") -> tuple[Tool, ...]:
         commands=ShellSettings,
         web=lambda: settings,
         sending=FakeSending(),
+        pictures=FakePictures(),
         room=Room("open"),
     )
     return (*working_tools(reach), FAR)

@@ -55,6 +55,8 @@ UNDER_TEST: Mapping[str, str] = {
     "spending": "a limit needs an amount",
     "timeouts": "a silence ends within the test",
     "tools.web": "a page on loopback may be fetched",
+    "images": "pictures are made by a configured provider",
+    "speech": "answers are read out by a configured provider",
     "transcription": "voices are transcribed by a configured provider",
 }
 

@@ -50,6 +50,7 @@ function fileOf(file) {
     const picture = el("img", { src: url, alt: file.name, loading: "lazy" });
     return el("a", { class: "picture", href: url, target: "_blank", rel: "noopener" }, picture);
   }
+  if (file.is_sound) return el("audio", { src: url, controls: "", preload: "metadata", "aria-label": file.name });
   return el(
     "a",
     { class: "download", href: `${url}?download`, download: file.name },

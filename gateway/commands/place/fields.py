@@ -8,6 +8,7 @@ from typing import Any
 
 from agent.core.ids import ConversationId
 from agent.ledger.spending import Limit
+from agent.providers.speech import VoiceRule
 from agent.run.settings import PlacePolicy
 from gateway.access.policy import MentionRule
 from gateway.channels.keys import ConversationKey
@@ -21,6 +22,7 @@ from gateway.config.places import (
     MENTION_RULES,
     MOST_MERGE_MS,
     MOST_PATTERNS,
+    VOICE_RULES,
     ContextRule,
     patterns_of,
 )
@@ -187,6 +189,13 @@ MERGE_MS: Setting[int] = Setting(
     text_for=_written(_whole_number, "setting_no_number", least=0, most=MOST_MERGE_MS),
     usage="0 … 60000",
 )
+VOICE: Setting[VoiceRule] = Setting(
+    key="voice",
+    command="settings voice",
+    default=lambda settings, place: "reply" if settings.speech.provider else "off",
+    choices=VOICE_RULES,
+    parse=one_of(VOICE_RULES),
+)
 DAILY_USD = _amount("daily_usd", usage="0.50")
 MONTHLY_USD = _amount("monthly_usd", usage="10")
 OF_PLACES: tuple[Setting[Any], ...] = (
@@ -199,6 +208,7 @@ OF_PLACES: tuple[Setting[Any], ...] = (
     SKILLS,
     LANGUAGE_SETTING,
     MERGE_MS,
+    VOICE,
     DAILY_USD,
     MONTHLY_USD,
 )
@@ -228,6 +238,7 @@ def policy_of(settings: PlaceSettings, conversation: ConversationId) -> PlacePol
         memory=memory,
         reads_along=reads,
         speaks_unasked=reads and next((one.value for one in view.layers(MENTION, key)), "") == "ambient",
+        voice=next((one.value for one in view.layers(VOICE, key)), None),
     )
 
 

@@ -25,7 +25,7 @@ from gateway.commands.command import (
     refused,
     source_of,
 )
-from gateway.commands.place.fields import CONTEXT, MENTION, OF_PLACES, KnownNames, reads_along
+from gateway.commands.place.fields import CONTEXT, MENTION, OF_PLACES, VOICE, KnownNames, reads_along
 from gateway.conversations.place_settings import account_of
 from gateway.scheduler.service import ScheduleService
 from gateway.scheduler.triggers.zones import zone_named
@@ -127,7 +127,7 @@ def _barred(declared: Declared, call: Call[SettingsCommandDeps], setting: Settin
 
 
 def _withheld(call: Call[SettingsCommandDeps], setting: Setting[Any]) -> Sequence[str]:
-    """Reasons why the value cannot hold here: it needs another setting, or what the platform keeps from the bot."""
+    """Reasons why the value cannot hold here: it needs another setting, a voice, or what the platform keeps back."""
     language, needs = call.incoming.language, []
     if (
         setting is MENTION
@@ -135,6 +135,9 @@ def _withheld(call: Call[SettingsCommandDeps], setting: Setting[Any]) -> Sequenc
         and not reads_along(call.settings, call.key)
     ):
         needs.append(call.phrase("ambient_needs_context", language))
+    if setting is VOICE and not call.settings.configuration.speech.provider:
+        mute = call.settings.get(VOICE, call.key) == "off"
+        return () if mute else [call.phrase("setting_no_speech", call.incoming.language)]
     account = call.deps.health().get(call.key.channel_type)
     wanted = {MENTION.key: ("always", "ambient"), CONTEXT.key: ("window",)}.get(setting.key, ())
     if account is None or call.settings.get(setting, call.key) not in wanted:

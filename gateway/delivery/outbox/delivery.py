@@ -37,6 +37,7 @@ from gateway.delivery.outbox import rows
 from gateway.delivery.outbox.call_journal import CallJournal
 from gateway.delivery.outbox.rows import InFlightRows, Settle, Taken
 from gateway.delivery.outbox.sender import Sender
+from gateway.delivery.outbox.spoken import SpokenRows
 from gateway.delivery.outbox.worker import STORAGE_PAUSE_S, Reports, Worker
 from gateway.delivery.pacing import FIRST_FRAME_AFTER_S
 from gateway.delivery.settings import Settings, Verbosity
@@ -175,7 +176,8 @@ class Delivery:
         self._database = database
         self._reports = reports
         self._journal = journal
-        self._sender = Sender(self._write, home, phrase, guard, journal)
+        self.spoken = SpokenRows(phrase, guard)
+        self._sender = Sender(self._write, home, phrase, guard, journal, self.spoken)
         self._in_flight = InFlightRows(journal)
         self._tasks: TaskGroup | None = None
         self._woken: set[ConversationKey] = set()

@@ -33,6 +33,7 @@ from gateway.delivery.ephemeral.messages import Shown, located, take_away
 from gateway.delivery.outbox import rows
 from gateway.delivery.outbox.call_journal import CallJournal
 from gateway.delivery.outbox.rows import Claimed, Settle
+from gateway.delivery.outbox.spoken import SpokenRows
 from gateway.delivery.rendering.compose import composed, flagged
 
 log = logging.getLogger("tieline.delivery")
@@ -96,10 +97,14 @@ class _Unknowable(Exception):
 
 
 class Sender:
-    """Sends rows through channels. `write` commits and does not give up; `journal` notes each call before it begins."""
+    """Sends rows through channels. `write` commits and does not give up; `journal` notes each call before it begins;
+    `spoken` makes the sound of what is read out."""
 
-    def __init__(self, write: Write, home: Path, phrase: Phrases, guard: Guard, journal: CallJournal) -> None:
+    def __init__(
+        self, write: Write, home: Path, phrase: Phrases, guard: Guard, journal: CallJournal, spoken: SpokenRows
+    ) -> None:
         self._guard = guard
+        self._spoken = spoken
         self._journal = journal
         self._write = write
         self._home = home
@@ -123,6 +128,7 @@ class Sender:
         refs = list(row.sent_refs)
         cut_off = row.cut_off
         try:
+            row = await self._spoken.ready(row, channel.capabilities, language)
             messages = await composed(row, channel.capabilities, self._home, self._phrase, language, self._guard)
             for piece in range(len(refs), len(messages)):
                 failpoint("send.before")

@@ -159,7 +159,7 @@ class Worker:
         self._remove_preview(preview)
 
     async def _preview_for(self, row: Claimed) -> Shown | None:
-        if row.sent_refs or row.say.kind == "notice" or row.say.private_to is not None:
+        if row.sent_refs or row.say.kind == "notice" or row.say.private_to is not None or row.say.spoken is not None:
             return None
         if self._preview is None or self._preview[0] != row.id:
             shown = await self._take_preview(row.inbox_id)

@@ -26,8 +26,8 @@ def compose(
     """The messages of a row in order; the same row gives the same ones, also after a restart.
 
     Guarded before it is split: a secret in two pieces would be none. The first is the reply and answers the
-    interaction, the last text holds the buttons. The files of a reply follow in a message of their own, because its
-    text may take the place of a preview, which cannot grow a file.
+    interaction, the last text holds the buttons. The files of a reply to some work follow in a message of their own,
+    because its text may take the place of a preview, which cannot grow a file.
     """
     say, guard = row.say, guard.on(capabilities)
     files, notes = _files(say.files, capabilities.upload_limit, home, phrase, language)
@@ -38,7 +38,8 @@ def compose(
         for part in split(guard.document(_document(say, notes)), capabilities.text_limit, capabilities.measure)
     ]
     with_buttons = max(len(parts) - 1, 0)
-    if files and parts and say.kind == "notice" and say.private_to is None:
+    has_no_preview = say.kind == "notice" or row.inbox_id is None
+    if files and parts and has_no_preview and say.private_to is None:
         parts[-1] = (parts[-1][0], files)
     elif files:
         parts.append(((), files))
@@ -98,7 +99,7 @@ def _files(
         elif path.stat().st_size > limit:
             notes.append(phrase("attachment_too_large", language, name=ref.name))
         else:
-            files.append(File(path=path, name=ref.name, mime_type=ref.mime_type))
+            files.append(File(path=path, name=ref.name, mime_type=ref.mime_type, voice=ref.voice))
     return tuple(files), notes
 
 

@@ -16,6 +16,7 @@ from gateway.delivery.egress import Guard
 from gateway.delivery.outbox.call_journal import CallJournal
 from gateway.delivery.outbox.rows import Claimed
 from gateway.delivery.outbox.sender import Later, Outcome, Sender, Sent
+from gateway.delivery.outbox.spoken import SpokenRows
 from gateway.phrases.catalogue import read_catalogue
 from tests.adapters.slack.world import DM, World, running, shown, workspace
 from tests.doubles.slack_api import TEAM
@@ -34,7 +35,7 @@ def courier(adapter: SlackAdapter, home: Path, channel_id: str) -> Callable[...,
     async def write(_: Callable[[Connection], None]) -> None:
         await anyio.lowlevel.checkpoint()
 
-    sender = Sender(write, home, phrase, Guard(), CallJournal(home))
+    sender = Sender(write, home, phrase, Guard(), CallJournal(home), SpokenRows(phrase, Guard()))
 
     async def carry(*, cut_off: bool, id: int = 1) -> Outcome:
         row = Claimed(

@@ -263,6 +263,8 @@ async def test_a_button_that_is_not_there_cannot_be_pressed(site: Site, visitor:
     ("name", "content", "mime_type", "disposition", "served_as"),
     [
         pytest.param("a.png", PNG, "image/png", "inline", "image/png", id="a picture is shown"),
+        pytest.param("a.ogg", b"OggS...", "audio/ogg", "inline", "audio/ogg", id="a sound is played"),
+        pytest.param("a.ogg", b"<script>", "audio/ogg", "attachment", "application/octet-stream", id="no sound"),
         pytest.param("a.png", b"<svg onload=x>", "image/png", "attachment", "application/octet-stream", id="a fake"),
         pytest.param("a.html", b"<script>", "text/html", "attachment", "application/octet-stream", id="html"),
     ],

@@ -7,11 +7,13 @@ import pytest
 
 from agent.assembly import built_in_tool_names, built_in_tools
 from agent.core.tools import Appraisal
+from agent.providers.images import ImageSettings
 from agent.tools.approvals import Rules, gate_for
 from agent.tools.output_files import Outputs
 from agent.tools.settings import FileSettings, ShellSettings, WebSettings
 from agent.tools.shell.shell import Room
 from agent.tools.toolbox import WORKING, Reach, Toolbox, working_tools
+from tests.agent.tools.test_images import FakePictures
 from tests.agent.tools.test_sending import FakeSending
 from tests.fakes.calls import call_in
 from tests.fakes.clock import FakeClock
@@ -27,6 +29,7 @@ def reach(web: WebSettings | None = None, **more: Any) -> Reach:
         "commands": ShellSettings,
         "web": lambda: made,
         "sending": FakeSending(),
+        "pictures": FakePictures(),
         "room": Room("open"),
     }
     return Reach(**{**known, **more})
@@ -45,6 +48,7 @@ def test_every_tool_has_one_risk_and_a_name_that_an_agent_may_list() -> None:
             "set_working_directory",
             "send_file",
             "send_message",
+            "image",
         )
 
 
@@ -68,10 +72,10 @@ def test_schemas_are_made_before_a_turn_asks() -> None:
 
 
 def test_what_the_machine_has_not_is_not_offered() -> None:
-    assert {tool.spec.name for tool in working_tools(reach(WebSettings(), room=None))} == WORKING - {
-        "shell",
-        "web_search",
-    }
+    mute = FakePictures(settings=ImageSettings())
+    for pictures in (None, mute):
+        offered = working_tools(reach(WebSettings(), room=None, pictures=pictures))
+        assert {tool.spec.name for tool in offered} == WORKING - {"shell", "web_search", "image"}
 
 
 @pytest.mark.requirement("R-26")

@@ -344,6 +344,15 @@ async def test_a_change_between_the_load_and_the_watch_counts(tmp_path: Path) ->
             "budget.max_daily_cost_usd: [[spending.limits]] has one for each chat and day",
         ),
         (
+            {"speech": {"provider": "mouth"}, "llm": {"providers": [{"name": "a", "type": "demo"}]}},
+            "speech.provider: there is no provider 'mouth'; known: a",
+        ),
+        (
+            {"images": {"provider": "A"}, "llm": {"providers": [{"name": "a", "type": "demo"}]}},
+            "images.provider: a is of type 'demo'; name one of type \"openai\"",
+        ),
+        ({"speech": {"format": "ogg"}}, "speech.format"),
+        (
             {"transcription": {"provider": "ear"}, "llm": {"providers": [{"name": "a", "type": "demo"}]}},
             "transcription.provider: there is no provider 'ear'; known: a",
         ),

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Insert, insert, text
 
+from agent.core.attribution import CostAttribution
 from agent.core.ids import ConversationId
-from agent.core.outbox import FileRef, OutgoingMessage
+from agent.core.outbox import FileRef, OutgoingMessage, SpokenText
 from agent.memory.notes import path_of
 from agent.storage.payloads import encode_outgoing
 from agent.storage.tables import approval, approval_rule, goal, outbox, tool_call
@@ -42,6 +43,9 @@ def sent(world: World, words: str) -> str:
     )
 
 
+HERE = ConversationId("telegram:77")
+
+
 def traces_of(words: str, file: str) -> list[Insert]:
     """Rows in which work can leave words behind: one of each kind, of Ann's own chat."""
     there: dict[str, Any] = {"conv": "telegram:77", "created_at": 1}
@@ -66,7 +70,16 @@ def traces_of(words: str, file: str) -> list[Insert]:
                 )
             ),
         ),
+        insert(outbox).values(
+            **there, dedup="spoken", status="sent",
+            payload=encode_outgoing(OutgoingMessage(text="", kind="reply", spoken=spoken_of(words))),
+        ),
     ]  # fmt: skip
+
+
+def spoken_of(words: str) -> SpokenText:
+    """These words, as an answer that was read out."""
+    return SpokenText(text=words, key="r", payer=CostAttribution(purpose="speech", conversation=HERE))
 
 
 def bytes_of(home: Path) -> bytes:
@@ -247,7 +260,8 @@ async def test_what_is_forgotten_leaves_no_byte(world: World, what: str) -> None
     given = world.home / "files" / "sent" / "a.txt"
     received = world.home / "workspaces" / "telegram%3A77" / "received" / "1" / "b.txt"
     own_work = received.parent.parent.parent / "work.txt"
-    for file in (given, received, own_work):
+    sound = world.home / spoken_of("").folder / "spoken.ogg"
+    for file in (given, received, own_work, sound):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"the code is {SECRET}")
     for row in traces_of(f"the locker code {SECRET}", "files/sent/a.txt"):
@@ -268,6 +282,7 @@ async def test_what_is_forgotten_leaves_no_byte(world: World, what: str) -> None
     assert ("herons" in kept) is (what != "all")
     assert not given.exists()
     assert not received.exists()
+    assert not sound.exists()
     assert own_work.exists(), "what the agent has made is not what was said"
     await world.answered(ASKED + " Again?", "Again?")
     assert SECRET not in sent(world, "Again?")

@@ -166,6 +166,7 @@ def test_a_mistake_in_the_file_is_told_with_the_nearest_key(world_of: Callable[.
         "mention": "'sometimes' is not one of",
         "language": "is no language",
         "merge_ms": "must be",
+        "voice": "must be|not one of|should be",
         "provider": "there is no provider 'sometimes'",
     }
     for key, told in wrong.items():
@@ -316,6 +317,17 @@ async def test_skills_and_persona(two_groups: Callable[..., World]) -> None:
         await world.asks("/settings skills none", "none", chat=OTHER)
         await world.answered("once more", chat=OTHER)
         assert "travel-plan" not in system_of(world)
+
+
+@pytest.mark.requirement("Z-160")
+async def test_voice_is_what_is_chosen_and_says_where_nobody_can_speak(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    async with world.process():
+        assert "voice: off (as by default)" in await world.asks("/settings voice", "voice")
+        told = await world.asks("/settings voice always", "voice is always now")
+        assert "the operator has named no speech service" in told
+        assert "no speech service" not in await world.asks("/settings voice off", "voice is off now")
+        await world.asks("/settings voice sometimes", "reply")
 
 
 @pytest.mark.requirement("G-43")
