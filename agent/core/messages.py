@@ -40,14 +40,22 @@ class TacoCompressed:
 class FilePart:
     """An attachment kept as a file under the data directory; `path` is relative to it.
 
-    Providers that take the type get its bytes, the others a line that names it.
+    Providers that take the type get its bytes, the others a line that names it. Not `sent`: all get the line, for what
+    was read out of it goes to them. `page_of` is the path of the file of which it pictures a page, "" for any other.
     """
 
     path: str
     mime_type: str
     name: str
     size: int
+    sent: bool = True
+    page_of: str = ""
     kind: Literal["file"] = "file"
+
+    @property
+    def derived(self) -> str:
+        """The folder beside the file for what was read out of it."""
+        return read_out_of(self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +115,14 @@ class CompactionPart:
     tokens_before: int
     mechanical: bool = False  # no model wrote it
     kind: Literal["compaction"] = "compaction"
+
+
+def read_out_of(path: str) -> str:
+    """The folder for what was read out of the file at that path; its text is `TEXT_READ` there."""
+    return f"{path}.read"
+
+
+TEXT_READ = "text.txt"
 
 
 Part = TextPart | ToolUse | ToolResult | Thinking | RedactedThinking | FilePart | SummaryPart | CompactionPart

@@ -1,6 +1,7 @@
 """Words of a turn: how a message enters the transcript, what a reminder says, whose words they are. Pure."""
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
 from zoneinfo import ZoneInfo
@@ -8,13 +9,15 @@ from zoneinfo import ZoneInfo
 from agent.core.clock import shown_zone
 from agent.core.messages import FilePart, Message, Part, TextPart
 from agent.core.safe_files import Names
-from agent.core.untrusted_text import defused, framed, harmless
+from agent.core.untrusted_text import defused, framed, harmless, one_line
+from agent.documents.documents import Document, told
 from agent.inbox import Incoming, Work
 from agent.tools.files.paths import shown
 
 FOLDER = "received"
 LONGEST_NAME = 64
 LONGEST_QUOTE = 4_000
+LONGEST_SOURCE = 80  # characters of a document's name
 REMINDER_ENDS = "</reminder>"
 _QUOTE_OPENS = re.compile(r"^<quoted>\n", re.MULTILINE)
 _QUOTE_CLOSES = "\n</quoted>"
@@ -25,9 +28,20 @@ def landed_as(work: Work, file: FilePart) -> Names:
     return (FOLDER, str(work.inbox_id), PurePosixPath(file.path).name)
 
 
-def told_of(work: Work) -> str:
-    """The line that tells the model where its files are."""
-    return f"<files>{', '.join(shown(landed_as(work, file)) for file in work.incoming.files)}</files>"
+def text_landed_as(work: Work, file: FilePart) -> Names:
+    """Where the text that was read out of the file lies, beside it."""
+    *folder, name = landed_as(work, file)
+    return (*folder, f"{name}.txt")
+
+
+def told_of(work: Work, documents: Sequence[Document] = ()) -> str:
+    """The line that tells the model where its files are, and what was read of those that are documents."""
+    read = {document.file.path: document for document in documents}
+    lines = []
+    for file in work.incoming.files:
+        path, document = shown(landed_as(work, file)), read.get(file.path)
+        lines.append(f"{path} ({told(document, shown(text_landed_as(work, file)))})" if document is not None else path)
+    return f"<files>{', '.join(lines)}</files>"
 
 
 def reminder_for(now: datetime, work: Work, *, hint: str = "") -> str:
@@ -60,13 +74,18 @@ def also_told(reminder: str, line: str) -> str:
     return f"{reminder.removesuffix(REMINDER_ENDS)}{line}\n{REMINDER_ENDS}" if line else reminder
 
 
-def user_message(work: Work, at: datetime) -> Message:
-    """The message as it enters the transcript: who wrote it where that is not plain, what it quotes, files, words."""
-    incoming = work.incoming
+def user_message(work: Work, at: datetime, documents: Sequence[Document] = ()) -> Message:
+    """The message as it enters the transcript: who wrote it where that is not plain, what it quotes, files, words.
+
+    `documents` are those of its files that were read.
+    """
+    incoming, read = work.incoming, {document.file.path: document for document in documents}
     parts: list[Part] = []
-    if header := _header(work):
+    if header := _header(work, documents):
         parts.append(TextPart(text=header))
-    parts += incoming.files
+    for file in incoming.files:
+        document = read.get(file.path)
+        parts += (document.file, *document.pages) if document is not None else (file,)
     if incoming.text.strip() or not incoming.files:
         parts.append(TextPart(text=harmless(incoming.text)))
     return Message(role="user", parts=tuple(parts), created_at=at)
@@ -94,7 +113,7 @@ def shown_name(incoming: Incoming) -> str:
     return defused(" ".join(incoming.display.split())[:LONGEST_NAME]).replace('"', "'")
 
 
-def _header(work: Work) -> str:
+def _header(work: Work, documents: Sequence[Document]) -> str:
     incoming = work.incoming
     lines = []
     if work.kind == "reminder":
@@ -104,10 +123,16 @@ def _header(work: Work) -> str:
     elif incoming.chat_type != "direct":
         lines.append(f"<sender>{named(incoming)}</sender>")
     if incoming.files:
-        lines.append(told_of(work))
+        lines.append(told_of(work, documents))
+    lines += [framed(document.beginning, _source(document.file)) for document in documents if document.beginning]
     if incoming.brought is not None:
         lines.append(framed(incoming.brought.text, incoming.brought.source))
     if incoming.quoted:
         quoted = incoming.quoted[:LONGEST_QUOTE]
         lines.append(f"<quoted>\n{harmless(quoted)}\n</quoted>")
     return "\n".join(lines)
+
+
+def _source(file: FilePart) -> str:
+    """A document's name in the frame of its text."""
+    return defused(one_line(file.name, LONGEST_SOURCE)).replace('"', "'")

@@ -1,6 +1,6 @@
 """Commit of a turn: transcript, usage, session, replies and "inbox row done" in one fenced transaction."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from sqlalchemy import Connection
@@ -12,7 +12,8 @@ from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId
 from agent.core.messages import Message
 from agent.core.outbox import OutgoingMessage, Tone, answer_of
-from agent.core.untrusted_text import beginning_of
+from agent.core.untrusted_text import beginning_of, one_line
+from agent.documents.documents import Document
 from agent.ledger import rows
 from agent.ledger.spending import Entry
 from agent.providers.usage import Spent, read_of
@@ -232,6 +233,7 @@ def settle_staged(staged: StagedChanges, states: States) -> None:
 
 
 LONGEST_NOTE = 300  # characters of an error that is kept with the message
+LONGEST_NAME = 80  # of a file, as a notice names it
 REF_DIGITS = 8  # of the run's id
 # Sentences that tell of something broken, and not of a limit or a choice: they carry a reference.
 ERRORS = frozenset(
@@ -359,6 +361,7 @@ def says_of(said: str, executed: Executed, run: Run, states: States) -> tuple[Ou
         notices.append(Notice("history_set_aside", {"count": run.requests.quarantined}))
     if run.requests.without_tools:
         notices.append(Notice("model_without_tools", {"model": run.requests.without_tools}))
+    notices += unread(run.documents, states.provider.slot.current().takes)
     if run.opened:
         notices += notices_of(run, states)
     for notice in notices:
@@ -380,6 +383,17 @@ def says_of(said: str, executed: Executed, run: Run, states: States) -> tuple[Ou
     if run.work.incoming.wake_up is not None and executed.verdict != "waiting":
         return ()  # of a goal's own turn only a question to a person is said at once; answers wait for the end
     return tuple(says)
+
+
+def unread(documents: Sequence[Document], takes: frozenset[str]) -> Iterator[Notice]:
+    """A notice for each document that its model knows nothing of, or sees no picture of."""
+    for document in documents:
+        refused = document.found.refused
+        name: dict[str, object] = {"name": one_line(document.file.name, LONGEST_NAME)}
+        if refused is not None and not (document.file.sent and document.file.mime_type in takes):
+            yield Notice(f"document_{refused}", name)
+        elif document.pages and takes.isdisjoint(page.mime_type for page in document.pages):
+            yield Notice("document_unseen", name)
 
 
 def _voice_unheard(run: Run, states: States) -> OutgoingMessage:

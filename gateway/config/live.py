@@ -36,6 +36,7 @@ RELOADABLE = (
     "budget",
     "spending",
     "transcription",
+    "documents",
     "context",
     "memory",
     "skills",

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from agent.compaction.settings import MemorySettings
+from agent.documents.settings import DocumentSettings
 from agent.ledger.spending import Limit, Spending
 from agent.plans.settings import PlanSettings
 from agent.providers.retry_policy import RetryPolicy
@@ -59,6 +60,7 @@ class Sections(BaseModel):
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     spending: Spending = Field(default_factory=Spending)
     transcription: TranscriptionSettings = Field(default_factory=TranscriptionSettings)
+    documents: DocumentSettings = Field(default_factory=DocumentSettings)
     context: ContextSettings = Field(default_factory=ContextSettings)
     tools: ToolSettings = Field(default_factory=ToolSettings)
     mcp: McpSettings = Field(default_factory=McpSettings)

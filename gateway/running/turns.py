@@ -8,6 +8,7 @@ from agent.assembly import Shared, SharedFeatures, SharedModels, SharedTools
 from agent.between_turns import BetweenTurns, Jobs
 from agent.built_ins import BuiltIns
 from agent.core.ids import ConversationId, random_uuid
+from agent.documents.documents import Documents
 from agent.run.settings import Settings
 from agent.subagent.runner import SubagentRegistry
 from agent.turn.states import AgentServices
@@ -97,6 +98,7 @@ def shared_parts(
             phrases=basics.phrase,
             ledger=spending.ledger,
             voice_transcription=models.voice_transcription,
+            documents=Documents(basics.home, lambda: live.settings.documents),
             relief=spending.service.relief,
         ),
         settings=partial(settings_in, live, place_settings),
