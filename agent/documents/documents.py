@@ -41,7 +41,8 @@ FOUND = "found.json"
 MOST_OUTPUT = 64 * 1024 * 1024  # bytes of text and pictures
 LARGEST_TEXT = 16 * 1024 * 1024  # bytes read back of it
 LARGEST_FOUND = 64 * 1024
-INTERPRETER = os.path.realpath(sys.executable)  # not an environment's link to it, which the sandbox does not have
+INTERPRETER = os.path.realpath(sys.executable)  # not an environment's link to it, which the sandbox lacks
+SOURCE = Path(reader.__file__).parents[2]
 _LIBRARIES = (LIBRARY, f"{LIBRARY}_raw", f"{LIBRARY}_cfg")
 
 # Kinds by name and by type; the reader goes by the content, which only letters cannot tell.
@@ -142,12 +143,23 @@ def told(document: Document, path: str) -> str:
 
 
 class Documents:
-    """Reads documents of all conversations, a few at once. `program` is the sandbox's, looked for when it is needed."""
+    """Reads documents of all conversations, a few at once.
 
-    def __init__(self, home: Path, settings: Callable[[], DocumentSettings], *, program: str = "bwrap") -> None:
+    `program` is the sandbox's, `library` the one that reads PDF files; both are looked for when they are needed.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        settings: Callable[[], DocumentSettings],
+        *,
+        program: str = "bwrap",
+        library: str = LIBRARY,
+    ) -> None:
         self._home = home
         self._settings = settings
         self._program = program
+        self._library = library
         self._bwrap: str | None = None  # "": there is none that works
         self._slots = anyio.CapacityLimiter(AT_ONCE)
 
@@ -201,7 +213,7 @@ class Documents:
             return Found(refused="too_large")
         found, blobs = _parsed(ended)
         if found.refused == "needs_extra":
-            log.warning("%s", needs_extra("reading PDF files", EXTRA, module=LIBRARY))
+            log.warning("%s", needs_extra("reading PDF files", EXTRA, module=self._library))
             return found  # not kept: it may be there the next time
         try:
             await anyio.to_thread.run_sync(self._keep, file, found, blobs)
@@ -211,7 +223,22 @@ class Documents:
         return found
 
     async def _ended(self, path: Path, kind: str, settings: DocumentSettings) -> Ended:
-        """The process that has read it: in the sandbox where there is one, else under the limits of the system."""
+        """The reader, which has read that document."""
+        library = find_spec(self._library)
+        folder = Path(library.origin).parents[1] if library is not None and library.origin else None
+        seen = [str(folder / name) for name in _LIBRARIES] if folder is not None else []
+        limits = (settings.most_chars, settings.most_pages, settings.most_pictures)
+        words = [reader.__file__, str(SOURCE), str(folder or ""), path.name, kind, *map(str, limits)]
+        return await self.confined(words, path.parent, settings, seen=(str(SOURCE / "agent"), *seen))
+
+    async def confined(
+        self, words: Sequence[str], folder: Path, settings: DocumentSettings, *, seen: Sequence[str] = ()
+    ) -> Ended:
+        """A program of Python that has run in `folder`, by its words, under the limits of a document.
+
+        It is in the sandbox where there is one: no network, no files but those of `folder` and `seen`, and none can be
+        written. Else the limits of the system hold, and what the program forbids itself.
+        """
         if self._bwrap is None:
             trouble, found = await anyio.to_thread.run_sync(trouble_with, self._program)
             self._bwrap = "" if trouble else found
@@ -226,32 +253,21 @@ class Documents:
             output_bytes=MOST_OUTPUT,
             grace_s=0.0,
         )
-        source = Path(reader.__file__).parents[2]
-        library = find_spec(LIBRARY)
-        folder = Path(library.origin).parents[1] if library is not None and library.origin else None
-        shown = path.name if self._bwrap == "" else f"{ROOT}/{path.name}"
-        words = [
-            INTERPRETER,
-            *("-I", "-S", "-B", reader.__file__, str(source), str(folder or ""), shown, kind),
-            *(str(most) for most in (settings.most_chars, settings.most_pages, settings.most_pictures)),
-        ]
-        env = environment({}, home="/")
+        command, env = [INTERPRETER, "-I", "-S", "-B", *words], environment({}, home="/")
         if self._bwrap:
-            seen = [sysconfig.get_path("stdlib"), sys.base_prefix, str(source / "agent")]
-            seen += [str(folder / name) for name in _LIBRARIES] if folder is not None else []
-            words = enclosed(
-                words,
+            command = enclosed(
+                command,
                 bwrap=self._bwrap,
                 top=await anyio.to_thread.run_sync(top_of_system),
-                workspace=path.parent,
+                workspace=folder,
                 cwd=PurePosixPath(ROOT),
                 env=env,
                 network=False,
-                read_only=seen,
+                read_only=[sysconfig.get_path("stdlib"), sys.base_prefix, *seen],
                 writable=False,
             )
             env = {}
-        return await run(limited(words, allowance), cwd=path.parent, env=env, allowance=allowance)
+        return await run(limited(command, allowance), cwd=folder, env=env, allowance=allowance)
 
     def _keep(self, file: FilePart, found: Found, blobs: Sequence[bytes]) -> None:
         """The text and the pictures, and last the line that says that they are there."""
@@ -313,7 +329,9 @@ def _parsed(ended: Ended) -> tuple[Found, Sequence[bytes]]:
     return found, [rest[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
-# Ends by the limits of the system, as a shell or the process itself tells them.
+# Ends by the limits of the system, as the sandbox or the process tells them; a library without memory aborts.
 _STOPPED = frozenset(
-    status for number in (signal.SIGXCPU, signal.SIGKILL, signal.SIGXFSZ) for status in (-number, 128 + number)
+    status
+    for number in (signal.SIGXCPU, signal.SIGKILL, signal.SIGXFSZ, signal.SIGABRT)
+    for status in (-number, 128 + number)
 )

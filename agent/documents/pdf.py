@@ -33,7 +33,8 @@ def read_pdf(path: Path, reading: Reading) -> None:
             reading.remark("[this page is damaged]")
             continue
         text = page.get_textpage().get_text_bounded().replace("\r\n", "\n").strip()
-        reading.write(text)
+        if text:
+            reading.write(text)
         if _is_picture(page, sum(map(str.isalnum, text)), pdfium.raw):
             if len(reading.pictures) < reading.most_pictures:
                 reading.remark("[this page is shown as a picture]")

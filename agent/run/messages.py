@@ -124,7 +124,7 @@ def _header(work: Work, documents: Sequence[Document]) -> str:
         lines.append(f"<sender>{named(incoming)}</sender>")
     if incoming.files:
         lines.append(told_of(work, documents))
-    lines += [framed(document.beginning, _source(document.file)) for document in documents if document.beginning]
+    lines += [framed(one.beginning.rstrip("\n"), _source(one.file)) for one in documents if one.beginning]
     if incoming.brought is not None:
         lines.append(framed(incoming.brought.text, incoming.brought.source))
     if incoming.quoted:

@@ -205,7 +205,7 @@ def slide_files() -> dict[str, tuple[Write, Sequence[str]]]:
         deck = pptx.Presentation()
         for text in ("was first", "was second"):
             deck.slides.add_slide(deck.slide_layouts[5]).shapes.title.text = text
-        order = deck.slides._sldIdLst
+        order = deck.element.sldIdLst
         order.insert(0, order[1])
         deck.save(str(to))
 
@@ -254,7 +254,9 @@ def pdf_files() -> dict[str, tuple[Write, Sequence[str]]]:
     def report(to: Path) -> None:
         style = getSampleStyleSheet()["Normal"]
         table = Table([["Tea", "Cups"], ["Assam", "4"]])
-        SimpleDocTemplate(str(to)).build([*(Paragraph("Paragraph of a report. " * 20, style) for _ in range(12)), table])
+        SimpleDocTemplate(str(to)).build(
+            [*(Paragraph("Paragraph of a report. " * 20, style) for _ in range(12)), table]
+        )
 
     def simple(to: Path) -> None:
         pdf = fpdf.FPDF()

@@ -1,0 +1,92 @@
+"""What was read of a document is kept beside it; a missing extra is told of, and what is kept is not trusted."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from agent.core.messages import TEXT_READ, FilePart
+from agent.documents.documents import Document, Found
+from agent.turn.intake import beginning_within, shortened
+from agent.turn.tokens import count_by_bytes
+from tests.agent.documents.make import SAMPLES
+from tests.agent.documents.test_samples import reading, received
+
+
+@pytest.mark.requirement("Z-168")
+async def test_another_process_finds_what_was_read(tmp_path: Path) -> None:
+    file = received(tmp_path, SAMPLES / "scans/mixed.pdf")
+    first = await reading(tmp_path).read(file)
+    folder = tmp_path / file.derived
+    assert sorted(path.name for path in folder.iterdir()) == ["found.json", "page-2.png", TEXT_READ]
+    (folder / TEXT_READ).write_text("what was read before\n")
+    again = await reading(tmp_path).read(file)
+    assert again.beginning == "what was read before\n"
+    assert (again.found, again.pages) == (first.found, first.pages)
+
+
+@pytest.mark.requirement("Z-168")
+async def test_half_of_what_was_read_is_read_again(tmp_path: Path) -> None:
+    """The line that says how it came out is written last."""
+    file = received(tmp_path, SAMPLES / "docx/table.docx")
+    document = await reading(tmp_path).read(file)
+    (tmp_path / file.derived / "found.json").unlink()
+    (tmp_path / file.derived / TEXT_READ).write_text("half")
+    assert await reading(tmp_path).read(file) == document
+
+
+@pytest.mark.requirement("Z-169")
+async def test_without_the_extra_pdf_files_stay_as_they_are_and_all_else_is_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    documents = reading(tmp_path, library="no_library_of_that_name")
+    file = received(tmp_path, SAMPLES / "pdf/canvas.pdf")
+    with caplog.at_level(logging.WARNING):
+        document = await documents.read(file)
+    assert document == Document(file=file, found=Found(refused="needs_extra")), "its model may read it itself"
+    assert 'reading PDF files needs the extra "documents", which is not installed; ' in caplog.text
+    assert (await documents.read(received(tmp_path, SAMPLES / "docx/table.docx"))).beginning.startswith("Tea | Cups")
+    assert (await reading(tmp_path).read(file)).beginning, "nothing of the failure was kept"
+
+
+async def test_a_file_that_is_gone_or_lies_elsewhere_is_not_read(tmp_path: Path) -> None:
+    for path in ("files/m1/0-gone.pdf", "../outside.pdf"):
+        file = FilePart(path=path, mime_type="application/pdf", name="gone.pdf", size=1)
+        document = await reading(tmp_path).read(file)
+        assert document.found.refused in ("broken", "too_large")
+
+
+async def test_what_is_kept_is_not_trusted(tmp_path: Path) -> None:
+    file = received(tmp_path, SAMPLES / "docx/table.docx")
+    folder = tmp_path / file.derived
+    folder.mkdir()
+    (folder / "found.json").write_text(json.dumps({"pictures": ["../../../secret"], "refused": None}))
+    assert (await reading(tmp_path).read(file)).found.chars == 52
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "kept"),
+    [
+        pytest.param("short", 100, "short", id="all of a short one"),
+        pytest.param("one line\n" * 100, 90, "one line\n" * 40, id="whole lines"),
+        pytest.param("x" * 1_000, 10, "x" * 40, id="the middle of one without lines"),
+        pytest.param("会议" * 500, 100, "会议" * 50, id="letters of several bytes"),
+        pytest.param("anything", 0, "", id="nothing where there is no room"),
+    ],
+)
+@pytest.mark.requirement("Z-165")
+def test_a_beginning_fits_its_tokens(text: str, most: int, kept: str) -> None:
+    assert beginning_within(text, most, count_by_bytes) == kept
+
+
+@pytest.mark.requirement("Z-165")
+def test_what_a_short_document_leaves_goes_to_the_long_ones() -> None:
+    def document(name: str, text: str) -> Document:
+        file = FilePart(path=name, mime_type="", name=name, size=1)
+        return Document(file=file, found=Found(chars=len(text)), beginning=text)
+
+    long, short = document("long", "a b c d\n" * 1_000), document("short", "five words of a text")
+    first, second = shortened([long, short], 100, count_by_bytes)
+    assert (first.file.name, second.beginning) == ("long", short.beginning)
+    assert 90 <= count_by_bytes(first.beginning) + count_by_bytes(second.beginning) <= 100
