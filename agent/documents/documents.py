@@ -84,7 +84,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A file as it was read: as much of the beginning of its text as is shown, and its pages that are pictures."""
+    """A file as it was read: as much of the beginning of its text, and of its pages that are pictures, as is shown."""
 
     file: FilePart
     found: Found
@@ -133,10 +133,11 @@ def told(document: Document, path: str) -> str:
         said.append(f"only the first {counted(found.read, unit)} were read")
     if found.cut:
         said.append(f"text beyond {found.chars:,} characters is left out")
-    if found.pictures:
-        said.append(f"pictures of pages follow: {', '.join(map(str, found.pictures))}")
-    if found.unseen:
-        said.append(f"{counted(found.unseen, 'further page')} without text are not shown")
+    shown = found.pictures[: len(document.pages)]
+    if shown:
+        said.append(f"pictures of pages follow: {', '.join(map(str, shown))}")
+    if unseen := found.unseen + len(found.pictures) - len(shown):
+        said.append(f"{counted(unseen, 'further page')} without text are not shown")
     if found.macros:
         said.append("its macros are left out")
     return "; ".join(said)
@@ -173,8 +174,10 @@ class Documents:
             return ()
         return tuple(file for file in files if kind_of(file) is not None)
 
-    async def read(self, file: FilePart) -> Document:
-        """The file as it was read before, or is read now. Never raises for what is in it."""
+    async def read(self, file: FilePart) -> Document | None:
+        """The file as it was read before, or is read now; None where it is gone. Never raises for what is in it."""
+        if not await anyio.to_thread.run_sync(self._is_there, file):
+            return None
         async with self._slots:
             found = await anyio.to_thread.run_sync(self._kept, file)
             if found is None:
@@ -196,6 +199,14 @@ class Documents:
         except (ToolError, OSError):
             return None
 
+    def _is_there(self, file: FilePart) -> bool:
+        names = PurePosixPath(file.path).parts
+        try:
+            there = None if ".." in names or file.path.startswith("/") else self._tree().look(names)
+        except (ToolError, OSError):
+            return False
+        return there is not None and there.kind == "file"
+
     def _kept(self, file: FilePart) -> Found | None:
         try:
             return _FOUND.validate_json(self._tree().read((*_derived(file), FOUND), LARGEST_FOUND))
@@ -203,11 +214,8 @@ class Documents:
             return None
 
     async def _read(self, file: FilePart) -> Found:
-        settings, path = self._settings(), (self._home / file.path).resolve()
-        if not path.is_relative_to(self._home.resolve()):
-            return Found(refused="broken")
         try:
-            ended = await self._ended(path, kind_of(file) or "", settings)
+            ended = await self._ended(self._home / file.path, kind_of(file) or "", self._settings())
         except OSError as error:
             log.warning("a document cannot be read: no process could be started: %s", error)
             return Found(refused="too_large")

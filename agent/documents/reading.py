@@ -1,4 +1,4 @@
-"""What has been read out of one document so far, within its limits. Part of the process that reads it."""
+"""Record of what has been read out of one document so far, within its limits. Part of the process that reads it."""
 
 from dataclasses import dataclass, field
 from typing import Literal

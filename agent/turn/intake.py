@@ -31,7 +31,7 @@ from agent.tools.files.paths import shown
 from agent.turn.commit import settle_staged, write_staged
 from agent.turn.interim_text import committed_up_to
 from agent.turn.states import States
-from agent.turn.tokens import CountText
+from agent.turn.tokens import PER_IMAGE, CountText
 
 
 def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
@@ -104,7 +104,8 @@ async def hear(run: Run, states: States) -> None:
     run.work = replace(run.work, incoming=replace(incoming, text="\n\n".join(words)))
 
 
-WINDOW_SHARE = 8  # of the model's window at most, one part in so many, for the documents of one message
+# Of the model's window at most one part in so many for the texts of one message's documents, and as much for pictures.
+WINDOW_SHARE = 8
 LONGEST_TOKEN = 8  # characters; a text with longer ones is shown in part where all of it had room
 
 
@@ -117,7 +118,9 @@ async def read_documents(run: Run, states: States) -> None:
     outbox, read = states.runtime.outbox, dict[str, Document]()
 
     async def read_one(file: FilePart) -> None:
-        read[file.path] = await documents.read(file)
+        document = await documents.read(file)
+        if document is not None:
+            read[file.path] = document
 
     outbox.status(states.runtime.services.phrases("reading_files", run.work.incoming.language))
     with run.interrupts.scope():
@@ -126,9 +129,19 @@ async def read_documents(run: Run, states: States) -> None:
                 group.start_soon(read_one, file)
     outbox.status("")
     found = [read[file.path] for file in files if file.path in read]
-    window = states.provider.slot.current().context_window or DEFAULT_WINDOW
-    most = min(documents.settings.shown_tokens, window // WINDOW_SHARE)
+    share = (states.provider.slot.current().context_window or DEFAULT_WINDOW) // WINDOW_SHARE
+    found = fewer_pictures(found, max(1, share // PER_IMAGE))
+    most = min(documents.settings.shown_tokens, share)
     run.documents = await anyio.to_thread.run_sync(shortened, found, most, states.metrics.estimator.count)
+
+
+def fewer_pictures(documents: Sequence[Document], most: int) -> list[Document]:
+    """The documents with the first `most` of all their pages that are pictures."""
+    shown: list[Document] = []
+    for document in documents:
+        shown.append(replace(document, pages=document.pages[:most]))
+        most -= len(shown[-1].pages)
+    return shown
 
 
 def shortened(documents: Sequence[Document], most: int, count: CountText) -> tuple[Document, ...]:

@@ -1,4 +1,4 @@
-"""What was read of a document is kept beside it; a missing extra is told of, and what is kept is not trusted."""
+"""Results of readings: kept beside the document and not trusted, and a missing extra is told of."""
 
 import json
 import logging
@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 
 from agent.core.messages import TEXT_READ, FilePart
-from agent.documents.documents import Document, Found
-from agent.turn.intake import beginning_within, shortened
+from agent.documents.documents import Document, Found, told
+from agent.turn.intake import beginning_within, fewer_pictures, shortened
 from agent.turn.tokens import count_by_bytes
 from tests.agent.documents.make import SAMPLES
-from tests.agent.documents.test_samples import reading, received
+from tests.agent.documents.test_samples import read_by, reading, received
 
 
 @pytest.mark.requirement("Z-168")
 async def test_another_process_finds_what_was_read(tmp_path: Path) -> None:
     file = received(tmp_path, SAMPLES / "scans/mixed.pdf")
-    first = await reading(tmp_path).read(file)
+    first = await read_by(reading(tmp_path), file)
     folder = tmp_path / file.derived
     assert sorted(path.name for path in folder.iterdir()) == ["found.json", "page-2.png", TEXT_READ]
     (folder / TEXT_READ).write_text("what was read before\n")
-    again = await reading(tmp_path).read(file)
+    again = await read_by(reading(tmp_path), file)
     assert again.beginning == "what was read before\n"
     assert (again.found, again.pages) == (first.found, first.pages)
 
@@ -30,10 +30,10 @@ async def test_another_process_finds_what_was_read(tmp_path: Path) -> None:
 async def test_half_of_what_was_read_is_read_again(tmp_path: Path) -> None:
     """The line that says how it came out is written last."""
     file = received(tmp_path, SAMPLES / "docx/table.docx")
-    document = await reading(tmp_path).read(file)
+    document = await read_by(reading(tmp_path), file)
     (tmp_path / file.derived / "found.json").unlink()
     (tmp_path / file.derived / TEXT_READ).write_text("half")
-    assert await reading(tmp_path).read(file) == document
+    assert await read_by(reading(tmp_path), file) == document
 
 
 @pytest.mark.requirement("Z-169")
@@ -43,18 +43,19 @@ async def test_without_the_extra_pdf_files_stay_as_they_are_and_all_else_is_read
     documents = reading(tmp_path, library="no_library_of_that_name")
     file = received(tmp_path, SAMPLES / "pdf/canvas.pdf")
     with caplog.at_level(logging.WARNING):
-        document = await documents.read(file)
+        document = await read_by(documents, file)
     assert document == Document(file=file, found=Found(refused="needs_extra")), "its model may read it itself"
     assert 'reading PDF files needs the extra "documents", which is not installed; ' in caplog.text
-    assert (await documents.read(received(tmp_path, SAMPLES / "docx/table.docx"))).beginning.startswith("Tea | Cups")
-    assert (await reading(tmp_path).read(file)).beginning, "nothing of the failure was kept"
+    assert (await read_by(documents, received(tmp_path, SAMPLES / "docx/table.docx"))).beginning.startswith(
+        "Tea | Cups"
+    )
+    assert (await read_by(reading(tmp_path), file)).beginning, "nothing of the failure was kept"
 
 
 async def test_a_file_that_is_gone_or_lies_elsewhere_is_not_read(tmp_path: Path) -> None:
     for path in ("files/m1/0-gone.pdf", "../outside.pdf"):
         file = FilePart(path=path, mime_type="application/pdf", name="gone.pdf", size=1)
-        document = await reading(tmp_path).read(file)
-        assert document.found.refused in ("broken", "too_large")
+        assert await reading(tmp_path).read(file) is None
 
 
 async def test_what_is_kept_is_not_trusted(tmp_path: Path) -> None:
@@ -62,7 +63,7 @@ async def test_what_is_kept_is_not_trusted(tmp_path: Path) -> None:
     folder = tmp_path / file.derived
     folder.mkdir()
     (folder / "found.json").write_text(json.dumps({"pictures": ["../../../secret"], "refused": None}))
-    assert (await reading(tmp_path).read(file)).found.chars == 52
+    assert (await read_by(reading(tmp_path), file)).found.chars == 52
 
 
 @pytest.mark.parametrize(
@@ -90,3 +91,15 @@ def test_what_a_short_document_leaves_goes_to_the_long_ones() -> None:
     first, second = shortened([long, short], 100, count_by_bytes)
     assert (first.file.name, second.beginning) == ("long", short.beginning)
     assert 90 <= count_by_bytes(first.beginning) + count_by_bytes(second.beginning) <= 100
+
+
+@pytest.mark.requirement("Z-166")
+async def test_a_small_window_gets_fewer_pictures_and_is_told_so(tmp_path: Path) -> None:
+    documents = reading(tmp_path)
+    ten = await read_by(documents, received(tmp_path, SAMPLES / "scans/ten.pdf"))
+    one = await read_by(documents, received(tmp_path, SAMPLES / "scans/one.pdf"))
+    first, second = fewer_pictures([ten, one], 3)
+    assert (len(first.pages), len(second.pages)) == (3, 0)
+    line = told(first, "/workspace/received/1/0-ten.pdf.txt")
+    assert "pictures of pages follow: 1, 2, 3; 7 further pages without text are not shown" in line
+    assert "1 further page without text" in told(second, "t")

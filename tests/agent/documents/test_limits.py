@@ -13,7 +13,7 @@ from agent.core.messages import FilePart
 from agent.documents.documents import SOURCE, Document, Documents
 from agent.documents.settings import DocumentSettings
 from tests.agent.documents.make import SAMPLES
-from tests.agent.documents.test_samples import reading, received
+from tests.agent.documents.test_samples import read_by, reading, received
 
 MEGABYTE = 1024 * 1024
 TIMEOUT_S, SLACK_S = 4.0, 6.0  # of a process, and for a loaded machine to start and end it
@@ -151,7 +151,7 @@ async def read(home: Path, name: str, make: Callable[[Path], None], documents: D
     source = home / name
     make(source)
     file, began = received(home, source), monotonic()
-    return await documents.read(file), monotonic() - began
+    return await read_by(documents, file), monotonic() - began
 
 
 @pytest.mark.requirement("Z-167")
@@ -194,7 +194,7 @@ async def test_of_ten_thousand_pages_the_first_are_read(tmp_path: Path) -> None:
 @pytest.mark.requirement("Z-167")
 async def test_text_ends_at_its_limit(tmp_path: Path) -> None:
     documents = reading(tmp_path, most_chars=1_000)
-    document = await documents.read(received(tmp_path, SAMPLES / "csv/long.csv"))
+    document = await read_by(documents, received(tmp_path, SAMPLES / "csv/long.csv"))
     assert (document.found.chars, document.found.cut, len(document.beginning)) == (1_000, True, 1_000)
 
 
@@ -218,9 +218,9 @@ async def test_a_tree_of_pages_without_end_ends(tmp_path: Path) -> None:
 @pytest.mark.requirement("Z-167")
 async def test_a_name_lies_and_the_content_counts(tmp_path: Path) -> None:
     documents = reading(tmp_path)
-    document = await documents.read(received(tmp_path, SAMPLES / "pdf/canvas.pdf", "contract.docx"))
+    document = await read_by(documents, received(tmp_path, SAMPLES / "pdf/canvas.pdf", "contract.docx"))
     assert document.beginning.startswith("[page 1]\nContract")
-    document = await documents.read(received(tmp_path, SAMPLES / "docx/table.docx", "table.pdf"))
+    document = await read_by(documents, received(tmp_path, SAMPLES / "docx/table.docx", "table.pdf"))
     assert document.beginning.startswith("Tea | Cups")
 
 

@@ -30,10 +30,17 @@ def reading(home: Path, *, program: str = "bwrap", library: str = "pypdfium2", *
     return Documents(home, lambda: DocumentSettings(**settings), program=program, library=library)
 
 
+async def read_by(documents: Documents, file: FilePart) -> Document:
+    """A document that is there."""
+    document = await documents.read(file)
+    assert document is not None
+    return document
+
+
 async def read(home: Path, name: str) -> tuple[Document, str]:
     """The sample as it was read, and all of its text."""
     documents, file = reading(home), received(home, SAMPLES / name)
-    document = await documents.read(file)
+    document = await read_by(documents, file)
     text = documents.text_of(file)
     return document, text.decode() if text is not None else ""
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from agent.core.messages import TEXT_READ
 from gateway.channels.inbound import Attachment
 from tests.agent.documents.make import SAMPLES, SENTENCES
+from tests.agent.documents.test_limits import endless_tags
+from tests.fakes.waiting import until
 from tests.gateway.world import ANN, World, calling
 
 DAY_S = 86_400.0
@@ -158,6 +161,28 @@ async def test_what_cannot_be_read_is_told_to_model_and_person(
     assert "base64" not in json.dumps(world.llm.bodies[-1])
     await world.answered("and what is two and two?")
     assert len([text for text in world.texts() if "I could not read" in text]) == 1, "once, with its own answer"
+
+
+@pytest.mark.requirement("Z-167")
+async def test_a_stop_ends_the_reading(world: World) -> None:
+    endless_tags(world.home / "tags.docx")
+    data = (world.home / "tags.docx").read_bytes()
+    slow = replace(sample("docx/letter.docx", "tags.docx"), handle=data.decode("utf-8", "surrogateescape"))
+    await world.say("what does it say?", attachments=(slow,))
+    await until(lambda: bool(readers()))
+    await world.say("/stop")
+    await world.shows("Stopped.")
+    await world.settled()
+    assert readers() == []
+
+
+def readers() -> list[str]:
+    """Command lines of processes that read a document now."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(path.read_bytes().decode("utf-8", "replace"))
+    return [line for line in found if "0-tags.docx" in line]
 
 
 @pytest.mark.requirement("Z-168")
