@@ -50,7 +50,7 @@ REAL = {
     "refused/old.xls": (CALAMINE, "tests/date.xls", ["old_format"]),
     "macros/excel.xlsm": (CALAMINE, "tests/vba.xlsm", []),
 }
-Write = Callable[[Path], None]
+Write = Callable[[Path], object]
 
 # Sentences that are put in: other letters, signs that formats escape, words of ordinary documents.
 SENTENCES = (
@@ -442,7 +442,7 @@ def pages() -> dict[str, tuple[Write, Sequence[str]]]:
     """Ten pages as browsers, mail programs and editors save them."""
 
     def page(text: str, encoding: str = "utf-8") -> Write:
-        return lambda to: to.write_bytes(text.encode(encoding)) and None
+        return lambda to: to.write_bytes(text.encode(encoding))
 
     head = "<!doctype html><html><head><meta charset=utf-8><title>Tea &amp; cups</title></head><body>"
     every = "".join(f"<p>{one.replace('&', '&amp;').replace('<', '&lt;')}</p>" for one in SENTENCES)

@@ -85,8 +85,8 @@ def zip_in_zip(to: Path) -> None:
         package.writestr("a.docx", (SAMPLES / "docx/letter.docx").read_bytes())
 
 
-def truncated(name: str) -> Callable[[Path], None]:
-    return lambda to: to.write_bytes((data := (SAMPLES / name).read_bytes())[: len(data) // 2]) and None
+def truncated(name: str) -> Callable[[Path], object]:
+    return lambda to: to.write_bytes((data := (SAMPLES / name).read_bytes())[: len(data) // 2])
 
 
 def program(to: Path) -> None:
@@ -142,11 +142,11 @@ REFUSED = {
     "program.pdf": (program, "broken"),
     "program.csv": (program, "broken"),
     "stream.pdf": (stream_bomb, "too_large"),
-    "nothing.pdf": (lambda to: to.write_bytes(b"") and None, "empty"),
+    "nothing.pdf": (lambda to: to.write_bytes(b""), "empty"),
 }
 
 
-async def read(home: Path, name: str, make: Callable[[Path], None], documents: Documents) -> tuple[Document, float]:
+async def read(home: Path, name: str, make: Callable[[Path], object], documents: Documents) -> tuple[Document, float]:
     """The document and the seconds that it took."""
     source = home / name
     make(source)
@@ -181,9 +181,7 @@ async def test_a_document_ends_at_its_time_and_at_its_memory(tmp_path: Path) -> 
 @pytest.mark.requirement("Z-167")
 async def test_of_ten_thousand_pages_the_first_are_read(tmp_path: Path) -> None:
     documents = reading(tmp_path)
-    document, took_s = await read(
-        tmp_path, "long.pdf", lambda to: to.write_bytes(pdf_with(WORDS, 10_000)) and None, documents
-    )
+    document, took_s = await read(tmp_path, "long.pdf", lambda to: to.write_bytes(pdf_with(WORDS, 10_000)), documents)
     assert (document.found.refused, document.found.pages, document.found.read) == (None, 10_000, 300)
     text = documents.text_of(document.file)
     assert text is not None
@@ -203,9 +201,9 @@ async def test_a_page_of_any_size_is_a_picture_of_the_usual_size(tmp_path: Path)
     lines = zlib.compress(b"0 0 14000 14000 re f")
     documents = reading(tmp_path)
     for box in ("0 0 14400 14400", "0 0 1 14400"):
-        made = pdf_with(lines, 1, box)
-        document, _ = await read(tmp_path, f"{box}.pdf", lambda to, made=made: to.write_bytes(made) and None, documents)
-        [page] = document.pages
+        source = tmp_path / f"{box}.pdf"
+        source.write_bytes(pdf_with(lines, 1, box))
+        [page] = (await read_by(documents, received(tmp_path, source))).pages
         assert page.size < 100_000
 
 
