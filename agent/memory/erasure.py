@@ -123,8 +123,10 @@ def _removed(tree: Tree, name: str, holding: Target | None = None) -> Iterator[L
     if path.is_absolute() or ".." in path.parts:
         yield Left(path.parts, "it is not in the data directory")
     elif holding is None:
-        yield from tree.remove(path.parts)
-        yield from tree.remove(derived)
+        left = tree.remove(path.parts)
+        yield from left
+        if all(one.gone for one in left):  # else both are out of reach, which one line tells
+            yield from tree.remove(derived)
     else:
         for names in (path.parts, (*derived, TEXT_READ)):
             yield from _searched(tree, names, holding, path.parts, derived)
