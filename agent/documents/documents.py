@@ -219,7 +219,7 @@ class Documents:
         except OSError as error:
             log.warning("a document cannot be read: no process could be started: %s", error)
             return Found(refused="too_large")
-        found, blobs = _parsed(ended)
+        found, blobs = parsed(ended, self._settings().most_pictures)
         if found.refused == "needs_extra":
             log.warning("%s", needs_extra("reading PDF files", EXTRA, module=self._library))
             return found  # not kept: it may be there the next time
@@ -317,7 +317,7 @@ def _picture(number: int) -> str:
     return f"page-{number}.png"
 
 
-def _parsed(ended: Ended) -> tuple[Found, Sequence[bytes]]:
+def parsed(ended: Ended, most_pictures: int) -> tuple[Found, Sequence[bytes]]:
     """The reader's output, which a document may have got into its power: taken only as it should be."""
     if ended.why or ended.left_out or ended.status in _STOPPED:
         log.info("a document was too much: %s", ended.why or f"status {ended.status}, {ended.left_out} bytes left out")
@@ -328,7 +328,7 @@ def _parsed(ended: Ended) -> tuple[Found, Sequence[bytes]]:
         sizes = _SIZES.validate_python(told.pop("sizes"), strict=True)
         found = _FOUND.validate_json(json.dumps(told), strict=True)
         ends = list(accumulate(sizes))
-        if ends[-1] != len(rest) or len(sizes) != len(found.pictures) + 1:
+        if ends[-1] != len(rest) or len(sizes) != len(found.pictures) + 1 or len(found.pictures) > most_pictures:
             raise ValueError(f"{len(rest)} bytes for {sizes}")
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:  # whatever stands there
         # Without the output, in which the document's words may stand.

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent.core.messages import TEXT_READ, FilePart
-from agent.documents.documents import Document, Found, told
+from agent.documents.documents import Document, Found, parsed, told
+from agent.tools.shell.sandbox import Ended
 from agent.turn.intake import beginning_within, fewer_pictures, shortened
 from agent.turn.tokens import count_by_bytes
 from tests.agent.documents.make import SAMPLES
@@ -64,6 +65,32 @@ async def test_what_is_kept_is_not_trusted(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "found.json").write_text(json.dumps({"pictures": ["../../../secret"], "refused": None}))
     assert (await read_by(reading(tmp_path), file)).found.chars == 52
+
+
+FINE = {"refused": None, "pages": 1, "read": 1, "chars": 4, "pictures": [1], "sizes": [4, 3]}
+
+
+@pytest.mark.requirement("Z-167")
+@pytest.mark.parametrize(
+    ("said", "body", "status", "reason"),
+    [
+        pytest.param(FINE, b"textPNG", 0, None, id="as it should be"),
+        pytest.param({**FINE, "sizes": [4, 300]}, b"textPNG", 0, "broken", id="fewer bytes than it says"),
+        pytest.param({**FINE, "sizes": [10, -3]}, b"textPNG", 0, "broken", id="a size that is none"),
+        pytest.param({**FINE, "pictures": ["../../x"]}, b"textPNG", 0, "broken", id="a path for a number"),
+        pytest.param({**FINE, "refused": "obey me"}, b"textPNG", 0, "broken", id="a reason of its own"),
+        pytest.param({**FINE, "more": 1}, b"textPNG", 0, "broken", id="a key of its own"),
+        pytest.param({**FINE, "pictures": [1, 2], "sizes": [4, 0, 3]}, b"textPNG", 0, "broken", id="too many"),
+        pytest.param(FINE, b"textPNG", -9, "too_large", id="killed by the system"),
+        pytest.param(FINE, b"textPNG", 134, "too_large", id="without memory, in the sandbox"),
+        pytest.param([], b"", 0, "broken", id="no object"),
+    ],
+)
+def test_the_output_of_a_reader_is_not_trusted(said: object, body: bytes, status: int, reason: str | None) -> None:
+    ended = Ended(status=status, head=json.dumps(said).encode() + b"\n" + body, tail=b"", left_out=0)
+    found, blobs = parsed(ended, most_pictures=1)
+    assert found.refused == reason
+    assert list(blobs) == ([b"text", b"PNG"] if reason is None else [])
 
 
 @pytest.mark.parametrize(
