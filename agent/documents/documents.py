@@ -26,7 +26,6 @@ from agent.core.phrases import counted, needs_extra
 from agent.core.safe_files import Names, Tree
 from agent.core.settings_section import SECTION_CONFIG
 from agent.core.untrusted_text import whole
-from agent.documents import reader
 from agent.documents.pdf import LIBRARY
 from agent.documents.reading import Reason
 from agent.documents.settings import DocumentSettings
@@ -42,7 +41,8 @@ MOST_OUTPUT = 64 * 1024 * 1024  # bytes of text and pictures
 LARGEST_TEXT = 16 * 1024 * 1024  # bytes read back of it
 LARGEST_FOUND = 64 * 1024
 INTERPRETER = os.path.realpath(sys.executable)  # not an environment's link to it, which the sandbox lacks
-SOURCE = Path(reader.__file__).parents[2]
+READER = Path(__file__).with_name("reader.py")  # by its path: it imports what only its own process needs
+SOURCE = READER.parents[2]
 _LIBRARIES = (LIBRARY, f"{LIBRARY}_raw", f"{LIBRARY}_cfg")
 
 # Kinds by name and by type; the reader goes by the content, which only letters cannot tell.
@@ -236,7 +236,7 @@ class Documents:
         folder = Path(library.origin).parents[1] if library is not None and library.origin else None
         seen = [str(folder / name) for name in _LIBRARIES] if folder is not None else []
         limits = (settings.most_chars, settings.most_pages, settings.most_pictures)
-        words = [reader.__file__, str(SOURCE), str(folder or ""), path.name, kind, *map(str, limits)]
+        words = [str(READER), str(SOURCE), str(folder or ""), path.name, kind, *map(str, limits)]
         return await self.confined(words, path.parent, settings, seen=(str(SOURCE / "agent"), *seen))
 
     async def confined(
