@@ -24,8 +24,11 @@ _QUOTE_CLOSES = "\n</quoted>"
 
 
 def landed_as(work: Work, file: FilePart) -> Names:
-    """Where a file of this work lies: the same after a crash."""
-    return (FOLDER, str(work.inbox_id), PurePosixPath(file.path).name)
+    """Where a file of this work lies: the same after a crash. Two of an album may have one name."""
+    name = PurePosixPath(file.path).name
+    others = [one.path for one in work.incoming.files if PurePosixPath(one.path).name == name]
+    at = others.index(file.path) if file.path in others else 0
+    return (FOLDER, str(work.inbox_id), f"{at}-{name}" if at else name)
 
 
 def text_landed_as(work: Work, file: FilePart) -> Names:
