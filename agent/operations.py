@@ -4,7 +4,7 @@ Changes to the session are staged; the agent commits them with the command's own
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.core.errors import Permanent
 from agent.core.events import ProviderSwitched
@@ -100,7 +100,9 @@ class Operations:
             return None
         last, person = found
         self._staged = StagedChanges(hide_from=last.id, hide_from_people=True, taken_back=words_of(last))
-        files = tuple(part for part in last.parts if isinstance(part, FilePart))
+        files = tuple(
+            replace(part, sent=True) for part in last.parts if isinstance(part, FilePart) and not part.page_of
+        )
         return TakenBack(text=words_of(last), files=files, quoted=quoted_in(last), person=person)
 
     async def sessions(self, most: int = 20) -> tuple[Session, ...]:

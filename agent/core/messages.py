@@ -40,8 +40,9 @@ class TacoCompressed:
 class FilePart:
     """An attachment kept as a file under the data directory; `path` is relative to it.
 
-    Providers that take the type get its bytes, the others a line that names it. One that is `quoted` came with the
-    message that its sender replied to, not with their own.
+    Providers that take the type get its bytes, the others a line that names it. Not `sent`: all get the line, for what
+    was read out of it goes to them. One that is `quoted` came with the message that its sender replied to, not with
+    their own. `page_of` is the path of the file of which it pictures a page, "" for any other.
     """
 
     path: str
@@ -49,7 +50,14 @@ class FilePart:
     name: str
     size: int
     quoted: bool = False
+    sent: bool = True
+    page_of: str = ""
     kind: Literal["file"] = "file"
+
+    @property
+    def derived(self) -> str:
+        """The folder beside the file for what was read out of it."""
+        return read_out_of(self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +117,14 @@ class CompactionPart:
     tokens_before: int
     mechanical: bool = False  # no model wrote it
     kind: Literal["compaction"] = "compaction"
+
+
+def read_out_of(path: str) -> str:
+    """The folder for what was read out of the file at that path; its text is `TEXT_READ` there."""
+    return f"{path}.read"
+
+
+TEXT_READ = "text.txt"
 
 
 Part = TextPart | ToolUse | ToolResult | Thinking | RedactedThinking | FilePart | SummaryPart | CompactionPart

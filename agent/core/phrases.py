@@ -51,6 +51,16 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "/new starts afresh.",
         "reply_too_large": "The model's answer grew beyond what I can take, so I stopped it.",
         "listening": "Listening…",
+        "reading_files": "Reading…",
+        "document_encrypted": "I could not read “{name}”: it is protected by a password.",
+        "document_broken": "I could not read “{name}”: it is damaged, or is not what its name says.",
+        "document_too_large": "I could not read “{name}”: it takes more time or memory than I may use.",
+        "document_old_format": "I could not read “{name}”: I cannot read this older format. "
+        "Please save it as .docx, .xlsx, .pptx or .pdf.",
+        "document_needs_extra": "I could not read “{name}”: reading PDF files is not installed here. "
+        "The operator can add it.",
+        "document_empty": "I found no text in “{name}”.",
+        "document_unseen": "Pages of “{name}” are pictures, and the model here does not see pictures.",
         "stopped": "Stopped.",
         "hook_blocked": "A rule of the gateway stopped me here.",
         "approval_asked": "May I do this? ({tool})",

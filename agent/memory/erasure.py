@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from agent.core.clock import Clock
 from agent.core.errors import ToolError
 from agent.core.ids import ConversationId
+from agent.core.messages import TEXT_READ, read_out_of
 from agent.core.safe_files import DEEPEST, MOST_ENTRIES, Left, Tree
 from agent.memory import erasure_rows, notes
 from agent.memory.erasure_rows import Meant
@@ -116,14 +117,19 @@ def _files(
 
 
 def _removed(tree: Tree, name: str, holding: Target | None = None) -> Iterator[Left]:
-    """Remove a file by its name in the data directory; with `holding` only if it holds the words."""
-    path = PurePosixPath(name)
+    """Remove a file by its name in the data directory, and what was read out of it; with `holding` only if it, or that,
+    holds the words."""
+    path, derived = PurePosixPath(name), PurePosixPath(read_out_of(name)).parts
     if path.is_absolute() or ".." in path.parts:
         yield Left(path.parts, "it is not in the data directory")
     elif holding is None:
-        yield from tree.remove(path.parts)
+        left = tree.remove(path.parts)
+        yield from left
+        if all(one.gone for one in left):  # else both are out of reach, which one line tells
+            yield from tree.remove(derived)
     else:
-        yield from _searched(tree, path.parts, holding)
+        for names in (path.parts, (*derived, TEXT_READ)):
+            yield from _searched(tree, names, holding, path.parts, derived)
 
 
 def _cleared(tree: Tree, names: tuple[str, ...], target: Target) -> Iterator[Left]:
@@ -141,7 +147,9 @@ def _cleared(tree: Tree, names: tuple[str, ...], target: Target) -> Iterator[Lef
             if target.holds(entry.names[-1]) and entry.kind != "folder":
                 yield from tree.remove(entry.names)
             elif entry.kind == "file":
-                yield from _searched(tree, entry.names, target)
+                # A packed document is known to hold the words by the text beside it alone.
+                document = (*entry.names[:-1], entry.names[-1].removesuffix(".txt"))
+                yield from _searched(tree, entry.names, target, entry.names, document)
             elif entry.kind == "other":
                 yield Left(entry.names, "what it leads to is not looked through")
             elif len(entry.names) >= DEEPEST:
@@ -152,8 +160,8 @@ def _cleared(tree: Tree, names: tuple[str, ...], target: Target) -> Iterator[Lef
         yield Left(names, str(error))
 
 
-def _searched(tree: Tree, names: tuple[str, ...], target: Target) -> Iterator[Left]:
-    """Remove the file if the words stand in it."""
+def _searched(tree: Tree, names: tuple[str, ...], target: Target, *going: tuple[str, ...]) -> Iterator[Left]:
+    """Remove what is `going` if the words stand in the file."""
     try:
         there = tree.look(names)
         if there is None:
@@ -163,4 +171,5 @@ def _searched(tree: Tree, names: tuple[str, ...], target: Target) -> Iterator[Le
         yield Left(names, f"it is not looked through: {error}")
         return
     if held:
-        yield from tree.remove(names)
+        for one in going:
+            yield from tree.remove(one)

@@ -246,14 +246,16 @@ NOTHING: Bytes = {}
 
 
 def wanted(messages: Sequence[Message], takes: frozenset[str]) -> list[FilePart]:
-    """The newest files of a type in `takes`, newest first."""
+    """The newest files of a type in `takes`, newest first; the pages of one document count as one file."""
     found: list[FilePart] = []
+    counted: set[str] = set()
     for message in messages[: -LOOK_BACK - 1 : -1]:
         for part in message.parts:
-            if part.kind == "file" and part.mime_type in takes:
-                found.append(part)
-                if len(found) == NEWEST:
+            if part.kind == "file" and part.sent and part.mime_type in takes:
+                counted.add(part.page_of or part.path)
+                if len(counted) > NEWEST:
                     return found
+                found.append(part)
     return found
 
 

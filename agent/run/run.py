@@ -16,6 +16,7 @@ from agent.core.messages import FilePart, Message
 from agent.core.outbox import Audience, Buttons, Outbox
 from agent.core.tools import ExecutionContext
 from agent.definitions import Definition
+from agent.documents.documents import Document
 from agent.inbox import Work
 from agent.memory.records import Scope
 from agent.providers.usage import CostAttribution, Spent, read_of
@@ -277,6 +278,7 @@ class Run:
     resumed: bool = False
     loop: Loop | None = None  # of the run that asked what this one's message answers
     words: str = ""  # what the person said in the message that it answers
+    documents: tuple[Document, ...] = ()  # files of its message that were read
     messages: list[Message] = field(default_factory=list)
     windowed: int = 0  # how many of the messages stand in the conversation's window
     stored: StoredProgress = field(default_factory=StoredProgress)

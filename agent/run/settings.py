@@ -260,8 +260,8 @@ class PlacePolicy:
     None: as the provider is configured. `models` are lists of patterns of `provider/model` that may answer here,
     `tools` and `skills` lists of patterns of names that may be used: each list must fit, no list leaves all.
     `denied_tools` win over `tools`. Without `memory` nothing is recalled or kept beyond the session. `reads_along`: a
-    question reads what people said around it. `speaks_unasked`: turns may be begun that nobody asked for. `voice` says which
-    answers are read out; None: as configured.
+    question reads what people said around it. `speaks_unasked`: turns may be begun that nobody asked for. `voice` says
+    which answers are read out; None: as configured.
     """
 
     instructions: str = ""

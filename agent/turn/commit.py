@@ -1,6 +1,6 @@
 """Commit of a turn: transcript, usage, session, replies and "inbox row done" in one fenced transaction."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from sqlalchemy import Connection
@@ -12,7 +12,8 @@ from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId
 from agent.core.messages import Message
 from agent.core.outbox import OutgoingMessage, SpokenText, Tone, answer_of
-from agent.core.untrusted_text import beginning_of
+from agent.core.untrusted_text import beginning_of, one_line
+from agent.documents.documents import Document
 from agent.ledger import rows
 from agent.ledger.spending import Entry
 from agent.providers.usage import Spent, read_of
@@ -234,6 +235,7 @@ def settle_staged(staged: StagedChanges, states: States) -> None:
 
 LONGEST_SPOKEN = 16_000  # characters of Markdown; what is read out of them is bounded by `[speech] max_chars`
 LONGEST_NOTE = 300  # characters of an error that is kept with the message
+LONGEST_NAME = 80  # of a file, as a notice names it
 REF_DIGITS = 8  # of the run's id
 # Sentences that tell of something broken, and not of a limit or a choice: they carry a reference.
 ERRORS = frozenset(
@@ -361,6 +363,7 @@ def says_of(said: str, executed: Executed, run: Run, states: States) -> tuple[Ou
         notices.append(Notice("history_set_aside", {"count": run.requests.quarantined}))
     if run.requests.without_tools:
         notices.append(Notice("model_without_tools", {"model": run.requests.without_tools}))
+    notices += unread(run.documents, states.provider.slot.current().takes)
     if run.opened:
         notices += notices_of(run, states)
     for notice in notices:
@@ -395,6 +398,17 @@ def _spoken(said: str, run: Run) -> OutgoingMessage:
     """The answer as a voice message, below its text: made when it is delivered, on the account of the turn."""
     spoken = SpokenText(text=said[:LONGEST_SPOKEN], key=run.id, payer=run.attribution(PURPOSE))
     return OutgoingMessage(text="", kind="reply", answers=run.audience.message, spoken=spoken)
+
+
+def unread(documents: Sequence[Document], takes: frozenset[str]) -> Iterator[Notice]:
+    """A notice for each document that its model knows nothing of, or sees no picture of."""
+    for document in documents:
+        refused = document.found.refused
+        name: dict[str, object] = {"name": one_line(document.file.name, LONGEST_NAME)}
+        if refused is not None and not (document.file.sent and document.file.mime_type in takes):
+            yield Notice(f"document_{refused}", name)
+        elif document.pages and takes.isdisjoint(page.mime_type for page in document.pages):
+            yield Notice("document_unseen", name)
 
 
 def _voice_unheard(run: Run, states: States) -> OutgoingMessage:

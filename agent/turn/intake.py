@@ -14,11 +14,13 @@ from agent.core.failpoints import failpoint
 from agent.core.ids import RunId, SessionId
 from agent.core.messages import FilePart, Message
 from agent.core.safe_files import Names, Tree
+from agent.documents.documents import Document, Documents
 from agent.inbox import Incoming, Work
 from agent.run.features import OnOpened
 from agent.run.guards import Progress
-from agent.run.messages import landed_as, user_message
+from agent.run.messages import landed_as, text_landed_as, user_message
 from agent.run.run import Executed, Notice, Run, Speech, Taken
+from agent.run.settings import DEFAULT_WINDOW
 from agent.sessions import runs, store
 from agent.sessions.runs import Checkpoint, Loop
 from agent.sessions.store import Place, Stored, text_of, words_of
@@ -29,6 +31,7 @@ from agent.tools.files.paths import shown
 from agent.turn.commit import settle_staged, write_staged
 from agent.turn.interim_text import committed_up_to
 from agent.turn.states import States
+from agent.turn.tokens import PER_IMAGE, CountText
 
 
 def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
@@ -73,6 +76,8 @@ def open_early(conn: Connection, work: Work, states: States) -> OpenedRun | None
         return None
     if _voices(work.incoming, states):
         return None  # what they say is heard before it is stored
+    if states.runtime.services.documents.wanted(work.incoming.files):
+        return None  # and they are read
     new_id, at = states.runtime.services.new_id, states.runtime.services.clock.now()
     ids = _Ids(run=RunId(new_id()), session=session.id or SessionId(new_id()), fresh=session.id is None)
     opening = _open(conn, work, ids, user_message(work, at), to_timestamp(at), states)
@@ -108,6 +113,67 @@ async def hear(run: Run, states: States) -> None:
     run.work = replace(run.work, incoming=heard)
 
 
+# Of the model's window at most one part in so many for the texts of one message's documents, and as much for pictures.
+WINDOW_SHARE = 8
+LONGEST_TOKEN = 8  # characters; a text with longer ones is shown in part where all of it had room
+
+
+async def read_documents(run: Run, states: States) -> None:
+    """Read the documents among the files, before the message is stored. A stop ends the reading."""
+    documents = states.runtime.services.documents
+    files = documents.wanted(run.work.incoming.files)
+    if not files:
+        return
+    outbox, read = states.runtime.outbox, dict[str, Document]()
+
+    async def read_one(file: FilePart) -> None:
+        document = await documents.read(file)
+        if document is not None:
+            read[file.path] = document
+
+    outbox.status(states.runtime.services.phrases("reading_files", run.work.incoming.language))
+    with run.interrupts.scope():
+        async with anyio.create_task_group() as group:
+            for file in files:
+                group.start_soon(read_one, file)
+    outbox.status("")
+    found = [read[file.path] for file in files if file.path in read]
+    share = (states.provider.slot.current().context_window or DEFAULT_WINDOW) // WINDOW_SHARE
+    found = fewer_pictures(found, max(1, share // PER_IMAGE))
+    most = min(documents.settings.shown_tokens, share)
+    run.documents = await anyio.to_thread.run_sync(shortened, found, most, states.metrics.estimator.count)
+
+
+def fewer_pictures(documents: Sequence[Document], most: int) -> list[Document]:
+    """The documents with the first `most` of all their pages that are pictures."""
+    shown: list[Document] = []
+    for document in documents:
+        shown.append(replace(document, pages=document.pages[:most]))
+        most -= len(shown[-1].pages)
+    return shown
+
+
+def shortened(documents: Sequence[Document], most: int, count: CountText) -> tuple[Document, ...]:
+    """The documents with as much of their beginnings as `most` tokens hold; a short one leaves its room to the rest."""
+    shown: dict[str, Document] = {}
+    for done, document in enumerate(sorted(documents, key=lambda one: len(one.beginning))):
+        cut = beginning_within(document.beginning, most // (len(documents) - done), count)
+        most -= count(cut)
+        shown[document.file.path] = replace(document, beginning=cut)
+    return tuple(shown[document.file.path] for document in documents)
+
+
+def beginning_within(text: str, most: int, count: CountText) -> str:
+    """As much of the beginning as `most` tokens hold, up to the end of a line where there is one near."""
+    cut = text[: most * LONGEST_TOKEN]
+    while (tokens := count(cut)) > most:
+        cut = cut[: min(len(cut) - 1, len(cut) * most // tokens)]
+    if len(cut) == len(text):
+        return cut
+    line = cut.rfind("\n", len(cut) * 3 // 4) + 1
+    return cut[:line] if line else cut
+
+
 async def _was_begun(run: Run, states: States) -> bool:
     """Whether the words are stored already: this run goes on after a crash."""
     if run.work.attempt <= 1:
@@ -136,7 +202,7 @@ async def ingest(run: Run, states: States) -> Taken:
         refused = refusal_of(run.work.incoming, run.settings.agent.max_message_chars)
         if refused is not None:
             return Taken(refused=refused, at=at)
-        message = user_message(run.work, at)
+        message = user_message(run.work, at, run.documents)
         opening = await states.runtime.services.database.write(
             lambda conn: _open_whole(conn, run, states, message, to_timestamp(at))
         )
@@ -306,14 +372,18 @@ log = logging.getLogger("tieline.turn")
 
 
 async def land(run: Run, states: States) -> None:
-    """Copy them there. One that cannot be copied is missed by the tools only: the model may still be shown it."""
+    """Copy them there, and the text of those that were read. One that cannot be copied is missed by the tools only: the
+    model may still be shown it."""
     work, home = run.work, states.tool.home
     if not work.incoming.files:
         return
-    tree = Tree(run.execution.workspace, shown)
+    tree, read = Tree(run.execution.workspace, shown), {document.file.path for document in run.documents}
     for file in work.incoming.files:
         try:
             await anyio.to_thread.run_sync(_copy, home, file, tree, landed_as(work, file))
+            if file.path in read:
+                text = text_landed_as(work, file)
+                await anyio.to_thread.run_sync(_copy_text, states.runtime.services.documents, file, tree, text)
         except (OSError, ToolError) as error:
             log.warning("a file is not in the workspace: %s", error, extra={"run": run.id, "file": file.name})
 
@@ -321,3 +391,9 @@ async def land(run: Run, states: States) -> None:
 def _copy(home: Path, file: FilePart, tree: Tree, names: Names) -> None:
     if tree.look(names) is None:
         tree.write(names, (home / file.path).read_bytes())
+
+
+def _copy_text(documents: Documents, file: FilePart, tree: Tree, names: Names) -> None:
+    text = documents.text_of(file)
+    if text is not None and tree.look(names) is None:
+        tree.write(names, text)

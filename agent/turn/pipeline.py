@@ -25,7 +25,7 @@ from agent.turn.agent_loop import execute, keep_partial
 from agent.turn.commit import persist, save_place
 from agent.turn.context import prepare
 from agent.turn.context_budget import prepare_next
-from agent.turn.intake import OpenedRun, hear, ingest, land
+from agent.turn.intake import OpenedRun, hear, ingest, land, read_documents
 from agent.turn.requests import recall_uses
 from agent.turn.states import States
 
@@ -45,6 +45,7 @@ async def turn(
     run = await begin(work, definition, states, staged)
     async with _announced(run, states) as outcome:
         await hear(run, states)
+        await read_documents(run, states)
         await land(run, states)
         taken = await ingest(run, states)
         if taken.refused is None:

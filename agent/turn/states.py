@@ -23,6 +23,7 @@ from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.core.tools import Subagents
 from agent.definitions import Definition, Definitions
+from agent.documents.documents import Documents
 from agent.inbox import Incoming, Source
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
@@ -323,6 +324,7 @@ class AgentServices:
     ledger: Ledger
     voice_transcription: VoiceTranscription
     speech: Callable[[], SpeechSettings] = SpeechSettings
+    documents: Documents
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
 
 

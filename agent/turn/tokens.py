@@ -94,6 +94,10 @@ class Estimator:
         self._told = self.scale
         return True
 
+    def count(self, text: str) -> int:
+        """Raw tokens of a text that is asked about once."""
+        return self._count(text)
+
     def text(self, text: str) -> int:
         """Raw tokens of a text that several requests share, such as the system prompt: counted once while in use."""
         counted = self._texts.pop(text, None)
@@ -188,6 +192,8 @@ def _part(part: Part, count: CountText) -> int:
             return count(part.data)
         case CompactionPart():
             return 0
+        case FilePart(sent=False):
+            return PER_NAMED_FILE
         case FilePart():
             if part.mime_type.startswith("image/"):
                 return PER_IMAGE

@@ -38,6 +38,7 @@ RELOADABLE = (
     "transcription",
     "speech",
     "images",
+    "documents",
     "context",
     "group_context",
     "ambient",

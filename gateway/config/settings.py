@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from agent.compaction.settings import MemorySettings
+from agent.documents.settings import DocumentSettings
 from agent.group_context.settings import AmbientSettings, GroupContextSettings
 from agent.ledger.spending import Limit, Spending
 from agent.plans.settings import PlanSettings
@@ -64,6 +65,7 @@ class Sections(BaseModel):
     transcription: TranscriptionSettings = Field(default_factory=TranscriptionSettings)
     speech: SpeechSettings = Field(default_factory=SpeechSettings)
     images: ImageSettings = Field(default_factory=ImageSettings)
+    documents: DocumentSettings = Field(default_factory=DocumentSettings)
     context: ContextSettings = Field(default_factory=ContextSettings)
     group_context: GroupContextSettings = Field(default_factory=GroupContextSettings)
     ambient: AmbientSettings = Field(default_factory=AmbientSettings)

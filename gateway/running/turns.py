@@ -8,6 +8,7 @@ from agent.assembly import Shared, SharedFeatures, SharedModels, SharedTools
 from agent.between_turns import BetweenTurns, Jobs
 from agent.built_ins import BuiltIns
 from agent.core.ids import ConversationId, random_uuid
+from agent.documents.documents import Documents
 from agent.run.settings import Settings
 from agent.subagent.runner import SubagentRegistry
 from agent.turn.states import AgentServices
@@ -100,6 +101,7 @@ def shared_parts(
             ledger=spending.ledger,
             voice_transcription=models.voice_transcription,
             speech=lambda: live.settings.speech,
+            documents=Documents(basics.home, lambda: live.settings.documents),
             relief=spending.service.relief,
         ),
         settings=partial(settings_in, live, place_settings),

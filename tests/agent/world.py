@@ -31,6 +31,8 @@ from agent.core.outbox import OutgoingMessage
 from agent.core.phrases import english
 from agent.core.tools import Tool
 from agent.definitions import Definitions
+from agent.documents.documents import Documents
+from agent.documents.settings import DocumentSettings
 from agent.group_context.group_context import GroupContext
 from agent.inbox import Incoming, RunOpener, Work, WorkKind
 from agent.ledger.ledger import Ledger
@@ -156,6 +158,7 @@ class World:
         self.bus.listen(lambda published: self.events.append(published.event))
         self.ledger = self.new_ledger()
         self.voice_transcription = VoiceTranscription(home=home, clock=self.clock, ledger=self.ledger)
+        self.documents = Documents(home, DocumentSettings)
         self.models = Models(
             self.clock, meter=self.ledger, policy=lambda: RetryPolicy(backoff_ms=1, stream_backoff_ms=1)
         )
@@ -231,6 +234,7 @@ class World:
                 phrases=english,
                 ledger=self.ledger,
                 voice_transcription=self.voice_transcription,
+                documents=self.documents,
             ),
             settings=lambda conversation: self.settings,
             built_ins=self.built_ins,

@@ -233,7 +233,7 @@ class FakeChannel:
     async def fetch(self, attachment: Attachment, to: Path, *, limit: int) -> int:
         if gate := self.screen.gates.get("fetch"):
             await gate.wait()
-        content = attachment.handle.encode()
+        content = attachment.handle.encode("utf-8", "surrogateescape")  # a binary file's, decoded in the same way
         if len(content) > limit:
             raise ChannelRejected(f"{attachment.name} is larger than {limit} bytes")
         await anyio.Path(to).write_bytes(content)

@@ -78,6 +78,7 @@ WEB = "web/chat: random names of the gateway's own; an id from outside must be l
 OPERATOR = "the operator's: from the command line, the configuration, or in a folder that the operator alone fills"
 STAGE = "in a new folder that this process made for a backup; names that an archive brings were checked before"
 SHIPPED = "files of the package, /proc, or a temporary folder of its own"
+CONFINED = "in the process that reads one document: it has that document's path, and writes to its output alone"
 NONE = "opens no file: another thing of the same name"
 
 REGISTER: dict[str, tuple[str, str]] = {
@@ -96,6 +97,11 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/core/safe_files.py _opened": ("os.open", TREE),
     "agent/core/safe_files.py _entries": ("os.scandir", TREE),
     "agent/core/safe_files.py _missing": ("os.listdir", TREE),
+    "agent/documents/documents.py Documents._tree": (IN_TREE, TREE),
+    "agent/documents/office.py Package.__init__": ("zipfile.BadZipFile zipfile.ZipFile", CONFINED),
+    "agent/documents/office.py Package.pieces": ("zipfile.BadZipFile", CONFINED),
+    "agent/documents/reader.py read": (".open .read_bytes .read_bytes", CONFINED),
+    "agent/documents/reader.py": ("os.fdopen os.open", CONFINED),
     "agent/definitions.py Definitions.names": (".glob", OPERATOR),
     "agent/definitions.py text_of": (".read_bytes", OPERATOR),
     "agent/ledger/ledger.py Journal.recover": (".read_bytes", DATA),

@@ -2,12 +2,14 @@
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from tests.agent.documents.make import SAMPLES
 from tests.program import configs
 from tests.program.doubles import TELEGRAM_TOKEN, until
 from tests.program.people import ANN, GROUP, OnTelegram
@@ -193,6 +195,25 @@ async def test_files_reach_the_model(stage: Stage) -> None:
     await bea.send({"user": bea.user, "file": picture, "caption": "look at this"})
     await bea.hears("look at this")
     assert PICTURE in json.dumps((await stage.asking("look at this"))["body"])
+
+
+@pytest.mark.requirement("Z-165", "Z-166")
+async def test_a_pdf_file_reaches_the_model_as_text_and_a_scanned_one_as_pictures(stage: Stage) -> None:
+    bea = OnTelegram(stage.doubles, somebody(205))
+
+    async def request_for(name: str, words: str) -> str:
+        content = b64encode((SAMPLES / name).read_bytes()).decode()
+        file = {"name": "contract.pdf", "mime_type": "application/pdf", "content_base64": content}
+        await bea.send({"user": bea.user, "file": file, "caption": words})
+        await bea.hears(words)
+        return json.dumps((await stage.asking(words))["body"])
+
+    body = await request_for("pdf/canvas.pdf", "read the contract")
+    assert r"<untrusted source=\"contract.pdf\">\n[page 1]\nContract, page 1 of three" in body
+    assert "base64" not in body
+    body = await request_for("scans/one.pdf", "read the scan")
+    assert "pictures of pages follow: 1" in body
+    assert body.count("data:image/png;base64,") == 1
 
 
 @pytest.mark.requirement("Z-15")

@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from tests.agent.documents.make import SAMPLES
 from tests.program.running import Program
 from tools.file_sizes import ROOT
 
@@ -122,6 +123,20 @@ for type_, model in (("openai", "gpt-5.4-mini"), ("anthropic", "claude-sonnet-5-
 print(*(counter(name)("hello world") for name in ("cl100k_base", "o200k_base")))
 print([name for name in ("litellm", "openai", "httpx", "boto3", "tokenizers", "psycopg") if find_spec(name)])
 """
+READS_DOCUMENT = """
+import sys
+from pathlib import Path
+import anyio
+from agent.core.messages import FilePart
+from agent.documents.documents import Documents
+from agent.documents.settings import DocumentSettings
+path = Path(sys.argv[1])
+Path("sent").mkdir(exist_ok=True)
+Path("sent", path.name).write_bytes(path.read_bytes())
+file = FilePart(path=f"sent/{path.name}", mime_type="", name=path.name, size=1)
+document = anyio.run(Documents(Path.cwd(), DocumentSettings).read, file)
+print(document.found.refused, document.beginning.partition("\\n")[0])
+"""
 KNOWN = [
     "gpt-5.4-mini 272000 0.75 4.5 0.075 True",
     "claude-sonnet-5-5 1000000 2.0 10.0 0.1 True",
@@ -156,6 +171,9 @@ def test_the_default_install_does_without_extras(source: Path, tmp_path: Path) -
     python = default_install(tmp_path / "plain", wheel_of(source, tmp_path / "dist"))
     assert run(python, "-c", WITHOUT_NETWORK, cwd=tmp_path).splitlines() == KNOWN
     assert size_mb(tmp_path / "plain" / "lib") <= MOST_MB
+
+    for sample, found in (("docx/table.docx", "None Tea | Cups | Price"), ("pdf/canvas.pdf", "needs_extra ")):
+        assert run(python, "-c", READS_DOCUMENT, SAMPLES / sample, cwd=tmp_path).strip() == found.strip()
 
     tieline = python.with_name("tieline")
     program = Program(tmp_path / "home", "")
@@ -206,4 +224,5 @@ def test_the_locks_agree_on_what_they_share() -> None:
     assert 50 < len(locks[0]) < len(locks[1]) < len(locks[2])
     for smaller, larger in pairwise(locks):
         assert {name: larger.get(name) for name in smaller} == smaller
-    assert set(locks[1]) - set(locks[0]) == {"psycopg", "psycopg-binary"}, "the image serves PostgreSQL too"
+    more = {"psycopg", "psycopg-binary", "pypdfium2"}
+    assert set(locks[1]) - set(locks[0]) == more, "the image serves PostgreSQL and reads PDF files too"

@@ -156,8 +156,9 @@ def reply_to(asked: Conversation) -> Reply:
     text = "\n".join(part.text for part in asked.newest.parts if isinstance(part, TextPart)).strip()
     files = [part for part in asked.newest.parts if isinstance(part, FilePart)]
     if files:
-        last = asked.newest.parts[-1]  # without what names them to models
-        return Words(text=_received(files, last.text.strip() if isinstance(last, TextPart) else ""))
+        last = asked.newest.parts[-1]
+        words = last.text.strip() if isinstance(last, TextPart) else ""  # without what names files to models
+        return Words(text=_received([file for file in files if not file.page_of], words))
     for pattern, answer in _RULES:
         if (found := pattern.search(text)) and (reply := answer(asked, found)):
             return reply

@@ -87,10 +87,10 @@ def enclosed(
         words += ["--ro-bind", one.path, one.path] if one.link is None else ["--symlink", one.link, one.path]
     for name in (*_LOOKED_UP, *(_FOR_NETWORK if network else ())):
         words += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-    for path in read_only:
-        words += ["--ro-bind-try", path, path]
     words += ["--proc", "/proc", "--dev", "/dev"]
     words += ["--size", str(TMP_BYTES), "--tmpfs", "/tmp", "--tmpfs", "/run", "--symlink", "../tmp", "/var/tmp"]  # noqa: S108
+    for path in read_only:  # behind the empty folders, in which one of them may lie
+        words += ["--ro-bind-try", path, path]
     for name, folder in skills.items():
         words += ["--ro-bind-try", str(folder), f"{SKILLS}/{name}"]
     words += ["--bind" if writable else "--ro-bind", str(workspace), ROOT, "--chdir", str(cwd)]

@@ -111,6 +111,13 @@ def test_files_stand_before_the_words_and_may_stand_alone() -> None:
     assert words_of(alone) == ""
 
 
+def test_files_of_an_album_with_one_name_lie_beside_each_other() -> None:
+    files = tuple(FilePart(path=f"files/{at}/0-a.pdf", mime_type="", name="a.pdf", size=3) for at in "xyz")
+    (head, *_) = user_message(replace(WORK, incoming=replace(ANN, files=files)), NOW).parts
+    paths = ", ".join(f"/workspace/received/1/{name}" for name in ("0-a.pdf", "1-0-a.pdf", "2-0-a.pdf"))
+    assert head == TextPart(text=f"<files>{paths}</files>")
+
+
 @pytest.mark.parametrize(
     ("text", "harmless_text"),
     [

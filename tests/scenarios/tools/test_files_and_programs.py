@@ -60,7 +60,7 @@ async def test_a_file_that_a_person_sends_lies_in_the_workspace(sqlite_database:
     provider = ScriptedProvider(scripts=[calls("read", {"path": "received/1/0-list.csv"}), says("Four cups.")])
     world = World(sqlite_database, tmp_path, provider, tools=(read,))
     assert await world.say("how many?", files=(file,)) == ["Four cups."]
-    assert "<files>/workspace/received/1/0-list.csv</files>" in provider.requests[0].messages[0].content
+    assert "<files>/workspace/received/1/0-list.csv (" in provider.requests[0].messages[0].content
     assert "cups,4" in results(provider.requests[1])[0]
 
 
