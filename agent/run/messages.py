@@ -40,7 +40,7 @@ def text_landed_as(work: Work, file: FilePart) -> Names:
 
 
 def _paths(work: Work, documents: Sequence[Document], *, quoted: bool) -> str:
-    """The paths in the workspace of its own files, or of the quoted ones, and what was read of those that are documents."""
+    """The paths in the workspace of its own files, or of the quoted ones, and what was read of documents among them."""
     read = {document.file.path: document for document in documents}
     told_of = []
     for file in work.incoming.files:
