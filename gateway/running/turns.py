@@ -23,6 +23,7 @@ from gateway.running.durable_work import Abandoned, DurableWork
 from gateway.running.memory import MemoryServices, SkillServices
 from gateway.running.messaging import Messaging
 from gateway.running.models import ModelAccess
+from gateway.running.rights import Rights
 from gateway.running.spending import Spending
 from gateway.running.tools import ToolServices
 
@@ -119,6 +120,7 @@ def shared_parts(
 
 def install_turns(
     basics: Basics,
+    rights: Rights,
     shared: Shared,
     place_settings: PlaceSettings,
     messaging: Messaging,
@@ -135,10 +137,11 @@ def install_turns(
     background = shared.background
     shared.features.memory.forgotten.listen(partial(_forgotten, background, conversations))
     abandoned = Abandoned(work, Jobs(background), basics.phrase, messaging)
+    dispatcher = local_dispatcher(basics, rights, place_settings, conversations, delivery, messaging.alerts, abandoned)
     return TurnServices(
         factory=factory,
         conversations=conversations,
-        dispatcher=local_dispatcher(basics, place_settings, conversations, delivery, messaging.alerts, abandoned),
+        dispatcher=dispatcher,
         background=background,
         subagent_registry=shared.tools.subagent_registry,
         messaging=messaging,

@@ -128,10 +128,15 @@ async def _turn_away(call: Call[PeopleCommandDeps], person: str) -> Reply:
 
 
 async def _block(call: Call[PeopleCommandDeps], person: str) -> Reply:
-    """Nobody blocks who has as much to say as they do, themselves included. The earlier role is remembered."""
+    """Nobody blocks who has as much to say as they do, themselves included. The earlier role is remembered.
+
+    A block holds for all accounts of the person, so the highest rank of any of them counts.
+    """
     phrase, language, given = call.phrase, call.incoming.language, call.deps.book.grants
-    theirs, own = (role_everywhere(who, call.deps.access(), given) for who in (person, str(call.incoming.person)))
-    if theirs >= own:
+    own = role_everywhere(str(call.incoming.person), call.deps.access(), given)
+    accounts = given.identities.accounts(person)
+    theirs = max(role_everywhere(account, call.deps.access(), given) for account in accounts)
+    if theirs >= own or call.incoming.person in accounts:
         return Reply(text=phrase("block_too_high", language, person=person), private=True)
     at = to_timestamp(call.deps.clock.now())
     grant = Grant(subject=person, kind="person", role="blocked", granted_by=str(call.incoming.person), at=at)

@@ -153,7 +153,7 @@ def test_near_is_said_once_and_again_after_an_approval() -> None:
         return [round(one.share, 3) for one in accounts.newly_near(given, hold)]
 
     assert (spend(0.4), spend(0.2), spend(0.1)) == ([], [0.6], [])
-    assert accounts.approve(Account("person", "telegram:77", "2026-11-22"), usd=1.0, tokens=0) == 1
+    assert accounts.approve(given, Account("person", "telegram:77", "2026-11-22"), usd=1.0, tokens=0) == 1
     assert (spend(0.1), spend(0.3)) == ([], [0.55])
 
 
