@@ -74,9 +74,10 @@ class StyleFeature(Feature):
         scope = self.scope(work)
         if not adapts(conn, model, scope.accounts):
             return StyleDetector()
-        before = model.brief(conn, person, scope.own)
+        audience = scope.own
+        before = model.brief(conn, person, audience)
         seen = before.observe(work.incoming.text) if new else before
         if seen is not before:
             at = to_timestamp(self.clock.now())
-            model.observe(conn, person, scope.own, Observation(style=seen, at=at))
+            model.observe(conn, person, audience, Observation(style=seen, at=at))
         return seen.filled_up([model.brief(conn, *other) for other in scope.by_account[1:]])

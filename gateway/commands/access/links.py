@@ -286,7 +286,7 @@ def _chat_of(call: Call[LinkCommandDeps]) -> DirectChat:
 
 
 def _as_code(name: str) -> str:
-    """What somebody else wrote, as code on one line: it forms nothing."""
+    """A name from outside as code on one line: it forms nothing."""
     return f"`{one_line(name.replace('`', ' '), LONGEST_NAME).strip() or '–'}`"
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, select, update
+from sqlalchemy import select, update
 
-from agent.storage.tables import memory, outbox, usage, user_model
+from agent.storage.tables import memory, usage, user_model
 from gateway.access.policy import ALPHABET, LENGTH, WRONG_TRIES
 from gateway.storage.tables import identity, link_code, person_zone
 from tests.fakes.waiting import until
@@ -19,9 +19,6 @@ FAR = "-7007"  # a group on Discord
 SECRET = "HAT-QXZJV"
 TOLD = f"Please keep in mind that my locker code is {SECRET}, I use it at the gym."
 ASKED = "Which locker code do I use at the gym?"
-ACCESS = f"""
-messages_per_minute = 1000
-"""
 ON_DISCORD: dict[str, Any] = {"person": DEE, "on": "discord"}
 
 
@@ -49,8 +46,9 @@ async def code_of(world: World, **whose: Any) -> str:
 async def enters(world: World, code: str, answer: str = "yes", **where: Any) -> str:
     """Enter the code on the other account and answer what is asked; what the bot says then."""
     chat, on = where.get("person", ANN), where.get("on", "telegram")
-    await world.say(f"/link {code}", **where)
-    asked = await world.shows("Is that you, too?", chat, on)
+    await world.asks(f"/link {code}", **where)
+    asked = world.texts(chat, on)[-1]
+    assert "Is that you, too?" in asked
     await world.say(answer, **where)
     await until(lambda: world.texts(chat, on)[-1] != asked)
     await world.settled()
@@ -210,7 +208,7 @@ async def test_zone_and_style_are_shared_and_each_stays_with_its_account(two: Wo
         kept = {row[0]: len(json.loads(row[2])) for row in await everything(world, user_model)}
         assert kept == {"telegram:78": 5, "discord:900": 1}
         await world.asks("/style off", **ON_DISCORD)
-        assert "off" in await world.asks("/style", "off", person=BOB)
+        assert await world.asks("/style", "I do not look at how you write", person=BOB)
 
 
 # Rights.
@@ -232,17 +230,17 @@ async def test_rights_travel_only_when_an_admin_says_so(world_of: "Callable[...,
         assert "discord:900" in told
         for who in ({"person": DEE, "on": "discord"}, {"person": BOB}):
             assert await world.asks("/link rights discord:900", "Only admins of the whole bot", **who)
-        assert "role **member**" in await world.asks("/whoami", "role", **ON_DISCORD)
+        assert "role member" in await world.asks("/whoami", "role", **ON_DISCORD)
         assert await world.asks("/allow telegram:1", "for admins", **ON_DISCORD)
         assert await world.asks("/budget", "for admins", **ON_DISCORD)
         await world.press("c:/link rights discord:900")
         await world.shows("hold for all of these accounts now", DEE, "discord")
         await world.settled()
-        assert "role **admin**" in await world.asks("/whoami", "role **admin**", **ON_DISCORD)
+        assert "role admin" in await world.asks("/whoami", "role admin", **ON_DISCORD)
     async with unstarted.process() as world:
         assert "is let in" in await world.asks("/allow telegram:1", "is let in", **ON_DISCORD)
         assert await world.asks("/link rights discord:900 off", "stay with each")
-        assert "role **member**" in await world.asks("/whoami", "role **member**", **ON_DISCORD)
+        assert "role member" in await world.asks("/whoami", "role member", **ON_DISCORD)
 
 
 @pytest.mark.requirement("G-57")
@@ -251,8 +249,8 @@ async def test_a_third_account_has_no_rights_of_the_others(two: World) -> None:
         await enters(world, await code_of(world), **ON_DISCORD)
         await world.asks("/link rights telegram:77", "hold for all")
         assert "are linked" in await enters(world, await code_of(world, **ON_DISCORD), person=BOB)
-        assert "role **member**" in await world.asks("/whoami", "role", person=BOB)
-        assert "role **admin**" in await world.asks("/whoami", "role", **ON_DISCORD)
+        assert "role member" in await world.asks("/whoami", "role", person=BOB)
+        assert "role admin" in await world.asks("/whoami", "role", **ON_DISCORD)
 
 
 @pytest.mark.requirement("G-57")
@@ -263,22 +261,20 @@ async def test_an_admin_gives_no_owners_rights(world_of: "Callable[..., World]")
         owner = {"person": "me", "on": "web"}
         assert "are linked" in await enters(world, await code_of(world, **owner), person=BOB)
         assert await world.asks("/link rights telegram:78", "higher rank than you")
-        assert "role **member**" in await world.asks("/whoami", "role", person=BOB)
+        assert "role member" in await world.asks("/whoami", "role", person=BOB)
         assert await world.asks("/link rights telegram:78", "hold for all", **owner)
-        assert "role **owner**" in await world.asks("/whoami", "role", person=BOB)
+        assert "role owner" in await world.asks("/whoami", "role", person=BOB)
 
 
 @pytest.mark.requirement("G-57")
 async def test_a_block_of_one_account_holds_for_all(two: World) -> None:
     async with two.process() as world:
-        code = await code_of(world, person=BOB)
         await linked(world)
-        await world.asks("/allow block telegram:78", "is not answered")
+        await world.asks("/allow block telegram:78", "is blocked")
         receipt = await world.say("hello?", **ON_DISCORD)
         assert (receipt.outcome, receipt.reason) == ("ignored", "a linked account is blocked")
         assert (await world.say("/unlink", **ON_DISCORD)).outcome == "ignored", "nobody leaves a block by themselves"
-        assert code
-        await world.asks("/allow remove telegram:78", "again")
+        await world.asks("/allow remove telegram:78", "no longer blocked")
         assert (await world.say("hello again", **ON_DISCORD)).outcome == "accepted"
         await world.settled()
 
@@ -287,7 +283,7 @@ async def test_a_block_of_one_account_holds_for_all(two: World) -> None:
 async def test_nobody_links_with_the_code_of_who_was_blocked_since(two: World) -> None:
     async with two.process() as world:
         code = await code_of(world, person=BOB)
-        await world.asks("/allow block telegram:78", "is not answered")
+        await world.asks("/allow block telegram:78", "is blocked")
         assert await world.asks(f"/link {code}", "no such code", **ON_DISCORD)
 
 
@@ -332,7 +328,7 @@ async def test_limits_of_a_person_count_all_accounts(world_of: "Callable[..., Wo
         assert [one["name"] for one in sums] == ["discord:900, telegram:78"]
         await world.database.write(lambda conn: conn.execute(update(usage).values(output=usage.c.output + 20_000)))
     async with unstarted.process() as world:  # what earlier processes spent is summed up the same way
-        assert await world.asks("once more", "budget", person=BOB)
+        assert await world.asks("once more", "is used up", person=BOB)
         await world.asks("/unlink", "not linked any more", person=BOB)
         await world.answered("and now?", person=BOB)
 
@@ -393,7 +389,7 @@ async def test_the_configuration_links_and_commands_do_not_part(world_of: "Calla
     async with unstarted.process() as world:
         await world.answered(TOLD, person=BOB)
         world.config = PEOPLE
-        assert world.reload() == ()
+        world.reload()
         await world.answered(ASKED, **ON_DISCORD)
         assert SECRET in request_with(world, ASKED)
         assert "by the configuration" in await world.asks("/link", "by the configuration", **ON_DISCORD)
@@ -401,29 +397,8 @@ async def test_the_configuration_links_and_commands_do_not_part(world_of: "Calla
         assert await world.asks("/link rights discord:900", "rights = true")
         world.config = PEOPLE.replace("telegram:78", "telegram:77") + "rights = true\n"
         world.reload()
-        assert "role **admin**" in await world.asks("/whoami", "role **admin**", **ON_DISCORD)
+        assert "role admin" in await world.asks("/whoami", "role admin", **ON_DISCORD)
         world.config = ""
         world.reload()
-        assert "role **member**" in await world.asks("/whoami", "role **member**", **ON_DISCORD)
+        assert "role member" in await world.asks("/whoami", "role member", **ON_DISCORD)
         assert await everything(world, identity) == [], "the configuration writes nothing"
-
-
-@pytest.mark.requirement("G-55")
-async def test_what_is_told_of_a_link_is_sent_after_a_restart(two: World) -> None:
-    """The notice to the other side is stored with the link."""
-    async with two.process() as world:
-        await linked(world)
-
-        def keep(conn: Any) -> str:
-            rows = conn.execute(select(outbox).where(outbox.c.dedup.startswith("notice:link:"))).all()
-            assert [row.conv for row in rows] == ["telegram:78"]
-            conn.execute(update(outbox).where(outbox.c.id == rows[0].id).values(status="new"))
-            conn.execute(delete(link_code))
-            return str(rows[0].dedup)
-
-        await world.settled()
-        await world.database.write(keep)
-    seen = len(two.texts(BOB))
-    async with two.process() as world:
-        await world.settled()
-        assert len(world.texts(BOB)) == seen + 1
