@@ -125,7 +125,7 @@ class Scope:
 
     @property
     def theirs(self) -> tuple[Audience, ...]:
-        """The audiences that may be listed and taken back here: a person's own in all their accounts, or the place's."""
+        """The audiences that may be listed and taken back here: a person's in all their accounts, or the place's."""
         return self.visible if self.is_private else (self.own,)
 
     @property

@@ -104,7 +104,7 @@ class IdentityBook:
         self._listeners.append(listener)
         listener(self.now)
 
-    def replace(self, linked: Iterable[LinkedAccount]) -> None:
+    def relink(self, linked: Iterable[LinkedAccount]) -> None:
         """The links in the database are these now."""
         self._linked = tuple(linked)
         self._renew()

@@ -236,9 +236,9 @@ async def _decide_rights(call: Call[LinkCommandDeps], words: Sequence[str]) -> R
         if len(rows) == len(accounts):
             named = {one.identity for one in rows}
             identities.set_rights(conn, named, among=None if words[1:] else deps.new_id())
-            for one in rows:
-                text = call.phrase(key, one.chat.language, accounts=names)
-                identities.tell(conn, one.chat, text, dedup=f"rights:{at}:{one.person}", at=at)
+            for chat in (one.chat for one in rows if one.person != call.incoming.person):
+                text = call.phrase(key, chat.language, accounts=names)
+                identities.tell(conn, chat, text, dedup=f"rights:{at}:{chat.person}", at=at)
         return rows
 
     rows = await deps.database.write(work)
@@ -255,7 +255,7 @@ def _rank(call: Call[LinkCommandDeps], person: str) -> Role:
 
 async def _renew(call: Call[LinkCommandDeps], told: Iterable[DirectChat]) -> None:
     """Let the process know the links as they are now, and deliver what was said about them."""
-    call.deps.linked.replace(await call.deps.database.read(identities.all_accounts))
+    call.deps.linked.relink(await call.deps.database.read(identities.all_accounts))
     for chat in told:
         call.deps.deliver(ConversationKey.parse(chat.conversation))
 

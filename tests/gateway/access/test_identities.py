@@ -112,10 +112,10 @@ def test_the_books_follow_each_change() -> None:
     book, links = AccessBook([grant]), IdentityBook()
     links.listen(book.link)
     assert lent_role(D, AccessSettings(), book.grants) is Role.STRANGER
-    links.replace([Row(T, rights="r"), Row(D, rights="r")])
+    links.relink([Row(T, rights="r"), Row(D, rights="r")])
     assert lent_role(D, AccessSettings(), book.grants) is Role.ADMIN
     assert lent_role(D, AccessSettings(), book.as_of(0)) is Role.STRANGER, "nor was it there before it was given"
-    links.replace([])
+    links.relink([])
     assert lent_role(D, AccessSettings(), book.grants) is Role.STRANGER
     links.configure([person(T, D)])
     assert links.accounts(D) == (D, T)
