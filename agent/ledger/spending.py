@@ -224,9 +224,8 @@ class Rules:
 
     def together(self, account: Account) -> Sequence[Account]:
         """The accounts that a limit of this one counts, it first."""
-        if account.scope != "person":
-            return (account,)
-        return [account._replace(name=name) for name in self.accounts_of(account.name)]
+        names = self.accounts_of(account.name) if account.scope == "person" else ()
+        return [account._replace(name=name) for name in names] if len(names) > 1 else (account,)
 
 
 # Accounts: what was spent and what is held, in memory. No I/O: the ledger loads and feeds them.

@@ -162,10 +162,13 @@ async def _give(call: Call[PeopleCommandDeps], grant: Grant) -> None:
 
 
 async def _remove(call: Call[PeopleCommandDeps], subject: str) -> Reply:
-    """Nobody takes back more than they have themselves, nor what they have: the last admin would be shut out."""
-    if subject == str(call.incoming.person):
+    """Nobody takes back more than they have themselves, nor what they have, by whichever account: the last admin would
+    be shut out.
+    """
+    given = call.deps.book.grants
+    had = given.everywhere.get(subject, Role.STRANGER)
+    if had is not Role.BLOCKED and subject in given.identities.with_rights_of(str(call.incoming.person)):
         return Reply(text=call.phrase("remove_self", call.incoming.language, person=subject), private=True)
-    had = call.deps.book.grants.everywhere.get(subject, Role.STRANGER)
     if had > call.role:
         return refused(call, "remove")
     if had is Role.BLOCKED:

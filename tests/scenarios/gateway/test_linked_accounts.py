@@ -235,6 +235,8 @@ async def test_rights_travel_only_when_an_admin_says_so(world_of: "Callable[...,
         await world.shows("hold for all of these accounts now", DEE, "discord")
         await world.settled()
         assert "role admin" in await world.asks("/whoami", **ON_DISCORD)
+        assert "telegram:77" in await world.asks("/allow remove telegram:77", **ON_DISCORD)
+        assert "cannot" in world.texts(DEE, "discord")[-1], "nobody takes their own rank by their other account"
     async with unstarted.process() as world:
         assert "is let in" in await world.asks("/allow telegram:1", **ON_DISCORD)
         await world.asks("/link rights discord:900 off", "Ranks and roles stay with each of these accounts again")
