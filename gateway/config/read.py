@@ -238,7 +238,8 @@ def _of_nobody(sections: Sections, platforms: Mapping[str, EntryPoint]) -> Itera
             yield f"places[{index}].match: {platform!r} is no platform; use one of {', '.join(platforms)}"
     people = {f"access.{key}": getattr(access, key) for key in ("allow", "admins", "block")}
     people |= {f"roles ({role.name}): people": role.people for role in sections.roles}
-    people |= {f"people ({person.name}): accounts": person.accounts for person in sections.people}
+    accounts = {f"people ({person.name}): accounts": person.accounts for person in sections.people}
+    people |= accounts
     named = {**people, "access.allow_groups": access.allow_groups, "approvals.approvers": sections.approvals.approvers}
     named |= {f"roles ({role.name}): platform_roles": role.platform_roles for role in sections.roles}
     for key, names in named.items():
@@ -253,7 +254,7 @@ def _of_nobody(sections: Sections, platforms: Mapping[str, EntryPoint]) -> Itera
             kind = subject_kind(name, ids)
             if key in people and ids.mistake and kind is None:
                 yield f"{key}: {name!r}: {ids.mistake}; {LEARN_AN_ID}"
-            elif key in people and kind == "place" and not ids.place_may_write:
+            elif key in people and kind == "place" and (key in accounts or not ids.place_may_write):
                 yield f"{key}: {name!r} is a group, and only people stand there; access.allow_groups lets in groups"
             elif key == "access.allow_groups" and kind == "person" and ids.place is not None:
                 yield f"{key}: {name!r} is a person, and only groups stand there; access.allow lets in people"
