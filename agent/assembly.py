@@ -271,8 +271,8 @@ def assemble(
             StyleFeature(
                 user_model=shared.features.user_model,
                 is_off=memory.is_off,
-                audience=lambda work: (
-                    agent.runtime.memory.scope(conversation, work.incoming.chat_type, work.incoming.person).own
+                scope=lambda work: agent.runtime.memory.scope(
+                    conversation, work.incoming.chat_type, work.incoming.person
                 ),
                 clock=services.clock,
             ),

@@ -77,21 +77,21 @@ async def build(
     work_signal = WorkSignal()
 
     rights = await install_rights(basics)
-    ledger = await open_ledger(basics, place_settings)
+    ledger = await open_ledger(basics, rights, place_settings)
     messaging = await install_messaging(
         basics, accounts, rights, place_settings, partial(ids_of, platforms), lag.is_busy
     )
     spending = install_spending(basics, ledger, messaging)
     models = await install_models(basics, messaging.alerts, ledger)
     messaging.delivery.spoken.connect(models.spoken_answers)
-    memory = install_memory(basics, place_settings, models.embedders, metrics)
+    memory = install_memory(basics, rights, place_settings, models.embedders, metrics)
     skills = await install_skills(basics)
     groups = install_groups(basics, rights, place_settings)
     scheduling = Scheduling(basics, rights, messaging, place_settings, metrics, work_signal)
     tools = await install_tools(basics, rights, messaging, scheduling, models.pictures)
     work = install_durable_work(basics, rights, messaging, work_signal)
     shared = shared_parts(basics, handler, spending, models, memory, skills, groups, tools, work, place_settings)
-    turns = install_turns(basics, shared, place_settings, messaging, models, work)
+    turns = install_turns(basics, rights, shared, place_settings, messaging, models, work)
     work_signal.connect(turns.dispatcher.wake)
     handler.serve(
         turns.factory.operations,
@@ -138,6 +138,7 @@ async def build(
         home=basics.home,
         phrase=phrase,
         admins=lambda: live.settings.access.admins,
+        people=lambda: live.settings.people,
         wanted=lambda passphrase, files: wanted_of(live.settings, passphrase, files),
         callbacks=OperationCallbacks(
             granted=rights.book.note,

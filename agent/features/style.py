@@ -14,13 +14,14 @@ from sqlalchemy.exc import DBAPIError
 from agent.core.clock import Clock
 from agent.core.ids import PersonId
 from agent.inbox import Work
+from agent.memory.records import Scope
 from agent.run.features import Feature, OnOpened
 from agent.run.messages import also_told
 from agent.run.run import Run
 from agent.storage.database import is_trouble
 from agent.storage.timestamps import to_timestamp
 from agent.style.detector import StyleDetector, line_of
-from agent.style.user_model import Observation, UserModel
+from agent.style.user_model import Observation, UserModel, adapts
 
 log = logging.getLogger("tieline.turn")
 
@@ -29,13 +30,13 @@ log = logging.getLogger("tieline.turn")
 class StyleFeature(Feature):
     """The style of whoever writes in one conversation (W-02).
 
-    `user_model` keeps what is known of people, None: nobody does. `is_off`: people want nothing kept here. `audience`
-    is where what a person shows may be used.
+    `user_model` keeps what is known of people, None: nobody does. `is_off`: people want nothing kept here. `scope`
+    tells where what a person shows may be used, and their other accounts.
     """
 
     user_model: Callable[[], UserModel | None]
     is_off: Callable[[Connection], bool]
-    audience: Callable[[Work], str]
+    scope: Callable[[Work], Scope]
     clock: Clock
 
     def opened(self, conn: Connection, work: Work, *, new: bool) -> OnOpened | None:
@@ -64,13 +65,19 @@ class StyleFeature(Feature):
         return told if line else None
 
     def _seen(self, conn: Connection, model: UserModel, person: PersonId, work: Work, *, new: bool) -> StyleDetector:
-        """The sender's style here with these words, which are kept with it; nothing where somebody wants none of it."""
-        if self.is_off(conn) or not model.preferences(conn, person).adapt:
+        """The sender's style here with these words, which are kept with it; nothing where somebody wants none of it.
+
+        Each account keeps its own; they are put together on reading.
+        """
+        if self.is_off(conn):
             return StyleDetector()
-        audience = self.audience(work)
+        scope = self.scope(work)
+        if not adapts(conn, model, scope.accounts):
+            return StyleDetector()
+        audience = scope.own
         before = model.brief(conn, person, audience)
         seen = before.observe(work.incoming.text) if new else before
         if seen is not before:
             at = to_timestamp(self.clock.now())
             model.observe(conn, person, audience, Observation(style=seen, at=at))
-        return seen
+        return seen.filled_up([model.brief(conn, *other) for other in scope.by_account[1:]])

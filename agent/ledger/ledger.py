@@ -27,6 +27,7 @@ from agent.ledger.spending import (
     Account,
     AccountBalance,
     Accounts,
+    AccountsOf,
     Entry,
     Hold,
     Names,
@@ -38,6 +39,7 @@ from agent.ledger.spending import (
     Spending,
     SpendingCaps,
     no_limits,
+    only,
 )
 from agent.providers.provider import THOUGHT, Prices, Provider, Request
 from agent.providers.usage import CostAttribution, Spent
@@ -67,7 +69,10 @@ class NoLimit(Permanent):
 
 
 class Budgets:
-    """One for the process. `places` names a conversation and what holds it, its own name first."""
+    """One for the process. `places` names a conversation and what holds it, its own name first.
+
+    `accounts_of` gives all accounts of a person, the given one first.
+    """
 
     def __init__(
         self,
@@ -78,6 +83,7 @@ class Budgets:
         spending: Callable[[], Spending],
         places: Places,
         limits_of: PlaceLimits = no_limits,
+        accounts_of: AccountsOf = only,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -85,7 +91,8 @@ class Budgets:
         self._spending = spending
         self._places = places
         self._limits_of = limits_of
-        self._rules_now = Rules.of(spending(), limits_of)
+        self._accounts_of = accounts_of
+        self._rules_now = Rules.of(spending(), limits_of, accounts_of)
         self._accounts = Accounts()
         self.spending_caps = SpendingCaps()
 
@@ -105,7 +112,7 @@ class Budgets:
             names = self._names(one.attribution, one.provider)
             self._accounts.spent(names, spans, usd=one.usd, tokens=one.tokens, unpriced=one.unpriced)
         for approval in approvals:
-            self._accounts.approve(approval.account, usd=approval.usd, tokens=approval.tokens)
+            self._accounts.approve(self._rules(), approval.account, usd=approval.usd, tokens=approval.tokens)
         self._accounts.take_warnings_as_said(self._rules(), now)
 
     def hold(self, attribution: CostAttribution, provider: str, model: str, *, usd: float | None, tokens: int) -> Hold:
@@ -174,7 +181,7 @@ class Budgets:
         over_tokens = max(0, standing.spent_tokens - standing.tokens) if standing.tokens is not None else 0
         approval = Approval(
             account=account,
-            number=standing.approvals + 1,
+            number=self._accounts.next_approval(account),
             usd=over_usd + (usd if usd is not None else (limit.usd or 0.0) * share),
             tokens=over_tokens
             + int((limit.tokens or 0) * (share if usd is None or not limit.usd else usd / limit.usd)),
@@ -183,7 +190,7 @@ class Budgets:
         )
         if not await self._database.write(lambda conn: rows.approve(conn, approval)):
             raise AlreadyDecided("somebody else was quicker")
-        self._accounts.approve(account, usd=approval.usd, tokens=approval.tokens)
+        self._accounts.approve(rules, account, usd=approval.usd, tokens=approval.tokens)
         found = self._accounts.find(rules, account, now)
         assert found is not None
         return found
@@ -191,7 +198,7 @@ class Budgets:
     def _rules(self) -> Rules:
         spending = self._spending()
         if spending is not self._rules_now.spending:
-            self._rules_now = Rules.of(spending, self._limits_of)
+            self._rules_now = Rules.of(spending, self._limits_of, self._accounts_of)
         return self._rules_now
 
     def _names(self, attribution: CostAttribution, provider: str) -> Names:
@@ -337,6 +344,7 @@ class Ledger:
     """One for the process; implements `agent.providers.usage.Meter`.
 
     `places` names a conversation and what holds it, its own name first. `limits_of` gives limits of one of these.
+    `accounts_of` gives all accounts of a person, the given one first.
     """
 
     def __init__(
@@ -350,6 +358,7 @@ class Ledger:
         spending: Callable[[], Spending] = Spending,
         places: Places = lambda conversation: (conversation,),
         limits_of: PlaceLimits = no_limits,
+        accounts_of: AccountsOf = only,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -357,7 +366,13 @@ class Ledger:
         self._bus = bus
         self._journal = Journal(journal)
         self.budgets = Budgets(
-            database=database, clock=clock, bus=bus, spending=spending, places=places, limits_of=limits_of
+            database=database,
+            clock=clock,
+            bus=bus,
+            spending=spending,
+            places=places,
+            limits_of=limits_of,
+            accounts_of=accounts_of,
         )
         self._open: dict[str, Entry] = {}
         self._ended: dict[int | None, dict[str, _Ended]] = {}  # by the work they were made for, then by call

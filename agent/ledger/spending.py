@@ -170,33 +170,48 @@ def period_of(at: datetime, per: Span) -> str:
 PlaceLimits = Callable[[str, bool], Sequence[Limit]]  # of a payer, and whether it is the conversation itself
 
 
+AccountsOf = Callable[[str], Sequence[str]]  # all accounts of the person who has this one, it first
+
+
 def no_limits(payer: str, is_own: bool) -> Sequence[Limit]:
     """No limits of places."""
     return ()
 
 
+def only(person: str) -> Sequence[str]:
+    """The accounts of a person who has no other."""
+    return (person,)
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The limits, found quickly. `of_place` gives those that were set for a place itself."""
+    """The limits, found quickly. `of_place` gives those that were set for a place itself.
+
+    `accounts_of` joins the accounts of one person: each is summed up by itself, and a limit holds for their sum.
+    """
 
     spending: Spending
     _by_key: Mapping[tuple[Scope, Span], Mapping[str, Limit]] = field(default_factory=dict)
     of_place: PlaceLimits = no_limits
+    accounts_of: AccountsOf = only
 
     @classmethod
-    def of(cls, spending: Spending, of_place: PlaceLimits = no_limits) -> "Rules":
+    def of(cls, spending: Spending, of_place: PlaceLimits = no_limits, accounts_of: AccountsOf = only) -> "Rules":
         by_key: dict[tuple[Scope, Span], dict[str, Limit]] = {}
         for limit in spending.limits:
             by_key.setdefault((limit.scope, limit.per), {})[limit.name.casefold()] = limit
-        return cls(spending, by_key, of_place)
+        return cls(spending, by_key, of_place, accounts_of)
 
     def applying(self, names: Names, periods: Mapping[Span, str]) -> Iterator[Applied]:
         """Every limit that such a call comes under. A limit with the payer's name takes the place of the general one.
 
-        A place may come under its own limit and those of what holds it: a topic's and its group's.
+        A place may come under its own limit and those of what holds it: a topic's and its group's; an account under
+        those that name another of the same person.
         """
         for (scope, per), limits in self._by_key.items():
             payers = names.get(scope, ())
+            if scope == "person" and payers:
+                payers = self.accounts_of(payers[0])
             for index, payer in enumerate(payers):
                 limit = limits.get(payer.casefold())
                 if limit is None and index == 0:
@@ -206,6 +221,11 @@ class Rules:
         for index, payer in enumerate(names.get("channel", ())):
             for limit in self.of_place(payer, index == 0):
                 yield Applied(limit=limit, account=Account("channel", payer, periods[limit.per]))
+
+    def together(self, account: Account) -> Sequence[Account]:
+        """The accounts that a limit of this one counts, it first."""
+        names = self.accounts_of(account.name) if account.scope == "person" else ()
+        return [account._replace(name=name) for name in names] if len(names) > 1 else (account,)
 
 
 # Accounts: what was spent and what is held, in memory. No I/O: the ledger loads and feeds them.
@@ -226,6 +246,20 @@ class Sum:
     warned: bool = False
     pays_itself: bool = False
     holds_others: bool = False  # that pay, as a group holds its topics
+
+
+def added(sums: Sequence[Sum]) -> Sum:
+    """All of them in one."""
+    return Sum(
+        usd=sum(one.usd for one in sums),
+        tokens=sum(one.tokens for one in sums),
+        unpriced=sum(one.unpriced for one in sums),
+        held_usd=sum(one.held_usd for one in sums),
+        held_tokens=sum(one.held_tokens for one in sums),
+        more_usd=sum(one.more_usd for one in sums),
+        more_tokens=sum(one.more_tokens for one in sums),
+        approvals=sum(one.approvals for one in sums),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,29 +341,31 @@ class Accounts:
             found.tokens += tokens
             found.unpriced += unpriced
 
-    def approve(self, account: Account, *, usd: float, tokens: int) -> int:
-        """Raise what the account may spend in its period; how often that was done by now."""
+    def approve(self, rules: Rules, account: Account, *, usd: float, tokens: int) -> int:
+        """Raise what the account may spend in its period; how often that was done for this very account by now."""
         found = self._sum(account)
         found.more_usd += usd
         found.more_tokens += tokens
         found.approvals += 1
-        found.warned = False
+        for one in self._sums_of(rules, account):
+            one.warned = False
         return found.approvals
 
     def newly_near(self, rules: Rules, hold: Hold) -> Iterator[AccountBalance]:
         """The limits that came near since this was asked last; each once in its period, and after each approval."""
         for applied in rules.applying(hold.names, hold.periods):
-            found = self._sum(applied.account)
-            if not found.warned:
-                standing = self._standing(applied)
+            found = self._sums_of(rules, applied.account)
+            if not any(one.warned for one in found):
+                standing = self._standing(rules, applied)
                 if standing.share >= rules.spending.warn_at:
-                    found.warned = True
+                    found[0].warned = True
                     yield standing
 
     def take_warnings_as_said(self, rules: Rules, at: datetime) -> None:
         """Take present warnings as told: an earlier process has told them."""
         for standing in self.everything(rules, at):
-            self._sum(standing.account).warned = standing.share >= rules.spending.warn_at
+            for found in self._sums_of(rules, standing.account):
+                found.warned = standing.share >= rules.spending.warn_at
 
     def find(self, rules: Rules, account: Account, at: datetime) -> AccountBalance | None:
         """The state of that account's limit, of several the one that is used up most; None when none holds for it."""
@@ -337,16 +373,23 @@ class Accounts:
         own = found is None or found.pays_itself or not found.holds_others
         names: Names = {account.scope: (account.name,) if own else ("", account.name)}
         applying = (one for one in rules.applying(names, self.periods(at)) if one.account == account)
-        return max(map(self._standing, applying), key=lambda standing: standing.share, default=None)
+        standings = (self._standing(rules, one) for one in applying)
+        return max(standings, key=lambda standing: standing.share, default=None)
 
     def standings(self, rules: Rules, names: Names, at: datetime) -> Sequence[AccountBalance]:
         """The limits that a call by these names would come under now."""
-        return [self._standing(applied) for applied in rules.applying(names, self.periods(at))]
+        return [self._standing(rules, applied) for applied in rules.applying(names, self.periods(at))]
 
     def everything(self, rules: Rules, at: datetime) -> Sequence[AccountBalance]:
-        """Every account of which a limit holds and something was spent, the fullest first; the gateway's always."""
+        """Every account of which a limit holds and something was spent, the fullest first; the gateway's always.
+
+        Of somebody with several accounts one stands for all.
+        """
         gateway = [Account("gateway", "", period) for period in self.periods(at).values()]
-        known = dict.fromkeys((*gateway, *self._sums))
+        known: dict[Account, None] = {}
+        for account in (*gateway, *self._sums):
+            if known.keys().isdisjoint(rules.together(account)):
+                known[account] = None
         found = [standing for account in known if (standing := self.find(rules, account, at)) is not None]
         return sorted(found, key=lambda standing: -standing.share)
 
@@ -362,7 +405,7 @@ class Accounts:
     def _check(
         self, applied: Applied, *, usd: float | None, tokens: int, rules: Rules, provider: str, model: str
     ) -> None:
-        limit, found = applied.limit, self._sum(applied.account)
+        limit, found = applied.limit, self._together(rules, applied.account)
         over = ProviderOverBudget if applied.account.scope == "provider" else OverBudget
         if limit.usd is not None:
             if usd is None and rules.spending.unpriced == "refuse":
@@ -399,8 +442,8 @@ class Accounts:
                     gathered.append(found)
         return gathered
 
-    def _standing(self, applied: Applied) -> AccountBalance:
-        limit, found = applied.limit, self._sums.get(applied.account) or Sum()
+    def _standing(self, rules: Rules, applied: Applied) -> AccountBalance:
+        limit, found = applied.limit, self._together(rules, applied.account)
         return AccountBalance(
             limit=limit,
             account=applied.account,
@@ -411,6 +454,20 @@ class Accounts:
             unpriced=found.unpriced,
             approvals=found.approvals,
         )
+
+    def next_approval(self, account: Account) -> int:
+        """The number of the next approval for this very account."""
+        found = self._sums.get(account)
+        return 1 + (found.approvals if found is not None else 0)
+
+    def _together(self, rules: Rules, account: Account) -> Sum:
+        """The sum that a limit of the account counts: of all accounts of the person. Not to be changed."""
+        found = self._sums_of(rules, account)
+        return found[0] if len(found) == 1 else added(found)
+
+    def _sums_of(self, rules: Rules, account: Account) -> Sequence[Sum]:
+        """The sums of all accounts of the person, the given one's first."""
+        return [self._sum(one) for one in rules.together(account)]
 
     def _sum(self, account: Account) -> Sum:
         found = self._sums.get(account)

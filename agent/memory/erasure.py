@@ -53,7 +53,10 @@ async def forget(
         # Words that were on their way when that began can be found now.
         await memory.database.write(lambda conn: wait_for_writers(conn, places))
         meant, left = await _erased(memory, target, home, folders, at)
-        memory.forgotten.tell(target.scope.own, meant.conversations)
+        own, *others = target.scope.theirs
+        memory.forgotten.tell(own, meant.conversations)
+        for audience in others:
+            memory.forgotten.tell(audience)
     for one in left:
         log.error("not forgotten: %r stays: %s", "/".join(one.names), one.why)
     erased = replace(meant.erased, left=tuple("/".join(one.names) for one in left))

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from pydantic import ValidationError
@@ -101,7 +101,7 @@ def places(conn: Connection, target: Target) -> tuple[ConversationId, ...]:
     """The conversations it may stand in: those of the same people; of one session its own."""
     if target.session:
         return (target.scope.conversation,)
-    return tuple(dict.fromkeys((target.scope.conversation, *rows.conversations(conn, target.scope.own))))
+    return tuple(dict.fromkeys((target.scope.conversation, *rows.conversations(conn, target.scope.theirs))))
 
 
 def gathered(conn: Connection, target: Target) -> Meant:
@@ -241,10 +241,11 @@ def _runs_of(conn: Connection, person: PersonId, sessions: Sequence[str]) -> set
 
 def _items(conn: Connection, target: Target, theirs: Collection[int] | None) -> Iterator[Item]:
     if target.item is not None:
-        one = rows.fact(conn, target.scope.own, target.item)
+        one = rows.fact(conn, target.scope.theirs, target.item)
         every: Iterable[Item] = (one,) if one is not None else ()
     else:
-        every = rows.paged(conn, target.scope.own)
+        audiences = (target.scope.own,) if target.session else target.scope.theirs
+        every = chain.from_iterable(rows.paged(conn, audience) for audience in audiences)
     for item in every:
         if target.session and (item.session != target.session or item.kind == "fact"):
             continue
@@ -548,7 +549,8 @@ def _styles(conn: Connection, target: Target) -> None:
     if target.only_by is not None:
         theirs &= user_model.c.person == target.only_by
     elif target.scope.is_private:
-        theirs |= (user_model.c.person == target.scope.person) & (user_model.c.audience != "")
+        people = dict.fromkeys((target.scope.person, *target.scope.accounts))
+        theirs |= user_model.c.person.in_(people) & (user_model.c.audience != "")
     conn.execute(delete(user_model).where(theirs))
 
 
@@ -564,11 +566,11 @@ def _names(conn: Connection, target: Target) -> None:
     """Entities that are called so, and what the graph says of them."""
     if not target.words:
         return
-    statement = select(entity.c.id, entity.c.name).where(entity.c.audience == target.scope.own)
+    statement = select(entity.c.id, entity.c.name).where(entity.c.audience.in_(target.scope.theirs))
     gone = [row.id for row in conn.execute(statement).all() if target.holds(row.name)]
     for some in chunks(gone):
         conn.execute(delete(relation).where(or_(relation.c.subject_id.in_(some), relation.c.object_id.in_(some))))
         conn.execute(delete(entity).where(entity.c.id.in_(some)))
-    told = select(relation.c.id, relation.c.word).where(relation.c.audience == target.scope.own)
+    told = select(relation.c.id, relation.c.word).where(relation.c.audience.in_(target.scope.theirs))
     for some in chunks([row.id for row in conn.execute(told).all() if target.holds(row.word)]):
         conn.execute(delete(relation).where(relation.c.id.in_(some)))

@@ -71,6 +71,11 @@ def alone(conversation: ConversationId) -> Places:
     return Places(home=conversation)
 
 
+def only(person: PersonId) -> Sequence[PersonId]:
+    """The accounts of a person who has no other."""
+    return (person,)
+
+
 @dataclass(slots=True)
 class Outage:
     """Whether vectors could not be searched the last time."""
@@ -88,15 +93,18 @@ class Memory:
         *,
         settings: Callable[[], Sections],
         places: Callable[[ConversationId], Places] = alone,
+        accounts: Callable[[PersonId], Sequence[PersonId]] = only,
         vectors: Vectors | None = None,
         misses: MissLog | None = None,
     ) -> None:
+        """`accounts` are all of a person's, the given one first: what was told in one is known to the others."""
         self.database = database
         self.misses = misses or MissLog(database, clock)
         self.uses = UseLog(database, clock)
         self.vectors = vectors
         self.forgotten = Forgotten()
         self.lexicon = Lexicon()
+        self.accounts = accounts
         self._outage = Outage()
         self._clock = clock
         self._settings = self._current = settings
@@ -123,7 +131,8 @@ class Memory:
     ) -> Scope:
         """The scope of a turn in this conversation: what it may see and where it keeps things."""
         places = self._places(conversation)
-        return scope_of(conversation, chat_type, person, places, speaker=speaker, session=session)
+        accounts = self.accounts(person) if person is not None else ()
+        return scope_of(conversation, chat_type, person, places, accounts=accounts, speaker=speaker, session=session)
 
     # Keeping
 
@@ -132,7 +141,7 @@ class Memory:
     ) -> int | None:
         """Keep a durable fact; returns its number, None when there is nothing in it to keep.
 
-        `replaces` names the fact that it takes the place of, if the scope's own audience has one of that number.
+        `replaces` names the fact that it takes the place of, if one of that number is the scope's to take back.
         Raises Refused, and keeps nothing, when that is somebody else's and not `others_too` are within reach.
         """
         if not telling(fact.text):
@@ -140,7 +149,7 @@ class Memory:
         at = to_timestamp(self._clock.now())
 
         def work(conn: Connection) -> int:
-            replaced = rows.fact(conn, scope.own, replaces) if replaces is not None else None
+            replaced = rows.fact(conn, scope.theirs, replaces) if replaces is not None else None
             _check_right(conn, scope, replaced, others_too)
             id = rows.keep_fact(conn, scope, fact, self.lexicon, at=at)
             if replaced is not None and replaced.id != id:
@@ -149,24 +158,29 @@ class Memory:
 
         id = await self.database.write(work)
         if replaces is not None:
-            self.forgotten.tell(scope.own)
+            self._tell(scope)
         return id
 
     async def drop(self, scope: Scope, fact: int, *, others_too: bool = True) -> bool:
-        """Forget one fact of the scope's own audience, and what was derived from it.
+        """Forget one fact that is the scope's to take back, and what was derived from it.
 
         Raises Refused when it is somebody else's and not `others_too` are within reach.
         """
 
         def work(conn: Connection) -> bool:
-            found = rows.fact(conn, scope.own, fact)
+            found = rows.fact(conn, scope.theirs, fact)
             _check_right(conn, scope, found, others_too)
             return found is not None and found.kind == "fact" and bool(rows.remove(conn, [fact]))
 
         dropped = await self.database.write(work)
         if dropped:
-            self.forgotten.tell(scope.own)
+            self._tell(scope)
         return dropped
+
+    def _tell(self, scope: Scope) -> None:
+        """Let whoever has read facts of the scope read them again."""
+        for audience in scope.theirs:
+            self.forgotten.tell(audience)
 
     # Finding
 

@@ -112,15 +112,28 @@ class Places:
 class Scope:
     """The scope of one turn: what it may see and where it keeps things. `own` comes first in `visible`.
 
-    What stands in the window of `session` is not found again.
+    What stands in the window of `session` is not found again. `accounts` are all of the person's, `person` first.
     """
 
     conversation: ConversationId
     own: Audience
     visible: tuple[Audience, ...]
     person: PersonId | None = None
+    accounts: tuple[PersonId, ...] = ()
     speaker: str = ""
     session: SessionId | None = None
+
+    @property
+    def theirs(self) -> tuple[Audience, ...]:
+        """The audiences that may be listed and taken back here: a person's in all their accounts, or the place's."""
+        return self.visible if self.is_private else (self.own,)
+
+    @property
+    def by_account(self) -> tuple[tuple[PersonId, Audience], ...]:
+        """The person's accounts with the audience of each, the one that speaks first; in a place that one alone."""
+        if self.person is None:
+            return ()
+        return tuple(zip(self.accounts, self.visible, strict=True)) if self.is_private else ((self.person, self.own),)
 
     @property
     def is_private(self) -> bool:
@@ -142,17 +155,30 @@ def scope_of(
     person: PersonId | None,
     places: Places,
     *,
+    accounts: Sequence[PersonId] = (),
     speaker: str = "",
     session: SessionId | None = None,
 ) -> Scope:
-    """The scope of a turn. A direct chat of which nobody knows whose it is sees only what it has kept itself."""
+    """The scope of a turn. A direct chat of which nobody knows whose it is sees only what it has kept itself.
+
+    `accounts` are all of the person's, this one first: a direct chat sees what was told in those of the others.
+    """
     seen: Sequence[Audience]
-    if chat_type == "direct":
-        seen = (audience_of_person(person) if person is not None else audience_of_place(conversation),)
+    known = tuple(dict.fromkeys((person, *accounts))) if person is not None else ()
+    if chat_type == "direct" and known:
+        seen = tuple(audience_of_person(one) for one in known)
+    elif chat_type == "direct":
+        seen = (audience_of_place(conversation),)
     else:
         seen = tuple(dict.fromkeys(audience_of_place(place) for place in (places.home, *places.around)))
     return Scope(
-        conversation=conversation, own=seen[0], visible=tuple(seen), person=person, speaker=speaker, session=session
+        conversation=conversation,
+        own=seen[0],
+        visible=tuple(seen),
+        person=person,
+        accounts=known,
+        speaker=speaker,
+        session=session,
     )
 
 

@@ -34,8 +34,8 @@ PAGE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Things to be erased in the scope's own audience: what holds `words`, one `item`, what was said in one
-    `session`, or (none of them) everything. Of a session the facts stay that were kept from it.
+    """Things to be erased that are the scope's to take back (`Scope.theirs`): what holds `words`, one `item`, what was
+    said in one `session`, or (none of them) everything. Of a session the facts stay that were kept from it.
 
     `only_by`: what that person said or was answered, and nothing of others.
     """
@@ -128,11 +128,11 @@ def by_ids(conn: Connection, scope: Scope, ids: Sequence[int]) -> Mapping[int, I
     return found
 
 
-def facts(conn: Connection, audience: Audience, *, most: int, after: int = 0) -> tuple[Item, ...]:
-    """The facts of an audience, the newest first; `after` so many of them."""
+def facts(conn: Connection, audiences: Sequence[Audience], *, most: int, after: int = 0) -> tuple[Item, ...]:
+    """The facts of these audiences, the newest first; `after` so many of them."""
     statement = (
         select(memory)
-        .where(memory.c.audience == audience, memory.c.kind == "fact")
+        .where(memory.c.audience.in_(audiences), memory.c.kind == "fact")
         .order_by(memory.c.created_at.desc(), memory.c.id.desc())
         .limit(most)
         .offset(after)
@@ -140,20 +140,20 @@ def facts(conn: Connection, audience: Audience, *, most: int, after: int = 0) ->
     return tuple(item_of(row) for row in conn.execute(statement))
 
 
-def fact(conn: Connection, audience: Audience, id: int) -> Item | None:
-    row = conn.execute(select(memory).where(memory.c.id == id, memory.c.audience == audience)).one_or_none()
+def fact(conn: Connection, audiences: Sequence[Audience], id: int) -> Item | None:
+    row = conn.execute(select(memory).where(memory.c.id == id, memory.c.audience.in_(audiences))).one_or_none()
     return item_of(row) if row is not None else None
 
 
-def counts(conn: Connection, audience: Audience) -> Mapping[str, int]:
-    """How many things of each kind an audience has."""
-    statement = select(memory.c.kind, func.count()).where(memory.c.audience == audience).group_by(memory.c.kind)
+def counts(conn: Connection, audiences: Sequence[Audience]) -> Mapping[str, int]:
+    """How many things of each kind these audiences have."""
+    statement = select(memory.c.kind, func.count()).where(memory.c.audience.in_(audiences)).group_by(memory.c.kind)
     return {kind: int(count) for kind, count in conn.execute(statement)}
 
 
-def everything(conn: Connection, audience: Audience) -> tuple[Item, ...]:
-    """All that an audience has, oldest first."""
-    statement = select(memory).where(memory.c.audience == audience).order_by(memory.c.id)
+def everything(conn: Connection, audiences: Sequence[Audience]) -> tuple[Item, ...]:
+    """All that these audiences have, oldest first."""
+    statement = select(memory).where(memory.c.audience.in_(audiences)).order_by(memory.c.id)
     return tuple(item_of(row) for row in conn.execute(statement))
 
 
@@ -170,9 +170,9 @@ def paged(conn: Connection, audience: Audience) -> Iterator[Item]:
             after = found[-1].id
 
 
-def conversations(conn: Connection, audience: Audience) -> tuple[ConversationId, ...]:
-    """Where what the audience has was said."""
-    found = conn.execute(select(memory.c.conv).where(memory.c.audience == audience).distinct())
+def conversations(conn: Connection, audiences: Sequence[Audience]) -> tuple[ConversationId, ...]:
+    """Where what these audiences have was said."""
+    found = conn.execute(select(memory.c.conv).where(memory.c.audience.in_(audiences)).distinct())
     return tuple(ConversationId(conv) for conv in found.scalars())
 
 

@@ -48,6 +48,11 @@ class StyleDetector:
         signals = signals_of(text)
         return StyleDetector((*self.window, signals)[-WINDOW:]) if is_measurable(signals, text) else self
 
+    def filled_up(self, others: Sequence["StyleDetector"]) -> "StyleDetector":
+        """With messages of the same person from elsewhere, as far as there is room for older ones."""
+        older = tuple(signals for other in others for signals in other.window)
+        return StyleDetector((*older, *self.window)[-WINDOW:]) if older else self
+
     @property
     def style(self) -> Style:
         return style_of(self.window)

@@ -5,6 +5,7 @@ chat is not told in a group.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -83,6 +84,11 @@ class KeptUserModel:
         counts = _JSON.encode(observation.style.window)
         values = {"person": user, "audience": audience, "counts": counts, "updated_at": observation.at}
         _OBSERVE.run(conn, values)
+
+
+def adapts(conn: Connection, model: UserModel, accounts: Iterable[PersonId]) -> bool:
+    """Whether somebody wants their style used; by whichever of their accounts they said no, it holds for all."""
+    return all(model.preferences(conn, account).adapt for account in accounts)
 
 
 def set_adapt(conn: Connection, user: PersonId, *, adapt: bool, at: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from gateway.access.identities import NOBODY_LINKED, Identities
 from gateway.access.policy import Grants, Role
 from gateway.storage.grants import Grant
 
@@ -16,6 +17,7 @@ class AccessBook:
 
     def __init__(self, grants: Iterable[Grant] = ()) -> None:
         self._grants: dict[tuple[str, str], Grant] = {(grant.subject, grant.place): grant for grant in grants}
+        self._identities = NOBODY_LINKED
         self.grants = self._view()
 
     def note(self, grant: Grant) -> None:
@@ -30,9 +32,15 @@ class AccessBook:
         self._grants = {(grant.subject, grant.place): grant for grant in grants}
         self.grants = self._view()
 
+    def link(self, identities: Identities) -> None:
+        """From now on these accounts are one person."""
+        self._identities = identities
+        self.grants = self._view()
+
     def as_of(self, moment: int) -> Grants:
         """The grants as they stood at `moment` (UTC microseconds); a block also holds for earlier messages."""
-        return _view(grant for grant in self._grants.values() if grant.at <= moment or grant.role == "blocked")
+        then = (grant for grant in self._grants.values() if grant.at <= moment or grant.role == "blocked")
+        return _view(then, self._identities)
 
     @property
     def owners(self) -> tuple[str, ...]:
@@ -44,14 +52,15 @@ class AccessBook:
         return (subject, "") in self._grants
 
     def _view(self) -> Grants:
-        return _view(self._grants.values())
+        return _view(self._grants.values(), self._identities)
 
 
-def _view(grants: Iterable[Grant]) -> Grants:
+def _view(grants: Iterable[Grant], identities: Identities) -> Grants:
     given = list(grants)
     people = [grant for grant in given if grant.kind == "person"]
     return Grants(
         everywhere={grant.subject: ROLES[grant.role] for grant in people if not grant.place},
         in_place={(grant.subject, grant.place): ROLES[grant.role] for grant in people if grant.place},
         places=frozenset(grant.subject for grant in given if grant.kind == "place"),
+        identities=identities,
     )

@@ -9,6 +9,7 @@ from enum import Enum, IntEnum
 from typing import Literal
 
 from agent.core.bounded_map import BoundedMap
+from gateway.access.identities import NOBODY_LINKED, Identities
 from gateway.access.settings import AccessSettings
 from gateway.channels.adapter import Ids
 from gateway.channels.inbound import ChatType, Mention, Received
@@ -29,6 +30,7 @@ class Role(IntEnum):
 MentionRule = Literal["always", "ambient", "replied", "mentioned", "never"]
 Why = Literal[
     "blocked",
+    "a linked account is blocked",
     "a bot wrote it",
     "bot loop guard",
     "unknown person",
@@ -64,11 +66,15 @@ Decision = Allowed | Ignored | Unpaired
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """Grants given while running: roles by subject, everywhere (`telegram:77`) or in one place (subject, place)."""
+    """Grants given while running: roles by subject, everywhere (`telegram:77`) or in one place (subject, place).
+
+    `identities` tells which accounts are one person.
+    """
 
     everywhere: Mapping[str, Role]
     in_place: Mapping[tuple[str, str], Role]
     places: frozenset[str]
+    identities: Identities = NOBODY_LINKED
 
     def role(self, person: str, places: frozenset[str]) -> Role:
         """The highest role given, but BLOCKED wins over all."""
@@ -122,8 +128,9 @@ def role_of(inbound: Received, settings: AccessSettings, grants: Grants) -> Role
     if inbound.key.platform in OPERATOR_PLATFORMS:
         return Role.OWNER
     granted = grants.role(person, place_names(inbound))
-    if granted is Role.BLOCKED or person in settings.block:
+    if granted is Role.BLOCKED or blocked_account(person, settings, grants):
         return Role.BLOCKED
+    granted = max(granted, lent_role(person, settings, grants))
     if person in settings.admins:
         return max(granted, Role.ADMIN)
     counts = inbound.chat_type is ChatType.DIRECT or is_let_in(inbound, settings, grants)
@@ -134,12 +141,39 @@ def role_of(inbound: Received, settings: AccessSettings, grants: Grants) -> Role
 
 def role_everywhere(person: str, settings: AccessSettings, grants: Grants) -> Role:
     """A person's role for the whole bot: an admin of one place, or of one of the platform's groups, is nobody."""
-    if person.partition(":")[0] in OPERATOR_PLATFORMS:
-        return Role.OWNER
-    granted = grants.everywhere.get(person, Role.STRANGER)
-    if granted is Role.BLOCKED or person in settings.block:
+    own = _own_role(person, settings, grants)
+    if own is Role.OWNER and person.partition(":")[0] in OPERATOR_PLATFORMS:
+        return own
+    if blocked_account(person, settings, grants):
         return Role.BLOCKED
-    return max(granted, Role.ADMIN) if person in settings.admins else granted
+    return max(own, lent_role(person, settings, grants))
+
+
+def blocked_account(person: str, settings: AccessSettings, grants: Grants) -> str | None:
+    """The account of the person that is blocked everywhere, this one first: a block holds for all that are linked."""
+    for account in grants.identities.accounts(person):
+        if account in settings.block or grants.everywhere.get(account) is Role.BLOCKED:
+            return account
+    return None
+
+
+def lent_role(person: str, settings: AccessSettings, grants: Grants) -> Role:
+    """The highest role for the whole bot of the person's other accounts, as far as an admin let it hold here too.
+
+    Nobody has one by a link alone. What holds in one place, or comes from a platform, stays where it is.
+    """
+    others = grants.identities.with_rights_of(person)[1:]
+    roles = [_own_role(other, settings, grants) for other in others]
+    roles += [Role.MEMBER for other in others if other in settings.allow]
+    return max(roles, default=Role.STRANGER)
+
+
+def _own_role(account: str, settings: AccessSettings, grants: Grants) -> Role:
+    """The role for the whole bot that this very account has, blocks left out."""
+    if account.partition(":")[0] in OPERATOR_PLATFORMS:
+        return Role.OWNER
+    granted = max(grants.everywhere.get(account, Role.STRANGER), Role.STRANGER)
+    return max(granted, Role.ADMIN) if account in settings.admins else granted
 
 
 def decide(
@@ -159,7 +193,8 @@ def decide(
     """
     role = role_of(inbound, settings, grants)
     if role is Role.BLOCKED:
-        return Ignored("blocked")
+        blocked = blocked_account(person_name(inbound), settings, grants)
+        return Ignored("blocked" if blocked in (None, person_name(inbound)) else "a linked account is blocked")
     if inbound.sender.is_bot:
         if settings.bots == "ignore" or mention is not Mention.DIRECT:
             return Ignored("a bot wrote it")
@@ -269,9 +304,9 @@ def normalised(code: str) -> str:
     return "".join(letter for letter in code.upper() if letter.isalnum())
 
 
-def digest(code: str) -> str:
-    """The stored form of a code."""
-    return hashlib.sha256(f"tieline pairing {normalised(code)}".encode()).hexdigest()
+def digest(code: str, purpose: Literal["pairing", "link"] = "pairing") -> str:
+    """The stored form of a code. One for another purpose is another code."""
+    return hashlib.sha256(f"tieline {purpose} {normalised(code)}".encode()).hexdigest()
 
 
 # Decisions: the last messages without an answer, and the reason, for `/why`. In memory and bounded.

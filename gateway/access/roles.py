@@ -12,6 +12,7 @@ from agent.inbox import AccessRole
 from agent.tools.mcp.offers import PREFIX, prefix_of
 from agent.tools.rights import DENIES, WILD, RightsVerdict, approving_roles, matched, rules_of
 from agent.tools.settings import RoleSettings
+from gateway.access.identities import NOBODY_LINKED, Identities
 from gateway.access.policy import Grants, Role, is_let_in
 from gateway.access.settings import AccessSettings
 from gateway.channels.inbound import ChatType, Received
@@ -22,11 +23,17 @@ RANK_NAMES: Mapping[Role, AccessRole] = MappingProxyType(
 RANKS: Mapping[AccessRole, Role] = MappingProxyType({name: rank for rank, name in RANK_NAMES.items()})
 
 
-def roles_of(person: str, platform_roles: Collection[str], roles: Iterable[RoleSettings]) -> tuple[str, ...]:
+def roles_of(
+    person: str, platform_roles: Collection[str], roles: Iterable[RoleSettings], identities: Identities = NOBODY_LINKED
+) -> tuple[str, ...]:
     """The named roles of a person (`telegram:77`) who has these roles on their platform."""
-    platform = person.partition(":")[0]
+    platform, accounts = person.partition(":")[0], identities.with_rights_of(person)
     there = {f"{platform}:{one}" for one in platform_roles}
-    return tuple(role.name for role in roles if person in role.people or not there.isdisjoint(role.platform_roles))
+    return tuple(
+        role.name
+        for role in roles
+        if any(one in role.people for one in accounts) or not there.isdisjoint(role.platform_roles)
+    )
 
 
 def roles_of_sender(
@@ -40,7 +47,7 @@ def roles_of_sender(
     gives = inbound.chat_type is ChatType.DIRECT or is_let_in(inbound, access, grants, by_name=True)
     person = f"{inbound.key.platform}:{inbound.sender.id}"
     counting = [role if gives or _only_forbids(role) else replace(role, platform_roles=()) for role in roles]
-    return roles_of(person, inbound.sender.platform_roles, counting)
+    return roles_of(person, inbound.sender.platform_roles, counting, grants.identities)
 
 
 def _only_forbids(role: RoleSettings) -> bool:
@@ -48,13 +55,18 @@ def _only_forbids(role: RoleSettings) -> bool:
     return not role.approve and bool(rules) and all(rule.startswith(DENIES) for rule in rules)
 
 
-def roles_today(person: str, then: Collection[str], roles: Iterable[RoleSettings]) -> tuple[str, ...]:
+def roles_today(
+    person: str, then: Collection[str], roles: Iterable[RoleSettings], identities: Identities = NOBODY_LINKED
+) -> tuple[str, ...]:
     """The named roles that a person has now who had some `then`.
 
     Nobody asks their platform now: a role that came from there stays, since it may forbid as well as allow.
     """
+    accounts = identities.with_rights_of(person)
     return tuple(
-        role.name for role in roles if person in role.people or (role.name in then and bool(role.platform_roles))
+        role.name
+        for role in roles
+        if any(one in role.people for one in accounts) or (role.name in then and bool(role.platform_roles))
     )
 
 
@@ -126,6 +138,7 @@ def deciders(
     named = [*approvers, *access.admins, *everywhere, *here]
     for role in approving_roles(tool, roles):
         named += [*role.people, *role.platform_roles]
+    named += [account for name in named for account in grants.identities.with_rights_of(name)]
     blocked = {name for name, rank in grants.everywhere.items() if rank is Role.BLOCKED} | set(access.block)
     return any(name.startswith(f"{platform}:") and name not in blocked for name in named)
 

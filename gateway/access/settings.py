@@ -53,3 +53,27 @@ class AccessSettings:
 
 def _example(key: str) -> str:
     return "telegram:-1005" if key == "allow_groups" else "telegram:77"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonSettings:
+    """One `[[people]]`: accounts of one person. With `rights` the ranks and roles of one hold for all of them."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
+
+    name: str
+    accounts: tuple[str, ...]
+    rights: bool = False
+
+    def mistakes(self) -> list[str]:
+        """Mistakes, one line each."""
+        found = [
+            f'accounts: {name!r} names no platform; write it as "telegram:77"'
+            for name in self.accounts
+            if not all(name.partition(":"))
+        ]
+        if len(set(self.accounts)) < 2:
+            found.append("accounts: name two or more accounts of one person")
+        if not self.name.strip():
+            found.append("name: is empty; name the person")
+        return found

@@ -17,6 +17,7 @@ from agent.core.phrases import as_typed, home_as_typed, how_to_install
 from agent.providers.models import lookup
 from agent.providers.settings import ProviderSettings
 from gateway.access.needs import needs
+from gateway.access.settings import PersonSettings
 from gateway.channels.adapter import Affected, Diagnosis
 from gateway.cli.checks.platforms import bare_adapter_context, diagnose, weighed
 from gateway.cli.options import config_option, settings_from
@@ -92,6 +93,8 @@ async def _everything(settings: Settings, offline: bool, drill: bool) -> AsyncIt
     ):
         for found in await part():
             yield found
+    if settings.people:
+        yield _line("people", people_in(settings.people))
     days = settings.retention.conversation_days
     yield _line("conversations", f"messages older than {days} days are removed" if days else "kept for ever")
     yield _line("web pages", f"read by {'trafilatura' if find_spec('trafilatura') else 'the built-in reader'}")
@@ -211,6 +214,14 @@ def former_names(settings: Settings) -> Sequence[Diagnosis]:
     """Keys of the configuration that have a new name."""
     fix = f"write the new name into {settings.source or 'the environment'}"
     return [Diagnosis(subject="configuration", level="warning", finding=one, fix=fix) for one in settings.warnings]
+
+
+def people_in(people: Sequence[PersonSettings]) -> str:
+    """The people whose accounts the configuration links; `tieline rights --person` tells the links that people made."""
+    return "; ".join(
+        f"{one.name}: {', '.join(one.accounts)}{' (rights of one hold for all)' if one.rights else ''}"
+        for one in people
+    )
 
 
 def _rules(settings: Settings) -> Sequence[Diagnosis]:

@@ -116,6 +116,7 @@ class Alone:
                 home=self._settings.home,
                 phrase=read_catalogue(),
                 admins=lambda: self._settings.access.admins,
+                people=lambda: self._settings.people,
                 wanted=partial(wanted_of, self._settings),
             )
             return await operations.table()[operation](arguments)

@@ -26,6 +26,7 @@ from agent.tools.rights import (
 )
 from agent.tools.settings import RoleSettings
 from gateway.access.grants import ROLES
+from gateway.access.identities import Identities
 from gateway.access.policy import Allowed, Grants, Ignored, decide
 from gateway.access.roles import RANK_NAMES, roles_of_sender
 from gateway.channels.inbound import ChatType, Mention, MessageReceived, Sender
@@ -69,7 +70,9 @@ def command(
             fail(f'{name}: {given!r} names no platform; write it as "{example}"')
     if place is not None and place.partition(":")[0] != person.partition(":")[0]:
         fail(f"--place: {place!r} is on another platform than {person!r}")
-    grants = _read_grants(operate("access.grants", config_path, home))
+    links = [_Link(**row) for row in operate("access.links", config_path, home)]
+    identities = Identities.of(links, settings.people)
+    grants = _read_grants(operate("access.grants", config_path, home), identities)
     names = [TOOLS.key, DENIED_TOOLS.key, PARENT, GROUP]
     rows = operate("access.settings", config_path, home, names=names)
     rules = PlaceView(_read_rows(rows), settings.place_rules)
@@ -144,7 +147,14 @@ def rights_of(
     said = _words_of(person, place, frozenset(platform_roles))
     decision = decide(said, settings.access, grants, mention=Mention.DIRECT)
     names = roles_of_sender(said, settings.roles, settings.access, grants)
-    found: dict[str, Any] = {"person": person, "place": place, "roles": list(names)}
+    identities = grants.identities
+    found: dict[str, Any] = {
+        "person": person,
+        "place": place,
+        "roles": list(names),
+        "linked": list(identities.accounts(person)[1:]),
+        "rights_of": list(identities.with_rights_of(person)[1:]),
+    }
     if not isinstance(decision, Allowed):
         why = decision.why if isinstance(decision, Ignored) else "unknown person: they are given a pairing code"
         return found | {"rank": None, "why": why, "tools": [], "commands": []}
@@ -222,12 +232,22 @@ def _words_of(person: str, place: str | None, platform_roles: frozenset[str]) ->
     )
 
 
-def _read_grants(rows: Sequence[Row]) -> Grants:
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A linked account, as the operation tells it."""
+
+    person: str
+    identity: str
+    rights: str | None
+
+
+def _read_grants(rows: Sequence[Row], identities: Identities) -> Grants:
     people = [row for row in rows if row["kind"] == "person"]
     return Grants(
         everywhere={row["subject"]: ROLES[row["role"]] for row in people if not row["place"]},
         in_place={(row["subject"], row["place"]): ROLES[row["role"]] for row in people if row["place"]},
         places=frozenset(row["subject"] for row in rows if row["kind"] == "place"),
+        identities=identities,
     )
 
 
@@ -260,6 +280,9 @@ def _show_table(everything: Row) -> None:
 
 def _show_person(found: Row) -> None:
     where = f"in {found['place']}" if found["place"] else "in a direct chat"
+    if found["linked"]:
+        shared = f"has the rights of {', '.join(found['rights_of'])}" if found["rights_of"] else "rights stay apart"
+        click.echo(f"Linked with {', '.join(found['linked'])}: {shared}.")
     if found["rank"] is None:
         click.echo(f"{found['person']} is not answered {where}: {found['why']}.")
         return

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from gateway.channels.outbound import CommandSpec
 from gateway.commands import help as help_family
-from gateway.commands.access import approvals, mcp, people
+from gateway.commands.access import approvals, links, mcp, people
 from gateway.commands.command import AnyCommand, Call, Command, Commands, Reply
 from gateway.commands.kept import delete, feedback, memory, session, skills, style
 from gateway.commands.place import models, provider
@@ -75,6 +75,8 @@ def all_commands() -> Commands:
             diagnostics.CACHE_STATS,
             people.ALLOW,
             people.WHOAMI,
+            links.LINK,
+            links.UNLINK,
             people.WHY,
             session.EXPORT,
             approvals.APPROVALS,

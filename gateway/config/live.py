@@ -30,6 +30,7 @@ LOOK_EVERY_S, SETTLE_S = 1.0, 0.5
 RELOADABLE = (
     "access",
     "places",
+    "people",
     "llm",
     "agent",
     "timeouts",

@@ -238,6 +238,8 @@ def _of_nobody(sections: Sections, platforms: Mapping[str, EntryPoint]) -> Itera
             yield f"places[{index}].match: {_no_platform(platform, platforms)}"
     people = {f"access.{key}": getattr(access, key) for key in ("allow", "admins", "block")}
     people |= {f"roles ({role.name}): people": role.people for role in sections.roles}
+    accounts = {f"people ({person.name}): accounts": person.accounts for person in sections.people}
+    people |= accounts
     named = {**people, "access.allow_groups": access.allow_groups, "approvals.approvers": sections.approvals.approvers}
     named |= {f"roles ({role.name}): platform_roles": role.platform_roles for role in sections.roles}
     for key, names in named.items():
@@ -250,7 +252,7 @@ def _of_nobody(sections: Sections, platforms: Mapping[str, EntryPoint]) -> Itera
             kind = subject_kind(name, ids)
             if key in people and ids.mistake and kind is None:
                 yield f"{key}: {name!r}: {ids.mistake}; {LEARN_AN_ID}"
-            elif key in people and kind == "place" and not ids.place_may_write:
+            elif key in people and kind == "place" and (key in accounts or not ids.place_may_write):
                 yield f"{key}: {name!r} is a group, and only people stand there; access.allow_groups lets in groups"
             elif key == "access.allow_groups" and kind == "person" and ids.place is not None:
                 yield f"{key}: {name!r} is a person, and only groups stand there; access.allow lets in people"
@@ -275,6 +277,7 @@ def _conflicts(sections: Sections) -> Iterator[str]:
         yield "budget.max_daily_cost_usd: [[spending.limits]] has one for each chat and day; keep one of the two"
     yield from _of_other_type(sections)
     yield from _of_places(sections)
+    yield from _of_people(sections)
     yield from (
         f"llm.providers ({one.name}): {missing}"
         for one in sections.llm.providers
@@ -307,6 +310,24 @@ def _of_places(sections: Sections) -> Iterator[str]:
         f'places: two are for "{match}"; write them as one'
         for match in dict.fromkeys(matches)
         if matches.count(match) > 1
+    )
+
+
+def _of_people(sections: Sections) -> Iterator[str]:
+    """Mistakes of `[[people]]`, each with the person it is of."""
+    owners: dict[str, list[str]] = {}
+    for index, person in enumerate(sections.people):
+        yield from (f"people[{index}].{mistake}" for mistake in person.mistakes())
+        for account in dict.fromkeys(person.accounts):
+            owners.setdefault(account, []).append(person.name)
+    names = [person.name.lower() for person in sections.people]
+    yield from (
+        f'people: two are called "{name}"; names must differ' for name in dict.fromkeys(names) if names.count(name) > 1
+    )
+    yield from (
+        f"people: {account!r} is of {' and '.join(named)}; an account is one person's"
+        for account, named in owners.items()
+        if len(named) > 1
     )
 
 

@@ -29,7 +29,7 @@ from agent.run.settings import Settings as TurnSettings
 from agent.skills.settings import SkillSettings
 from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import ApprovalSettings, HookSettings, RoleSettings
-from gateway.access.settings import AccessSettings
+from gateway.access.settings import AccessSettings, PersonSettings
 from gateway.channels.adapter import ChannelSettings
 from gateway.config.places import PlaceRules, PlaceSection
 from gateway.config.sections import (
@@ -57,6 +57,7 @@ class Sections(BaseModel):
     web: WebSettings = Field(default_factory=WebSettings)
     access: AccessSettings = Field(default_factory=AccessSettings)
     places: tuple[PlaceSection, ...] = ()
+    people: tuple[PersonSettings, ...] = ()
     llm: LlmSettings = Field(default_factory=LlmSettings)
     agent: AgentSettings = Field(default_factory=AgentSettings)
     timeouts: TimeoutSettings = Field(default_factory=TimeoutSettings)

@@ -22,6 +22,7 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.access.policy import LENGTH, WRONG_TRIES, digest, normalised
+from gateway.access.settings import PersonSettings
 from gateway.backup.request import Wanted, archive, name_of
 from gateway.channels.keys import ConversationKey
 from gateway.operations.callbacks import OperationCallbacks
@@ -30,7 +31,7 @@ from gateway.operations.references import Finding
 from gateway.operations.remarks import Remarks
 from gateway.operations.usage import Usage
 from gateway.phrases.catalogue import Catalogue
-from gateway.storage import grants, pairings, settings_rows
+from gateway.storage import grants, identities, pairings, settings_rows
 from gateway.storage.grants import Grant
 from gateway.web.control import OperationError as Refusal
 
@@ -56,9 +57,10 @@ class Operations:
         phrase: Catalogue,
         callbacks: OperationCallbacks | None = None,
         admins: Callable[[], Sequence[str]] = lambda: (),
+        people: Callable[[], Sequence[PersonSettings]] = lambda: (),
         wanted: Callable[[str | None, bool], Wanted],
     ) -> None:
-        """`admins` are those that the configuration names.
+        """`admins` are those that the configuration names, `people` those whose accounts it links.
 
         `wanted` gives what a backup holds, by its passphrase and by whether files of people are wanted.
         """
@@ -69,7 +71,7 @@ class Operations:
         self._home = home
         self._phrase = phrase
         self._callbacks = callbacks or OperationCallbacks()
-        self.usage = Usage(database, clock, self._callbacks.settle)
+        self.usage = Usage(database, clock, people, self._callbacks.settle)
 
     def table(self) -> Mapping[str, Operation]:
         """By the names that `tieline` uses."""
@@ -80,6 +82,7 @@ class Operations:
             **DeadLetters(self._database, self._callbacks).table(),
             **Finding(self._database).table(),
             "access.grants": self.access_grants,
+            "access.links": self.access_links,
             "access.settings": self.access_settings,
             "export": self.export,
             "usage": self.usage.sums,
@@ -131,7 +134,7 @@ class Operations:
             if _is_number(code):
                 hashed = pairings.hash_of(conn, int(code), at)
             else:
-                if pairings.wrong_codes_since(conn, hour_ago) >= WRONG_TRIES:
+                if pairings.wrong_codes_since(conn, hour_ago, by="operator") >= WRONG_TRIES:
                     raise _Locked
                 hashed = digest(code)
             ending: Literal["approved", "denied"] = "approved" if approve else "denied"
@@ -197,6 +200,11 @@ class Operations:
             {"subject": one.subject, "kind": one.kind, "role": one.role, "place": one.place, "at": one.at}
             for one in found
         ]
+
+    async def access_links(self, _: Mapping[str, Json]) -> Json:
+        """The accounts that people linked."""
+        found = await self._database.read(identities.all_accounts)
+        return [{"person": one.person, "identity": one.identity, "rights": one.rights} for one in found]
 
     async def access_settings(self, arguments: Mapping[str, Json]) -> Json:
         """Rows of these settings: place, name and text."""

@@ -1,6 +1,7 @@
 """Spending for the operator: sums by person, place and purpose, and every call for a spreadsheet."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, get_args
 
@@ -10,10 +11,15 @@ from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.ledger import rows
 from agent.ledger.rows import Grouping
+from agent.ledger.spending import UsageTotals
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
+from gateway.access.identities import Identities
+from gateway.access.settings import PersonSettings
+from gateway.storage import identities
 from gateway.web.control import OperationError as Refusal
 
+FIELDS = fields(UsageTotals)
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
 MOST_GROUPS = 100
 
@@ -21,15 +27,25 @@ Json = Any
 
 
 class Usage:
-    """Over one open database. `settle` writes what has ended and is not in it yet."""
+    """Over one open database. `settle` writes what has ended and is not in it yet.
 
-    def __init__(self, database: Database, clock: Clock, settle: Callable[[], Awaitable[None]] | None = None) -> None:
+    `people` are those whose accounts the configuration links.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        people: Callable[[], Sequence[PersonSettings]],
+        settle: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._database = database
         self._clock = clock
+        self._people = people
         self._settle = settle
 
     async def sums(self, arguments: Mapping[str, Json]) -> Json:
-        """By `group`, from `since` on; without it this month's (UTC)."""
+        """By `group`, from `since` on; without it this month's (UTC). Linked accounts are one person."""
         group = str(arguments.get("group") or "provider")
         if group not in GROUPINGS:
             raise Refusal(f"nothing is summed up by {group!r}", fix=f"use one of {', '.join(GROUPINGS)}")
@@ -37,6 +53,9 @@ class Usage:
         since = _moment(arguments, "since") or to_timestamp(month)
         await self._settled()
         found = await self._database.read(lambda conn: rows.by(conn, group, since=since, most=MOST_GROUPS))
+        if group == "person":
+            linked = await self._database.read(identities.all_accounts)
+            found = _joined(found, Identities.of(linked, self._people()))
         return [
             {
                 "name": name or "–",
@@ -70,6 +89,18 @@ class Usage:
     async def _settled(self) -> None:
         if self._settle is not None:
             await self._settle()
+
+
+def _joined(found: Sequence[tuple[str, UsageTotals]], linked: Identities) -> Sequence[tuple[str, UsageTotals]]:
+    """The totals with those of one person's accounts in one, under all their names; the dearest first."""
+    people: dict[tuple[str, ...], list[UsageTotals]] = {}
+    for name, totals in found:
+        people.setdefault(tuple(sorted(linked.accounts(name))), []).append(totals)
+    sums = [
+        (", ".join(names), UsageTotals(**{one.name: sum(getattr(each, one.name) for each in totals) for one in FIELDS}))
+        for names, totals in people.items()
+    ]
+    return sorted(sums, key=lambda one: (-one[1].cost_usd, -one[1].calls))
 
 
 def _moment(arguments: Mapping[str, Json], key: str) -> int | None:

@@ -5,6 +5,7 @@ from datetime import datetime
 from functools import partial
 
 from gateway.commands.access.approvals import ApprovalCommandDeps
+from gateway.commands.access.links import LinkCommandDeps
 from gateway.commands.access.mcp import McpCommandDeps
 from gateway.commands.access.people import PeopleCommandDeps, WhyCommandDeps
 from gateway.commands.handler import CommandHandler
@@ -149,7 +150,7 @@ def about_access(
     tools: ToolServices,
     turns: TurnServices,
 ) -> Iterator[object]:
-    """People, models, and MCP servers."""
+    """People, their accounts, models, and MCP servers."""
     live, database, clock = basics.live, basics.database, basics.clock
     yield PeopleCommandDeps(
         access=rights.access,
@@ -160,6 +161,17 @@ def about_access(
         health=messaging.accounts.health,
         ids=messaging.ids,
         pairing_settled=messaging.delivery.pairing_alerts.settled,
+    )
+    yield LinkCommandDeps(
+        access=rights.access,
+        ask=messaging.ask,
+        book=rights.book,
+        clock=clock,
+        database=database,
+        deliver=messaging.delivery.wake,
+        linked=rights.identities,
+        roles=lambda: live.settings.roles,
+        tell_owners=messaging.alerts.tell,
     )
     yield ModelCommandDeps(
         role_everywhere=rights.role_everywhere,

@@ -24,11 +24,13 @@ from gateway.phrases.catalogue import Catalogue
 from gateway.running.agents import AgentFactory
 from gateway.running.alerts import Alerts
 from gateway.running.basics import Basics
+from gateway.running.rights import Rights
 from gateway.scheduler import person_zones
 
 
 def local_dispatcher(
     basics: Basics,
+    rights: Rights,
     place_settings: PlaceSettings,
     conversations: Conversations,
     delivery: Delivery,
@@ -47,7 +49,7 @@ def local_dispatcher(
         lock_timeout=lock.lock_timeout_ms / 1000,
     )
     deps = DispatchDeps(
-        zone_of=partial(_zone_of, live),
+        zone_of=partial(_zone_of, live, rights),
         notice=partial(_dead_letter_notice, phrase),
         locked=partial(_locked_notice, phrase, lock.lock_timeout_ms),
         deliver=lambda conversation: delivery.wake(ConversationKey.parse(conversation)),
@@ -77,8 +79,9 @@ def wake_for_person(
     dispatcher.wake(conversation, row)
 
 
-def _zone_of(live: Live, conn: Connection, incoming: Incoming) -> str:
-    return person_zones.zone_of(conn, incoming.person, incoming.zone, assumed=live.settings.scheduler.zone).name
+def _zone_of(live: Live, rights: Rights, conn: Connection, incoming: Incoming) -> str:
+    accounts = rights.identities.accounts(incoming.person) if incoming.person else ()
+    return person_zones.zone_of(conn, accounts, incoming.zone, assumed=live.settings.scheduler.zone).name
 
 
 @dataclass(frozen=True, slots=True)

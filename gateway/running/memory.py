@@ -23,6 +23,7 @@ from gateway.config.live import SHIPPED_SKILLS
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.shared_memory import places
 from gateway.running.basics import Basics
+from gateway.running.rights import Rights
 from gateway.telemetry.metrics import Metrics
 
 NEEDED = ("backend_tag", "brief", "preferences", "observe")  # of the user model of a package
@@ -41,7 +42,7 @@ class MemoryServices:
 
 
 def install_memory(
-    basics: Basics, place_settings: PlaceSettings, embedders: Embedders, metrics: Metrics
+    basics: Basics, rights: Rights, place_settings: PlaceSettings, embedders: Embedders, metrics: Metrics
 ) -> MemoryServices:
     """Raises NoUserModel."""
     live, database, clock = basics.live, basics.database, basics.clock
@@ -50,6 +51,7 @@ def install_memory(
         clock,
         settings=live.memory,
         places=partial(places, live, place_settings),
+        accounts=rights.identities.accounts,
         vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
     )
     return MemoryServices(

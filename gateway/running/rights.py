@@ -9,7 +9,8 @@ from agent.goals.service import Owned
 from agent.inbox import AccessRole, HeldRoles
 from agent.tools.mcp.resources import RESOURCE_TOOLS
 from gateway.access.grants import AccessBook
-from gateway.access.policy import OPERATOR_PLATFORMS, Decisions, Role, role_everywhere
+from gateway.access.identities import IdentityBook
+from gateway.access.policy import OPERATOR_PLATFORMS, Decisions, Role, lent_role, role_everywhere
 from gateway.access.roles import RANK_NAMES, RANKS, deciders, roles_today, without_effect
 from gateway.access.settings import AccessSettings
 from gateway.channels.keys import ConversationKey
@@ -17,16 +18,17 @@ from gateway.commands.all import all_commands
 from gateway.config.live import Live
 from gateway.config.settings import Settings
 from gateway.running.basics import Basics
-from gateway.storage import grants
+from gateway.storage import grants, identities
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """The grants, and the decisions about messages that `/why` tells."""
+    """The grants, the linked accounts, and the decisions about messages that `/why` tells."""
 
     live: Live
     book: AccessBook
     decisions: Decisions
+    identities: IdentityBook
 
     def access(self) -> AccessSettings:
         """The settings of now."""
@@ -66,8 +68,12 @@ class Rights:
 
 
 async def install_rights(basics: Basics) -> Rights:
-    """With the grants that are stored."""
-    return Rights(basics.live, AccessBook(await basics.database.read(grants.all_grants)), Decisions())
+    """With the grants and links that are stored."""
+    given, linked = await basics.database.read(lambda conn: (grants.all_grants(conn), identities.all_accounts(conn)))
+    book, people = AccessBook(given), IdentityBook(linked, basics.settings.people)
+    people.listen(book.link)
+    basics.live.listen(lambda settings: people.configure(settings.people))
+    return Rights(basics.live, book, Decisions(), people)
 
 
 def roles_without_effect(settings: Settings, servers: Collection[str]) -> list[str]:
@@ -85,7 +91,7 @@ def role_today(
 ) -> AccessRole:
     """The role that the person has there, and at most what they had `then`."""
     key = ConversationKey.parse(conversation)
-    now = max(book.grants.role(person or "", _places(key)), Role.MEMBER)
+    now = max(book.grants.role(person or "", _places(key)), lent_role(person or "", access, book.grants), Role.MEMBER)
     if person in access.admins:
         now = max(now, Role.ADMIN)
     if key.platform in OPERATOR_PLATFORMS:
@@ -98,7 +104,7 @@ def roles_held_today(
 ) -> HeldRoles:
     """`role_today`, and the named roles of today."""
     role = role_today(book, live.settings.access, person, conversation, then.role)
-    return HeldRoles(role, roles_today(person or "", then.roles, live.settings.roles))
+    return HeldRoles(role, roles_today(person or "", then.roles, live.settings.roles, book.grants.identities))
 
 
 def _places(key: ConversationKey) -> frozenset[str]:

@@ -71,6 +71,7 @@ class Scheduling:
             deliver=lambda conversation: deliver(ConversationKey.parse(conversation)),
             work=work,
             serves=self._serves,
+            accounts=rights.identities.accounts,
         )
 
     # -- agent.tools.schedules.Schedules

@@ -20,12 +20,13 @@ from gateway.router.ports import Notices
 from gateway.running.alerts import Alerts
 from gateway.running.basics import Basics
 from gateway.running.messaging import Messaging
+from gateway.running.rights import Rights
 
 REMEMBERED = 500  # budgets whose refused chats are told when more is allowed
 MOST_TOLD = 20  # of them for one budget
 
 
-async def open_ledger(basics: Basics, place_settings: PlaceSettings) -> Ledger:
+async def open_ledger(basics: Basics, rights: Rights, place_settings: PlaceSettings) -> Ledger:
     """The ledger of this process, with what earlier ones spent and what a killed one left behind."""
     live = basics.live
     ledger = Ledger(
@@ -37,6 +38,7 @@ async def open_ledger(basics: Basics, place_settings: PlaceSettings) -> Ledger:
         spending=live.limits,
         places=partial(places_of, place_settings),
         limits_of=partial(limits_of, place_settings),
+        accounts_of=rights.identities.accounts,
     )
     await ledger.open()
     return ledger

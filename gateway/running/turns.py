@@ -25,6 +25,7 @@ from gateway.running.groups import Groups
 from gateway.running.memory import MemoryServices, SkillServices
 from gateway.running.messaging import Messaging
 from gateway.running.models import ModelAccess
+from gateway.running.rights import Rights
 from gateway.running.spending import Spending
 from gateway.running.tools import ToolServices
 
@@ -125,6 +126,7 @@ def shared_parts(
 
 def install_turns(
     basics: Basics,
+    rights: Rights,
     shared: Shared,
     place_settings: PlaceSettings,
     messaging: Messaging,
@@ -142,10 +144,11 @@ def install_turns(
     background = shared.background
     shared.features.memory.forgotten.listen(partial(_forgotten, background, conversations))
     abandoned = Abandoned(work, Jobs(background), basics.phrase, messaging)
+    dispatcher = local_dispatcher(basics, rights, place_settings, conversations, delivery, messaging.alerts, abandoned)
     return TurnServices(
         factory=factory,
         conversations=conversations,
-        dispatcher=local_dispatcher(basics, place_settings, conversations, delivery, messaging.alerts, abandoned),
+        dispatcher=dispatcher,
         background=background,
         subagent_registry=shared.tools.subagent_registry,
         messaging=messaging,

@@ -1,9 +1,14 @@
-"""The zone each person lives in, as they told it, and whom we have asked."""
+"""The zone each person lives in, as they told it, and whom we have asked.
 
+Each account of a person keeps its own; of somebody who has several (`accounts`), the zone that was told last holds.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import chain
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select
 
 from agent.storage.statements import CompiledStatement, or_ignore, or_update
 from agent.storage.timestamps import to_timestamp
@@ -18,7 +23,14 @@ _WHO = table.c.person == bindparam("who")
 _SET = or_update(insert(table), key=("person",), columns=("zone", "updated_at"))
 _ASKED = or_ignore(insert(table)).returning(table.c.person)
 _GET = CompiledStatement(select(table.c.zone).where(_WHO))  # every turn tells its model the time
-_FORGET = delete(table).where(_WHO)
+_OF_ALL: BindParameter[list[str]] = bindparam("people", expanding=True)
+_GET_OF_ALL = (
+    select(table.c.zone)
+    .where(table.c.person.in_(_OF_ALL), table.c.zone.is_not(None))
+    .order_by(table.c.updated_at.desc())
+    .limit(1)
+)
+_FORGET = delete(table).where(table.c.person.in_(_OF_ALL))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +41,12 @@ class Zone:
     source: ZoneSource
 
 
-def zone_of(conn: Connection, person: str | None, told: str | None, *, assumed: str) -> Zone:
+def zone_of(conn: Connection, accounts: Sequence[str], told: str | None, *, assumed: str) -> Zone:
     """Where the person lives: by their own word, else the platform's (`told`), else as is assumed."""
-    own = _GET.scalar(conn, {"who": person}) if person else None
+    if len(accounts) > 1:
+        own = conn.execute(_GET_OF_ALL, {"people": list(accounts)}).scalar_one_or_none()
+    else:
+        own = _GET.scalar(conn, {"who": accounts[0]}) if accounts else None
     if own is not None:
         return Zone(own, "person")
     if told is not None and is_zone(told):
@@ -48,18 +63,18 @@ def set_zone(conn: Connection, person: str, zone: str, *, at: int) -> None:
     conn.execute(_SET, {"person": person, "zone": zone, "updated_at": at})
 
 
-def forget_zone(conn: Connection, person: str) -> bool:
-    return conn.execute(_FORGET, {"who": person}).rowcount > 0
+def forget_zone(conn: Connection, accounts: Sequence[str]) -> bool:
+    return conn.execute(_FORGET, {"people": list(accounts)}).rowcount > 0
 
 
 # Change of a person's zone: what they asked for by their own wall clock follows them.
 
 
-def move(conn: Connection, person: str, zone: str, now: datetime) -> tuple[Schedule, ...]:
-    """Note the zone; gives the schedules that were moved."""
-    set_zone(conn, person, zone, at=to_timestamp(now))
+def move(conn: Connection, accounts: Sequence[str], zone: str, now: datetime) -> tuple[Schedule, ...]:
+    """Note the zone of the first of the person's accounts; gives the schedules that were moved."""
+    set_zone(conn, accounts[0], zone, at=to_timestamp(now))
     moved = []
-    for schedule in store.of_person(conn, person):
+    for schedule in chain.from_iterable(store.of_person(conn, account) for account in accounts):
         plan = schedule.plan
         if plan.zone_source == "given" or plan.zone == zone or not follows_the_wall(plan.rule):
             continue

@@ -1,6 +1,6 @@
 """Operations on schedules for people and agents: set, look, change, remove. All is checked before it is stored."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -105,7 +105,9 @@ class Detail:
 
 
 class ScheduleService:
-    """`changed` wakes the runner; `deliver` and `work` tell of committed rows; `serves` knows the accounts."""
+    """`changed` wakes the runner; `deliver` and `work` tell of committed rows; `serves` knows the bot's accounts,
+    `accounts` all that a person has, the given one first.
+    """
 
     def __init__(
         self,
@@ -117,6 +119,7 @@ class ScheduleService:
         deliver: Callable[[ConversationId], None],
         work: Callable[[ConversationId], None],
         serves: Callable[[ConversationId], bool],
+        accounts: Callable[[str], Sequence[str]] = lambda person: (person,),
     ) -> None:
         self._database = database
         self._clock = clock
@@ -125,6 +128,7 @@ class ScheduleService:
         self._deliver = deliver
         self._work = work
         self._serves = serves
+        self._accounts = accounts
 
     @property
     def now(self) -> datetime:
@@ -138,8 +142,8 @@ class ScheduleService:
 
     async def zone_of(self, person: str | None, told: str | None) -> Zone:
         """Where the person lives: by their own word, else the platform's (`told`), else as configured."""
-        assumed = self.settings.zone
-        return await self._database.read(lambda conn: person_zones.zone_of(conn, person, told, assumed=assumed))
+        assumed, accounts = self.settings.zone, self._all_of(person)
+        return await self._database.read(lambda conn: person_zones.zone_of(conn, accounts, told, assumed=assumed))
 
     async def asks_for_zone(self, person: str) -> bool:
         """Whether to ask them now: once, as long as they do not tell."""
@@ -149,14 +153,18 @@ class ScheduleService:
     async def set_zone(self, person: str, zone: str) -> tuple[Schedule, ...]:
         """They live there now; what they asked for by their own wall clock follows. Gives what was moved."""
         zone_named(zone)
-        now = self.now
-        moved = await self._database.write(lambda conn: move(conn, person, zone, now))
+        now, accounts = self.now, self._accounts(person)
+        moved = await self._database.write(lambda conn: move(conn, accounts, zone, now))
         self._changed()
         return moved
 
     async def forget_zone(self, person: str) -> None:
         """They no longer say; schedules stay where they are."""
-        await self._database.write(lambda conn: person_zones.forget_zone(conn, person))
+        accounts = self._accounts(person)
+        await self._database.write(lambda conn: person_zones.forget_zone(conn, accounts))
+
+    def _all_of(self, person: str | None) -> Sequence[str]:
+        return self._accounts(person) if person else ()
 
     # -- setting
 
@@ -184,7 +192,7 @@ class ScheduleService:
                 check_right(known, creator)
                 store.rewrite(conn, known.id, plan, first, at=to_timestamp(now), creator=creator)
                 return _again(conn, known.id)
-            check_room(store.counts(conn, conversation, creator.person), self.settings)
+            check_room(store.counts(conn, conversation, self._all_of(creator.person)), self.settings)
             added = store.add(
                 conn,
                 conversation=conversation,

@@ -49,7 +49,9 @@ _OF_CONVERSATION = (
 )
 _OF_PERSON = select(table).where(table.c.person == bindparam("who"), _THERE).order_by(table.c.id)
 _COUNT_HERE = select(func.count()).select_from(table).where(_CONV, _THERE)
-_COUNT_THEIRS = select(func.count()).select_from(table).where(table.c.person == bindparam("who"), _THERE)
+_COUNT_THEIRS = (
+    select(func.count()).select_from(table).where(table.c.person.in_(bindparam("people", expanding=True)), _THERE)
+)
 _DUE = (
     select(table)
     .where(_ACTIVE, table.c.next_at <= bindparam("now"))
@@ -117,8 +119,9 @@ def of_person(conn: Connection, person: str) -> tuple[Schedule, ...]:
     return _parsed(conn.execute(_OF_PERSON, {"who": person}).all())[0]
 
 
-def counts(conn: Connection, conversation: ConversationId, person: str | None) -> Counts:
-    theirs = conn.execute(_COUNT_THEIRS, {"who": person}).scalar_one() if person is not None else 0
+def counts(conn: Connection, conversation: ConversationId, accounts: Sequence[str]) -> Counts:
+    """`accounts` are all of one person's."""
+    theirs = conn.execute(_COUNT_THEIRS, {"people": list(accounts)}).scalar_one() if accounts else 0
     return Counts(here=conn.execute(_COUNT_HERE, {"conversation": conversation}).scalar_one(), theirs=theirs)
 
 

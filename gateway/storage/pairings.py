@@ -51,7 +51,11 @@ _END = (
 )
 _PRUNE = delete(table).where(table.c.expires_at <= bindparam("before"))
 _WRONG = insert(pairing_attempt)
-_WRONG_SINCE = select(func.count()).select_from(pairing_attempt).where(pairing_attempt.c.at > bindparam("since"))
+_WRONG_SINCE = (
+    select(func.count())
+    .select_from(pairing_attempt)
+    .where(pairing_attempt.c.at > bindparam("since"), pairing_attempt.c.by == bindparam("who"))
+)
 _PRUNE_WRONG = delete(pairing_attempt).where(pairing_attempt.c.at <= bindparam("before"))
 
 
@@ -138,8 +142,9 @@ def note_wrong_code(conn: Connection, *, by: str, at: int) -> None:
     conn.execute(_WRONG, {"by": by, "at": at})
 
 
-def wrong_codes_since(conn: Connection, since: int) -> int:
-    count: int = conn.execute(_WRONG_SINCE, {"since": since}).scalar_one()
+def wrong_codes_since(conn: Connection, since: int, *, by: str) -> int:
+    """How many they tried: the operator codes of pairing, a person codes that link accounts."""
+    count: int = conn.execute(_WRONG_SINCE, {"since": since, "who": by}).scalar_one()
     return count
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, and_, delete, select, true
 from agent.plans.plan import OPEN
 from agent.storage.statements import first_since
 from agent.storage.tables import approval, inbox, outbox, plan, session, task, tool_call, turn
-from gateway.storage import pairings
+from gateway.storage import identities, pairings
 from gateway.storage.tables import schedule_run, setting_change
 
 BATCH = 500
@@ -45,4 +45,5 @@ def prune(
         removed += conn.execute(delete(table).where(table.c.id.in_(select(old.c.id)))).rowcount
     decided = and_(approval.c.created_at < audit_before, approval.c.status != "pending", approval.c.screen == "settled")
     removed += conn.execute(delete(approval).where(decided)).rowcount
+    identities.prune(conn, now)
     return removed + pairings.prune(conn, now)

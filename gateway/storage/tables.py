@@ -65,6 +65,32 @@ pairing_attempt = Table(
 )
 Index("ix_pairing_attempt_at", pairing_attempt.c.at)
 
+# Accounts of people who have several; everything else keeps the account's own id, and is joined by this on reading.
+identity = Table(
+    "identity",
+    metadata,
+    Column("person", Text, primary_key=True),  # an account, `telegram:77`
+    Column("identity", Text, nullable=False),  # whose it is: the same for all accounts of one person
+    Column("rights", Text),  # accounts with the same have each other's rights; NULL: each its own
+    Column("conv", Text, nullable=False),  # the account's direct chat, where to tell it
+    Column("language", Text, nullable=False, server_default="en"),
+    Column("at", BigInteger, nullable=False),
+)
+Index("ix_identity_identity", identity.c.identity)
+
+# The newest code of each account that wants to be linked.
+link_code = Table(
+    "link_code",
+    metadata,
+    Column("person", Text, primary_key=True),
+    Column("code_hash", Text, nullable=False, unique=True),
+    Column("display", Text, nullable=False),
+    Column("conv", Text, nullable=False),
+    Column("language", Text, nullable=False, server_default="en"),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("used_by", Text),  # the account that was linked with it
+)
+
 schedule = Table(
     "schedule",
     metadata,

@@ -128,10 +128,15 @@ async def _turn_away(call: Call[PeopleCommandDeps], person: str) -> Reply:
 
 
 async def _block(call: Call[PeopleCommandDeps], person: str) -> Reply:
-    """Nobody blocks who has as much to say as they do, themselves included. The earlier role is remembered."""
+    """Nobody blocks who has as much to say as they do, themselves included. The earlier role is remembered.
+
+    A block holds for all accounts of the person, so the highest rank of any of them counts.
+    """
     phrase, language, given = call.phrase, call.incoming.language, call.deps.book.grants
-    theirs, own = (role_everywhere(who, call.deps.access(), given) for who in (person, str(call.incoming.person)))
-    if theirs >= own:
+    own = role_everywhere(str(call.incoming.person), call.deps.access(), given)
+    accounts = given.identities.accounts(person)
+    theirs = max(role_everywhere(account, call.deps.access(), given) for account in accounts)
+    if theirs >= own or call.incoming.person in accounts:
         return Reply(text=phrase("block_too_high", language, person=person), private=True)
     at = to_timestamp(call.deps.clock.now())
     grant = Grant(subject=person, kind="person", role="blocked", granted_by=str(call.incoming.person), at=at)
@@ -157,10 +162,13 @@ async def _give(call: Call[PeopleCommandDeps], grant: Grant) -> None:
 
 
 async def _remove(call: Call[PeopleCommandDeps], subject: str) -> Reply:
-    """Nobody takes back more than they have themselves, nor what they have: the last admin would be shut out."""
-    if subject == str(call.incoming.person):
+    """Nobody takes back more than they have themselves, nor what they have, by whichever account: the last admin would
+    be shut out.
+    """
+    given = call.deps.book.grants
+    had = given.everywhere.get(subject, Role.STRANGER)
+    if had is not Role.BLOCKED and subject in given.identities.with_rights_of(str(call.incoming.person)):
         return Reply(text=call.phrase("remove_self", call.incoming.language, person=subject), private=True)
-    had = call.deps.book.grants.everywhere.get(subject, Role.STRANGER)
     if had > call.role:
         return refused(call, "remove")
     if had is Role.BLOCKED:

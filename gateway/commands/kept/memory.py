@@ -85,8 +85,8 @@ async def _list(call: Call[MemoryCommandDeps], rest: str) -> Reply:
     conversation = call.agent.conversation
 
     def read(conn: Connection) -> tuple[tuple[Item, ...], dict[str, int], bool]:
-        facts = rows.facts(conn, scope.own, most=PAGE, after=PAGE * (page - 1))
-        return facts, dict(rows.counts(conn, scope.own)), rows.is_off(conn, conversation)
+        facts = rows.facts(conn, scope.theirs, most=PAGE, after=PAGE * (page - 1))
+        return facts, dict(rows.counts(conn, scope.theirs)), rows.is_off(conn, conversation)
 
     facts, counts, off = await call.deps.database.read(read)
     style = await style_of(call.on(call.deps.style))
@@ -158,7 +158,7 @@ async def _forget(call: Call[MemoryCommandDeps], what: str) -> Reply:
     if not there.items and not there.messages and not everything:
         text = await _not_theirs(call, target) or phrase("memory_nothing_found", language)
         return Reply(text=text, private=True)
-    if not await _sure(call, there):
+    if not await _sure(call, target, there):
         return Reply(text=phrase("memory_kept", language), private=True)
     if target.item is not None:
         holds: Holds | None = await to_thread.run_sync(deps.learning.quoted_of, there.texts)
@@ -196,10 +196,16 @@ def copies_of(home: Path, conversation: ConversationId) -> Sequence[Path]:
     return outputs_of(home, conversation), workspace_of(home, conversation) / RECEIVED
 
 
-async def _sure(call: Call[MemoryCommandDeps], there: Erased) -> bool:
+async def _sure(call: Call[MemoryCommandDeps], target: Target, there: Erased) -> bool:
+    """Whether the person wants it gone; what they have told by other accounts goes with it, and they are told so."""
     values = {"items": there.items, "messages": there.messages}
+    prompt = call.phrase("memory_question", call.incoming.language, **values)
+    others = target.scope.accounts[1:]
+    if target.scope.is_private and others and target.item is None:
+        names = ", ".join(f"`{one}`" for one in others)
+        prompt += "\n\n" + call.phrase("memory_question_linked", call.incoming.language, accounts=names)
     question = Question(
-        prompt=call.phrase("memory_question", call.incoming.language, **values),
+        prompt=prompt,
         asked_of=call.incoming.person,
         interaction=call.incoming.interaction,
         grave=True,
@@ -235,11 +241,11 @@ async def _export(call: Call[MemoryCommandDeps], rest: str) -> Reply:
                 "confidence": item.confidence,
                 "at": item.at.isoformat(),
             }
-            for item in rows.everything(conn, scope.own)
+            for item in rows.everything(conn, scope.theirs)
         ]
         edges = [
             {"subject": edge.subject, "relation": edge.word, "object": edge.object, "confidence": edge.confidence}
-            for edge in graph_rows.listed(conn, (scope.own,), most=10_000)
+            for edge in graph_rows.listed(conn, scope.theirs, most=10_000)
         ]
         yours = dict(numbers_of(style.style)) | {"messages": len(style.window)} if style.window else None
         return json.dumps({"kept": kept, "relations": edges, "your_style": yours}, ensure_ascii=False, indent=1)

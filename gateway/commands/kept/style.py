@@ -44,11 +44,16 @@ async def style(call: Call[StyleCommandDeps]) -> Reply:
         return Reply(text=phrase("style_none", language), private=True)
     if verb in ("", "show"):
         return Reply(text="\n".join(await _shown(call, model, person)), private=True)
-    at = to_timestamp(call.deps.clock.now())
-    if verb == "reset":
-        await call.deps.database.write(lambda conn: people.reset(conn, person))
-    else:
-        await call.deps.database.write(lambda conn: people.set_adapt(conn, person, adapt=verb == "on", at=at))
+    at, accounts = to_timestamp(call.deps.clock.now()), call.deps.memory.accounts(person)
+
+    def change(conn: Connection) -> None:
+        for account in accounts:
+            if verb == "reset":
+                people.reset(conn, account)
+            else:
+                people.set_adapt(conn, account, adapt=verb == "on", at=at)
+
+    await call.deps.database.write(change)
     return Reply(text=phrase(f"style_{verb}", language), private=True)
 
 
@@ -57,9 +62,13 @@ async def style_of(call: Call[StyleCommandDeps]) -> StyleDetector:
     model, person = call.deps.user_model(), call.incoming.person
     if model is None or person is None:
         return StyleDetector()
-    audience = call.deps.memory.scope(call.agent.conversation, call.incoming.chat_type, person).own
+    here, *others = call.deps.memory.scope(call.agent.conversation, call.incoming.chat_type, person).by_account
+
+    def read(conn: Connection) -> StyleDetector:
+        return model.brief(conn, *here).filled_up([model.brief(conn, *other) for other in others])
+
     try:
-        return await call.deps.database.read(lambda conn: model.brief(conn, person, audience))
+        return await call.deps.database.read(read)
     except ValueError as error:  # what is kept cannot be read: the next message begins it anew
         log.warning("the style of %s cannot be read: %s", person, error)
         return StyleDetector()
@@ -67,9 +76,10 @@ async def style_of(call: Call[StyleCommandDeps]) -> StyleDetector:
 
 async def _shown(call: Call[StyleCommandDeps], model: UserModel, person: PersonId) -> Sequence[str]:
     phrase, language, conversation = call.phrase, call.incoming.language, call.agent.conversation
+    accounts = call.deps.memory.accounts(person)
 
     def read(conn: Connection) -> tuple[bool, bool]:
-        return model.preferences(conn, person).adapt, rows.is_off(conn, conversation)
+        return people.adapts(conn, model, accounts), rows.is_off(conn, conversation)
 
     adapt, off = await call.deps.database.read(read)
     if not adapt:

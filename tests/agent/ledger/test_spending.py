@@ -75,8 +75,10 @@ def test_impossible_limits_are_refused(make: Any, words: str) -> None:
         make()
 
 
-def take(accounts: Accounts, given: Rules, usd: float | None, tokens: int = 100, at: datetime = NOON) -> Any:
-    return accounts.hold(given, ANN, at, usd=usd, tokens=tokens, provider="main", model="m")
+def take(
+    accounts: Accounts, given: Rules, usd: float | None, tokens: int = 100, at: datetime = NOON, names: Names = ANN
+) -> Any:
+    return accounts.hold(given, names, at, usd=usd, tokens=tokens, provider="main", model="m")
 
 
 @pytest.mark.requirement("W-23")
@@ -153,7 +155,7 @@ def test_near_is_said_once_and_again_after_an_approval() -> None:
         return [round(one.share, 3) for one in accounts.newly_near(given, hold)]
 
     assert (spend(0.4), spend(0.2), spend(0.1)) == ([], [0.6], [])
-    assert accounts.approve(Account("person", "telegram:77", "2026-11-22"), usd=1.0, tokens=0) == 1
+    assert accounts.approve(given, Account("person", "telegram:77", "2026-11-22"), usd=1.0, tokens=0) == 1
     assert (spend(0.1), spend(0.3)) == ([], [0.55])
 
 
@@ -228,3 +230,44 @@ def test_no_order_of_calls_spends_more_than_was_set_aside_for(steps: list[tuple[
         accounts.release(hold)
     if spent < limit:
         take(accounts, given, (limit - spent) / 128, limit - spent)
+
+
+# Linked accounts of one person.
+
+LINKED = {"telegram:77": ("telegram:77", "discord:5"), "discord:5": ("discord:5", "telegram:77")}
+
+
+def joined(*limits: Limit) -> Rules:
+    return Rules.of(Spending(limits=limits), accounts_of=lambda name: LINKED.get(name, (name,)))
+
+
+@pytest.mark.requirement("G-58")
+def test_a_persons_limit_counts_all_their_accounts_and_each_its_own_without_the_link() -> None:
+    accounts, together, apart = Accounts(), joined(Limit(scope="person", usd=1)), rules(Limit(scope="person", usd=1))
+    far = {**ANN, "person": ("discord:5",)}
+    take(accounts, together, 0.6)
+    with pytest.raises(OverBudget) as error:
+        take(accounts, together, 0.6, names=far)
+    assert error.value.left == pytest.approx(0.4)
+    take(accounts, apart, 0.6, names=far)
+    assert [round(one.spent_usd, 1) for one in accounts.standings(apart, far, NOON)] == [0.0], "held, not spent yet"
+
+
+@pytest.mark.requirement("G-58")
+def test_a_limit_that_names_one_account_holds_for_the_others() -> None:
+    accounts, given = Accounts(), joined(Limit(scope="person", name="telegram:77", usd=0.5))
+    with pytest.raises(OverBudget):
+        take(accounts, given, 0.6, names={**ANN, "person": ("discord:5",)})
+
+
+@pytest.mark.requirement("G-58")
+def test_more_for_one_account_is_more_for_all_and_is_numbered_by_account() -> None:
+    accounts, given = Accounts(), joined(Limit(scope="person", usd=1))
+    one, other = (Account("person", name, "2026-11-22") for name in ("telegram:77", "discord:5"))
+    accounts.approve(given, one, usd=1.0, tokens=0)
+    standing = accounts.find(given, other, NOON)
+    assert standing is not None
+    assert (standing.usd, standing.approvals) == (2.0, 1)
+    assert (accounts.next_approval(one), accounts.next_approval(other)) == (2, 1)
+    take(accounts, given, 1.5, names={**ANN, "person": ("discord:5",)})
+    assert [str(found.account) for found in accounts.everything(given, NOON)] == ["person telegram:77"], "shown once"

@@ -77,7 +77,7 @@ class Place:
     async def left(self, scope: Scope | None = None) -> list[str]:
         return [
             item.text
-            for item in await self.database.read(lambda conn: rows.everything(conn, (scope or self.scope).own))
+            for item in await self.database.read(lambda conn: rows.everything(conn, ((scope or self.scope).own,)))
         ]
 
 

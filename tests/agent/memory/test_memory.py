@@ -397,10 +397,10 @@ async def test_off_and_counts_and_lists(database: Database, clock: FakeClock) ->
         clock.advance(1)
         await room.fact(f"Fact number {number} about boats.")
     own = room.scope.own
-    listed = await database.read(lambda conn: rows.facts(conn, own, most=2))
+    listed = await database.read(lambda conn: rows.facts(conn, (own,), most=2))
     assert [item.text[:13] for item in listed] == ["Fact number 2", "Fact number 1"]
-    assert await database.read(lambda conn: rows.counts(conn, own)) == {"fact": 3}
-    assert await database.read(lambda conn: rows.conversations(conn, own)) == (CHAT,)
+    assert await database.read(lambda conn: rows.counts(conn, (own,))) == {"fact": 3}
+    assert await database.read(lambda conn: rows.conversations(conn, (own,))) == (CHAT,)
     assert len(await database.read(lambda conn: conn.execute(select(memory.c.id)).all())) == 3
 
 
@@ -458,7 +458,7 @@ async def test_after_a_move_a_fact_is_kept_once(database: Database, clock: FakeC
     await database.write(lambda conn: follow(conn, old, new))
     assert await room.fact("the harbour password is heron", after) == moved
     assert await room.fact("Tea is at four.", after) == there
-    facts = await database.read(lambda conn: rows.facts(conn, after.own, most=9))
+    facts = await database.read(lambda conn: rows.facts(conn, (after.own,), most=9))
     assert len(facts) == 2
 
 

@@ -121,3 +121,22 @@ def test_the_rules_of_a_place_are_among_them(tieline: Tieline, made: None) -> No
         assert of(found, "tool", "shell")["why"] == 'this place denies "shell"'
         assert of(found, "tool", "web_search")["why"] == "this place allows only sh*, read"
         assert of(found, "tool", "read")["may"] == "allow"
+
+
+@pytest.mark.requirement("G-57", "G-59")
+@pytest.mark.parametrize(
+    ("rights", "rank", "told"),
+    [
+        ("true", "admin", "Linked with telegram:77: has the rights of telegram:77."),
+        ("false", "member", "Linked with telegram:77: rights stay apart."),
+    ],
+)
+def test_linked_accounts_and_whether_their_rights_hold(tieline: Tieline, rights: str, rank: str, told: str) -> None:
+    config = (
+        '[access]\nallow = ["discord:500000000000000001"]\nadmins = ["telegram:77"]\n'
+        f'[[people]]\nname = "ann"\naccounts = ["telegram:77", "discord:500000000000000001"]\nrights = {rights}\n'
+    )
+    tieline("doctor", "--fix", config=config)
+    ran = tieline("rights", "--person", "discord:500000000000000001")
+    assert told in ran.stdout
+    assert f"in a direct chat: {rank}; roles: none." in ran.stdout

@@ -44,3 +44,20 @@ def test_a_variable_names_the_configuration(tmp_path: Path) -> None:
     elsewhere.write_text("[web]\nport = 9999\n")
     settings = load(environ={"TIELINE_HOME": str(tmp_path), "TIELINE_CONFIG": str(elsewhere)})
     assert (settings.web.port, settings.source) == (9999, elsewhere)
+
+
+@pytest.mark.requirement("G-59", "G-29")
+def test_mistakes_in_the_accounts_of_people_are_told_at_once(tmp_path: Path) -> None:
+    section = '[[people]]\nname = "{}"\naccounts = ["{}", "{}"]\n'
+    text = (
+        section.format("ann", "telegram:77", "discord:500000000000000001")
+        + section.format("Ann", "telegram:77", "slak:U0ANN")
+        + section.format("bob", "telegram:-1005", "78")
+    )
+    told = "\n".join(mistakes(tmp_path, text))
+    assert 'people: two are called "ann"' in told
+    assert "people: 'telegram:77' is of ann and Ann; an account is one person's" in told
+    assert "people (Ann): accounts: 'slak:U0ANN': 'slak' is no platform" in told
+    assert "did you mean slack?" in told
+    assert "people (bob): accounts: 'telegram:-1005' is a group" in told
+    assert "people[2].accounts: '78' names no platform" in told

@@ -42,7 +42,7 @@ def test_the_shipped_file_names_every_setting_with_its_default(tmp_path: Path) -
         section, default = shipped.get(name, {}), getattr(defaults, name)
         if name == "llm":
             continue
-        if name in ("hooks", "places", "roles"):
+        if name in ("hooks", "people", "places", "roles"):
             assert f"# [[{name}]]" in text
             continue
         names_every_key(name, section, default, text)

@@ -111,13 +111,13 @@ async def test_a_code_decides_once_and_in_time(database: Database, ending: Liter
 async def test_wrong_codes_are_counted_and_forgotten_in_time(database: Database) -> None:
     for at in (1, 2, 3):
         await database.write(partial(pairings.note_wrong_code, by="operator", at=at))
-    assert await database.read(partial(pairings.wrong_codes_since, since=1)) == 2
+    assert await database.read(partial(pairings.wrong_codes_since, since=1, by="operator")) == 2
     await ask(database, "a", expires=2)
     await ask(database, "b", "telegram:6", expires=9)
     day_later = pairings.KEPT_US + 2
     assert await database.write(partial(pairings.prune, now=2)) == 0
     assert await database.write(partial(pairings.prune, now=day_later)) == 1
-    assert await database.read(partial(pairings.wrong_codes_since, since=0)) == 1
+    assert await database.read(partial(pairings.wrong_codes_since, since=0, by="operator")) == 1
     assert await open_now(database) == ["telegram:6"]
 
 
