@@ -11,7 +11,7 @@ from agent.group_context import rows
 from agent.group_context.group_context import GroupContext
 from agent.inbox import GroupPlace
 from agent.storage.timestamps import to_timestamp
-from gateway.access.policy import Role
+from gateway.access.policy import Role, blocked_account
 from gateway.channels.keys import ConversationKey
 from gateway.commands.kept.memory import MEMORY_SETTING
 from gateway.commands.place.fields import CONTEXT, reads_along
@@ -50,9 +50,10 @@ class Groups:
             await self.tidy()
 
     def _blocked_everywhere(self) -> Collection[PersonId]:
-        given = self.rights.book.grants.everywhere
-        blocked = {name for name, role in given.items() if role is Role.BLOCKED}
-        return [PersonId(name) for name in blocked | set(self.rights.access().block)]
+        grants = self.rights.book.grants
+        blocked = {name for name, role in grants.everywhere.items() if role is Role.BLOCKED}
+        named = blocked | set(self.rights.access().block)
+        return {account for name in named for account in grants.identities.accounts(name)}
 
 
 def blocked_in(rights: Rights, place: GroupPlace, people: Collection[PersonId]) -> Collection[PersonId]:
@@ -60,7 +61,7 @@ def blocked_in(rights: Rights, place: GroupPlace, people: Collection[PersonId]) 
     access, grants = rights.access(), rights.book.grants
     key = ConversationKey.parse(place.channel)
     here = frozenset({f"{key.platform}:{key.channel_id}"})
-    return {one for one in people if one in access.block or grants.role(one, here) is Role.BLOCKED}
+    return {one for one in people if blocked_account(one, access, grants) or grants.role(one, here) is Role.BLOCKED}
 
 
 def install_groups(basics: Basics, rights: Rights, place_settings: PlaceSettings) -> Groups:
