@@ -1,4 +1,4 @@
-"""Reading along in groups of each platform by the running program: read with a question, over a kill; spoken unasked."""
+"""Reading along in groups of each platform by the running program: with a question, over a kill, and spoken unasked."""
 
 import json
 from collections.abc import Sequence

@@ -105,7 +105,7 @@ async def within_its_caps(world: World) -> None:
 
 
 async def texts_of_all_tables(world: World) -> str:
-    """What the store has in all of its tables, without the window."""
+    """All texts of the tables, but for the window."""
     tables = [table for table in metadata.sorted_tables if table is not group_message]
     found: list[str] = []
     for table in tables:
