@@ -36,10 +36,11 @@ class Unaddressed:
 
         Raises StorageTrouble.
         """
-        deps, place = self._deps, group_place_of(said)
-        role = self._role(said)
-        text = _text_of(said)
-        if place is None or role is None or not text or not reads_along(deps.settings, said.key):
+        deps = self._deps
+        if not reads_along(deps.settings, said.key):
+            return None
+        place, role, text = group_place_of(said), self._role(said), _text_of(said)
+        if place is None or role is None or not text:
             return None
         settings, now = deps.live.settings.group_context, deps.clock.now()
         said_at, oldest = said.sent_at or said.received_at, now - timedelta(hours=settings.hours)

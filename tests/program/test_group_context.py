@@ -1,4 +1,4 @@
-"""Reading along in groups of each platform by the running program: read with a question, over a kill; spoken unasked."""
+"""Reading along in groups of each platform by the running program: with a question, over a kill, and spoken unasked."""
 
 import json
 from collections.abc import Sequence
@@ -213,7 +213,7 @@ async def test_a_thread_is_read_from_its_start(
 
 def thread_of(root: str) -> dict[str, Any]:
     """A thread that hangs on this message of the channel: it has its id."""
-    life = {"archived": False, "locked": False, "auto_archive_duration": 1440}
+    life: dict[str, Any] = {"archived": False, "locked": False, "auto_archive_duration": 1440}
     life |= {"archive_timestamp": "2026-01-01T00:00:00Z"}
     thread: dict[str, Any] = {"id": root, "type": 11, "guild_id": GUILD, "parent_id": GENERAL, "name": "aside"}
     thread |= {"owner_id": DISCORD_ANN, "thread_metadata": life, "message_count": 0, "member_count": 1}

@@ -1,13 +1,14 @@
 """A recorded day of a group, with a model that wants to speak wherever somebody asks anything: who is spoken to."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Connection, Row, Select, select
 
 from agent.group_context.settings import AmbientSettings
 from agent.storage.tables import ambient_turn, group_message, metadata
@@ -22,7 +23,7 @@ AMBIENT = f'{WINDOW}mention = "ambient"\n\n[ambient]\ndaily_tokens = 2_000_000\n
 SPOKEN = "I happen to know that."
 PEOPLE = {"ann": "77", "bob": "78", "cem": "79", "dora": "80", "eli": "81"}
 ERRORS = ("2027 is a Saturday", "1 bar is 10 kilopascal")  # whoever reads these wants to speak as well
-EAGER = (
+EAGER: tuple[dict[str, Any], ...] = (
     *({"match": {"outside": words}, "reply": {"text": SPOKEN}} for words in ("?", *ERRORS)),
     {"match": {}, "reply": {"blocks": [SILENT]}},
 )
@@ -104,12 +105,15 @@ async def within_its_caps(world: World) -> None:
     assert len(turns) > 60, "it thought about all that was said to nobody"
 
 
+def _rows_of(conn: Connection, query: Select[Any]) -> Sequence[Row[Any]]:
+    return conn.execute(query).all()
+
+
 async def texts_of_all_tables(world: World) -> str:
-    """What the store has in all of its tables, without the window."""
+    """All texts of the tables, but for the window."""
     tables = [table for table in metadata.sorted_tables if table is not group_message]
     found: list[str] = []
     for table in tables:
-        query = select(table)
-        rows = await world.database.read(lambda conn, query=query: conn.execute(query).all())
+        rows = await world.database.read(partial(_rows_of, query=select(table)))
         found += [str(value) for row in rows for value in row if isinstance(value, (str, bytes))]
     return "\n".join(found)

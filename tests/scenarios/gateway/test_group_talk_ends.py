@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anyio import to_thread
-from sqlalchemy import create_engine, make_url, select, text
+from sqlalchemy import Connection, Select, create_engine, make_url, select, text
 
 from agent.storage.tables import ambient_turn, group_message, group_stream
 from gateway.channels.inbound import Mention, MessageReceived
@@ -126,6 +128,10 @@ async def test_postgresql_keeps_no_byte_of_it_either(
         assert (MINE.encode() in content, THEIRS.encode() in content) == (MINE in left, THEIRS in left)
 
 
+def _values_of(conn: Connection, query: Select[Any]) -> set[str]:
+    return {row[0] for row in conn.execute(query)}
+
+
 @pytest.mark.requirement("G-50")
 async def test_it_follows_a_group_that_becomes_a_supergroup(world_of: Callable[..., World]) -> None:
     config = AMBIENT.replace("-1005", "*").replace("messages_per_hour = 2", "messages_per_hour = 1")
@@ -148,7 +154,7 @@ async def test_it_follows_a_group_that_becomes_a_supergroup(world_of: Callable[.
         words = last_words(world)
         assert words.index("we meet at the pier") < words.index("at nine")
         for column in (group_message.c.stream, group_message.c.conv, group_stream.c.conv, ambient_turn.c.conv):
-            found = await world.database.read(lambda conn, column=column: set(conn.execute(select(column)).scalars()))
+            found = await world.database.read(partial(_values_of, query=select(column)))
             assert found == {f"telegram:{NEW}"}
 
 
@@ -159,7 +165,7 @@ async def test_threads_that_nobody_asked_in_go_with_the_bot_as_well(world_of: Ca
 
     def said(words: str, ts: str, root: str | None = None) -> MessageReceived:
         key = ConversationKey("slack", f"T:-C:{root or ts}")
-        fields = {"key": key, "place": "T:-C", "id": ts, "thread_root": root, "mention": Mention.NONE}
+        fields: dict[str, Any] = {"key": key, "place": "T:-C", "id": ts, "thread_root": root, "mention": Mention.NONE}
         return world.said(words, person=BOB, chat="-C", on="slack", **fields)
 
     async with world.process() as world:

@@ -110,7 +110,7 @@ async def test_of_many_lent_tools_those_that_fit_are_shown(sqlite_database: Data
     assert "mcp__s__tool17" in first
     assert len(first) == 3
     everything = {spec.name for spec in provider.requests[0].tools.specs}
-    assert services - everything <= {"start_focus", "complete_focus", "ExitPlanMode", "load_skill"}, (
+    assert services - everything <= {"start_focus", "complete_focus", "ExitPlanMode", "load_skill", "read_chat"}, (
         "the house's core always is"
     )
     assert "tool_search" in everything, "the others can be looked for"
