@@ -57,7 +57,7 @@ class AmbientSettings:
 
     messages_per_hour: int = 3
     turns_per_hour: int = 20
-    daily_tokens: int | None = 200_000
+    daily_tokens: int | None = 400_000
     daily_usd: float | None = 0.50
 
     def __post_init__(self) -> None:

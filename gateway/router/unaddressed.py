@@ -77,9 +77,11 @@ class Unaddressed:
 
     def _role(self, said: MessageReceived) -> Role | None:
         """As whom they would be answered had they addressed the bot."""
-        decision = decide(
-            said, self._deps.live.settings.access, self._deps.book.grants, mention=Mention.DIRECT, bot_allowed=False
-        )
+        book = self._deps.book
+        grants = book.grants
+        if said.from_history and said.sent_at is not None:  # whoever lets its writer in later does not mean this
+            grants = book.as_of(to_timestamp(said.sent_at))
+        decision = decide(said, self._deps.live.settings.access, grants, mention=Mention.DIRECT)
         return decision.role if isinstance(decision, Allowed) else None
 
     def _may_speak(self, said: MessageReceived, conversation: ConversationId) -> bool:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from datetime import timedelta
 from sqlite3 import connect
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from sqlalchemy import select
 
 from agent.storage.tables import ambient_turn, group_message, inbox, message, session
+from agent.storage.timestamps import to_timestamp
 from gateway.channels.inbound import Deleted, Edited, Mention, MessageReceived, Receipt, Sender
 from gateway.channels.keys import ConversationKey, UserId
+from gateway.storage.grants import Grant
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, ZOE, World, calling
 
@@ -381,3 +384,22 @@ async def test_without_reading_along_it_only_answers(plain: World) -> None:
         await chat(world, "I am lost")
         await world.settled()
         assert world.llm.bodies == []
+
+
+@pytest.mark.requirement("G-49")
+async def test_who_is_let_in_later_did_not_mean_what_catch_up_finds(world_of: "Callable[..., World]") -> None:
+    world = world_of(config=WINDOW.replace("-1005", "*"))
+    now = world.clock.now()
+    world.grants = (
+        Grant(subject="telegram:-2002", kind="place", role="member", granted_by="test", at=to_timestamp(now)),
+    )
+
+    def found(text: str, minutes: int) -> MessageReceived:
+        sent_at = now + timedelta(minutes=minutes)
+        fields: dict[str, Any] = {"mention": Mention.NONE, "from_history": True, "sent_at": sent_at}
+        return world.said(text, person=ZOE, chat="-2002", **fields)
+
+    async with world.process() as world:
+        await world.hears(found("before the group was let in", -60))
+        await world.hears(found("afterwards", 1))
+        assert await kept(world) == ["afterwards"]
