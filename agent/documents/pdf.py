@@ -24,11 +24,16 @@ def read_pdf(path: Path, reading: Reading) -> None:
         document = pdfium.PdfDocument(path)
     except pdfium.PdfiumError as error:
         raise Refused("encrypted" if error.err_code in (PASSWORD, SECURITY) else "broken") from error
+    has_form = document.get_formtype() != pdfium.raw.FORMTYPE_NONE
     reading.pages = len(document)
     for number in range(1, reading.pages + 1):
         reading.begin(f"[page {number}]")
         try:
             page = document[number - 1]
+            if has_form:  # what was filled in becomes a part of the page
+                pdfium.raw.FPDFPage_Flatten(page, pdfium.raw.FLAT_NORMALDISPLAY)
+                page.close()
+                page = document[number - 1]
         except pdfium.PdfiumError:
             reading.remark("[this page is damaged]")
             continue

@@ -281,7 +281,7 @@ def pdf_files() -> dict[str, tuple[Write, Sequence[str]]]:
     def form(to: Path) -> None:
         drawn = Canvas(str(to))
         drawn.drawString(72, 700, "Name of the applicant:")
-        drawn.acroForm.textfield(name="applicant", x=220, y=690)
+        drawn.acroForm.textfield(name="applicant", value="Bea Teatime", x=220, y=690)
         drawn.save()
 
     def linked(to: Path) -> None:
@@ -324,7 +324,7 @@ def pdf_files() -> dict[str, tuple[Write, Sequence[str]]]:
         "pdf/simple.pdf": (simple, latin),
         "pdf/turned.pdf": (turned, ["turned by ninety degrees"]),
         "pdf/compressed.pdf": (compressed, ["compressed into its streams"]),
-        "pdf/form.pdf": (form, ["Name of the applicant:"]),
+        "pdf/form.pdf": (form, ["Name of the applicant:\nBea Teatime"]),
         "pdf/linked.pdf": (linked, ["[page 2]\nSecond chapter, with a link"]),
         "scans/one.pdf": (scan(1), ["[this page is shown as a picture]"]),
         "scans/ten.pdf": (scan(10), ["[this page is a picture, which is not shown]"]),
