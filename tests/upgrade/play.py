@@ -195,7 +195,9 @@ class Play:
             await self.says(302, f"ok do it {number}", f"ok do it {number}")
 
     async def people(self) -> None:
-        """A pairing that is granted, one that is turned away, one that is open; who was let in and who is blocked."""
+        """A pairing that is granted, one that is turned away, one that is open; who was let in and who is blocked; and
+        two accounts of one person.
+        """
         codes = {}
         for id in (99, 98, 100):
             offer = await self.says(id, "let me in", "pairing code")
@@ -208,6 +210,11 @@ class Play:
         await self.on_telegram(99).hears("You are in")
         await self.says(77, "/allow telegram:96", "telegram:96 is let in")
         await self.says(77, "/allow block telegram:95", "telegram:95 is blocked")
+        found = re.search(r"/link (\w{8})", await self.says(99, "/link", "works once"))
+        assert found
+        await self.says(96, f"/link {found[1]}", "Is that you, too?")
+        await self.says(96, "yes", "The accounts are linked")
+        await self.there("select 1 from identity")
 
     async def tools(self) -> None:
         """Calls that run, fail, are allowed once, denied, allowed for good; a file that came, and tasks."""
