@@ -348,7 +348,7 @@ async def test_a_document_beside_a_picture_keeps_its_own_height(page: Page, site
     assert boxes[1]["height"] < 80 < 200 <= boxes[0]["height"]
 
 
-@pytest.mark.requirement("Z-160")
+@pytest.mark.requirement("Z-155")
 async def test_a_sound_has_a_player(page: Page, site: Site) -> None:
     written = BytesIO()
     with wave.open(written, "wb") as sound:

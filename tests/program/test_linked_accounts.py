@@ -25,7 +25,7 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
         yield stage
 
 
-@pytest.mark.requirement("G-55", "G-56")
+@pytest.mark.requirement("G-54", "G-55")
 async def test_a_link_outlives_a_kill_and_carries_the_memory(stage: Stage) -> None:
     telegram, discord, tieline = OnTelegram(stage.doubles), OnDiscord(stage.doubles), stage.program
     await telegram.say(TOLD)

@@ -13,7 +13,7 @@ from tests.program.people import GROUP, OnDiscord, OnSlack, OnTelegram
 from tests.program.running import Program
 from tests.program.stage import PICTURE, Stage, on_stage
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.requirement("Z-155")]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.requirement("Z-150")]
 
 VOICE = '[transcription]\nprovider = "a"\nusd_per_minute = 0.6\n'
 SPOKEN = "meet me at the old mill"
@@ -107,7 +107,7 @@ def _parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     return content if isinstance(content, list) else [{"type": "text", "text": content}]
 
 
-@pytest.mark.requirement("Z-159")
+@pytest.mark.requirement("Z-154")
 async def test_a_thread_is_looked_up_when_it_is_first_asked_in(stage: Stage) -> None:
     ann = OnSlack(stage.doubles)
     plan = await ann.say(
@@ -126,7 +126,7 @@ async def test_a_thread_is_looked_up_when_it_is_first_asked_in(stage: Stage) -> 
     assert "<quoted" not in second
 
 
-@pytest.mark.requirement("Z-156")
+@pytest.mark.requirement("Z-151")
 async def test_a_file_that_telegram_does_not_hand_over_leaves_its_line(stage: Stage) -> None:
     film = {"name": "film.mp4", "type": "video/mp4", "text": "x", "size": 21 * 1024 * 1024}
     about = await send_telegram(stage, film)
@@ -135,7 +135,7 @@ async def test_a_file_that_telegram_does_not_hand_over_leaves_its_line(stage: St
     assert "[The file film.mp4 of the quoted message could not be read: it is larger than 20 MB]" in told
 
 
-@pytest.mark.requirement("Z-157", "Z-158")
+@pytest.mark.requirement("Z-152", "Z-153")
 async def test_a_picture_replied_to_twice_is_fetched_once_and_kept_for_a_retry(stage: Stage) -> None:
     ann = OnTelegram(stage.doubles)
     about = await send_telegram(stage, {"name": "p.png", "type": "image/png", "content_base64": PICTURE})

@@ -197,7 +197,7 @@ async def test_files_reach_the_model(stage: Stage) -> None:
     assert PICTURE in json.dumps((await stage.asking("look at this"))["body"])
 
 
-@pytest.mark.requirement("Z-165", "Z-166")
+@pytest.mark.requirement("Z-160", "Z-161")
 async def test_a_pdf_file_reaches_the_model_as_text_and_a_scanned_one_as_pictures(stage: Stage) -> None:
     bea = OnTelegram(stage.doubles, somebody(205))
 

@@ -88,7 +88,7 @@ async def talking(program: Program, doubles: Doubles, *rules: dict[str, Any]) ->
         yield OnTelegram(doubles)
 
 
-@pytest.mark.requirement("Z-160")
+@pytest.mark.requirement("Z-155")
 async def test_a_voice_message_is_answered_by_text_and_voice_on_each_platform(doubles: Doubles, program: Start) -> None:
     config = configs.ACCESS + SPOKEN + configs.models(doubles, "a")
     config += configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles)
@@ -149,7 +149,7 @@ async def _billed(tieline: Program, purpose: str, count: int) -> bool:
     return tieline.rows(f"select count(*) from usage where purpose = '{purpose}'") == [(count,)]
 
 
-@pytest.mark.requirement("Z-160")
+@pytest.mark.requirement("Z-155")
 async def test_a_place_chooses_and_a_small_text_is_no_reason_to_say_more(doubles: Doubles, program: Start) -> None:
     config = configs.ACCESS + SPOKEN + configs.models(doubles, "a") + configs.telegram(doubles)
     long = "One sentence about it. " * 200 + "```\ncode\n```"
@@ -172,7 +172,7 @@ async def test_a_place_chooses_and_a_small_text_is_no_reason_to_say_more(doubles
         assert len(await asked(doubles, "speech")) == 1
 
 
-@pytest.mark.requirement("Z-161")
+@pytest.mark.requirement("Z-156")
 async def test_killed_between_sound_and_send_it_is_sent_once_and_paid_once(doubles: Doubles, tmp_path: Path) -> None:
     order = tmp_path / "crash"
     home = tmp_path / "h"
@@ -197,7 +197,7 @@ async def _is_dead(tieline: Program) -> bool:
     return tieline.process is not None and tieline.process.poll() is not None
 
 
-@pytest.mark.requirement("Z-162")
+@pytest.mark.requirement("Z-157")
 async def test_without_speech_there_is_the_text_and_a_sentence(doubles: Doubles, program: Start) -> None:
     config = configs.ACCESS + SPOKEN + configs.models(doubles, "a") + configs.telegram(doubles)
     tieline = program(config + RETRY, about=ABOUT | {"retry"})
@@ -232,7 +232,7 @@ async def _says(tieline: Program, words: str) -> bool:
     return words in await anyio.Path(tieline.log).read_text()
 
 
-@pytest.mark.requirement("Z-162")
+@pytest.mark.requirement("Z-157")
 async def test_a_budget_that_is_used_up_costs_the_voice_alone(doubles: Doubles, program: Start) -> None:
     limit = '[[spending.limits]]\nscope = "person"\nusd = 0.0006\n'  # 27 characters cost 0.0004
     config = configs.ACCESS + SPOKEN + limit + configs.telegram(doubles)
@@ -248,7 +248,7 @@ async def test_a_budget_that_is_used_up_costs_the_voice_alone(doubles: Doubles, 
         assert len(await asked(doubles, "speech")) == len(await voices(ann)) == 1
 
 
-@pytest.mark.requirement("Z-160")
+@pytest.mark.requirement("Z-155")
 async def test_who_takes_no_voice_messages_gets_a_file(doubles: Doubles, program: Start) -> None:
     config = configs.ACCESS + SPOKEN + configs.models(doubles, "a")
     tieline = program(config + configs.telegram(doubles) + configs.discord(doubles), about=ABOUT)
@@ -269,7 +269,7 @@ async def test_who_takes_no_voice_messages_gets_a_file(doubles: Doubles, program
         assert len(await asked(doubles, "speech")) == 2
 
 
-@pytest.mark.requirement("Z-160")
+@pytest.mark.requirement("Z-155")
 async def test_the_web_page_plays_it(doubles: Doubles, program: Start) -> None:
     tieline = program(configs.ACCESS + SPOKEN + configs.models(doubles, "a"), about=ABOUT)
     await doubles.llm.post("script", [EAR, WEATHER])
@@ -314,7 +314,7 @@ async def press(ann: OnTelegram, number: int) -> None:
     await ann.press(message, buttons[number]["callback_data"])
 
 
-@pytest.mark.requirement("Z-163")
+@pytest.mark.requirement("Z-158")
 async def test_a_picture_comes_as_a_photo_with_its_caption_on_each_platform(doubles: Doubles, program: Start) -> None:
     config = configs.ACCESS + DRAWN + configs.models(doubles, "a")
     config += configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles)
@@ -349,7 +349,7 @@ async def test_a_picture_comes_as_a_photo_with_its_caption_on_each_platform(doub
         assert any("Here is your" in one["text"] for one in await slack.messages())
 
 
-@pytest.mark.requirement("Z-164")
+@pytest.mark.requirement("Z-159")
 async def test_without_a_picture_there_is_a_sentence(doubles: Doubles, program: Start) -> None:
     limit = '[[spending.limits]]\nscope = "person"\nusd = 0.05\n'
     config = configs.ACCESS + DRAWN + limit + "[retry]\nmax_retries = 0\n" + configs.telegram(doubles)
@@ -382,7 +382,7 @@ async def test_without_a_picture_there_is_a_sentence(doubles: Doubles, program: 
         assert len(await asked(doubles, "images")) == 2  # the budget let no third one through
 
 
-@pytest.mark.requirement("Z-164")
+@pytest.mark.requirement("Z-159")
 async def test_a_picture_at_an_address_within_a_private_network_is_not_fetched(
     doubles: Doubles, program: Start
 ) -> None:

@@ -14,7 +14,7 @@ from gateway.channels.inbound import Quoted
 from gateway.running.foundation import Kept
 from tests.adapters.slack.world import World, running, workspace
 
-pytestmark = pytest.mark.requirement("Z-159")
+pytestmark = pytest.mark.requirement("Z-154")
 
 GENERAL, MEANT = "C0GENERAL", "<@U0DOUBLE>"
 PLAN = {"name": "plan.txt", "text": "the bridge is out"}

@@ -15,7 +15,7 @@ from tests.agent.documents.make import SAMPLES
 from tests.agent.documents.test_samples import read_by, reading, received
 
 
-@pytest.mark.requirement("Z-168")
+@pytest.mark.requirement("Z-163")
 async def test_another_process_finds_what_was_read(tmp_path: Path) -> None:
     file = received(tmp_path, SAMPLES / "scans/mixed.pdf")
     first = await read_by(reading(tmp_path), file)
@@ -27,7 +27,7 @@ async def test_another_process_finds_what_was_read(tmp_path: Path) -> None:
     assert (again.found, again.pages) == (first.found, first.pages)
 
 
-@pytest.mark.requirement("Z-168")
+@pytest.mark.requirement("Z-163")
 async def test_half_of_what_was_read_is_read_again(tmp_path: Path) -> None:
     """The line that says how it came out is written last."""
     file = received(tmp_path, SAMPLES / "docx/table.docx")
@@ -37,7 +37,7 @@ async def test_half_of_what_was_read_is_read_again(tmp_path: Path) -> None:
     assert await read_by(reading(tmp_path), file) == document
 
 
-@pytest.mark.requirement("Z-169")
+@pytest.mark.requirement("Z-164")
 async def test_without_the_extra_pdf_files_stay_as_they_are_and_all_else_is_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -70,7 +70,7 @@ async def test_what_is_kept_is_not_trusted(tmp_path: Path) -> None:
 FINE = {"refused": None, "pages": 1, "read": 1, "chars": 4, "pictures": [1], "sizes": [4, 3]}
 
 
-@pytest.mark.requirement("Z-167")
+@pytest.mark.requirement("Z-162")
 @pytest.mark.parametrize(
     ("said", "body", "status", "reason"),
     [
@@ -103,12 +103,12 @@ def test_the_output_of_a_reader_is_not_trusted(said: object, body: bytes, status
         pytest.param("anything", 0, "", id="nothing where there is no room"),
     ],
 )
-@pytest.mark.requirement("Z-165")
+@pytest.mark.requirement("Z-160")
 def test_a_beginning_fits_its_tokens(text: str, most: int, kept: str) -> None:
     assert beginning_within(text, most, count_by_bytes) == kept
 
 
-@pytest.mark.requirement("Z-165")
+@pytest.mark.requirement("Z-160")
 def test_what_a_short_document_leaves_goes_to_the_long_ones() -> None:
     def document(name: str, text: str) -> Document:
         file = FilePart(path=name, mime_type="", name=name, size=1)
@@ -120,7 +120,7 @@ def test_what_a_short_document_leaves_goes_to_the_long_ones() -> None:
     assert 90 <= count_by_bytes(first.beginning) + count_by_bytes(second.beginning) <= 100
 
 
-@pytest.mark.requirement("Z-166")
+@pytest.mark.requirement("Z-161")
 async def test_a_small_window_gets_fewer_pictures_and_is_told_so(tmp_path: Path) -> None:
     documents = reading(tmp_path)
     ten = await read_by(documents, received(tmp_path, SAMPLES / "scans/ten.pdf"))

@@ -154,7 +154,7 @@ async def read(home: Path, name: str, make: Callable[[Path], object], documents:
     return await read_by(documents, file), monotonic() - began
 
 
-@pytest.mark.requirement("Z-167")
+@pytest.mark.requirement("Z-162")
 @pytest.mark.parametrize(
     ("name", "program"),
     [*((name, "bwrap") for name in REFUSED), ("bomb.docx", "no-sandbox-here"), ("stream.pdf", "no-sandbox-here")],
@@ -168,7 +168,7 @@ async def test_hostile_documents_are_refused_within_their_time(tmp_path: Path, n
     assert not document.file.sent, "a broken file would be refused by the model's service, and the turn with it"
 
 
-@pytest.mark.requirement("Z-167")
+@pytest.mark.requirement("Z-162")
 async def test_a_document_ends_at_its_time_and_at_its_memory(tmp_path: Path) -> None:
     short = reading(tmp_path, timeout_s=0.5)
     document, took_s = await read(tmp_path, "tags.docx", endless_tags, short)
@@ -178,7 +178,7 @@ async def test_a_document_ends_at_its_time_and_at_its_memory(tmp_path: Path) -> 
     assert document.found.refused == "too_large"
 
 
-@pytest.mark.requirement("Z-167")
+@pytest.mark.requirement("Z-162")
 async def test_of_ten_thousand_pages_the_first_are_read(tmp_path: Path) -> None:
     documents = reading(tmp_path)
     document, took_s = await read(tmp_path, "long.pdf", lambda to: to.write_bytes(pdf_with(WORDS, 10_000)), documents)
@@ -189,14 +189,14 @@ async def test_of_ten_thousand_pages_the_first_are_read(tmp_path: Path) -> None:
     assert took_s < DocumentSettings().timeout_s
 
 
-@pytest.mark.requirement("Z-167")
+@pytest.mark.requirement("Z-162")
 async def test_text_ends_at_its_limit(tmp_path: Path) -> None:
     documents = reading(tmp_path, most_chars=1_000)
     document = await read_by(documents, received(tmp_path, SAMPLES / "csv/long.csv"))
     assert (document.found.chars, document.found.cut, len(document.beginning)) == (1_000, True, 1_000)
 
 
-@pytest.mark.requirement("Z-167")
+@pytest.mark.requirement("Z-162")
 async def test_a_page_of_any_size_is_a_picture_of_the_usual_size(tmp_path: Path) -> None:
     lines = zlib.compress(b"0 0 14000 14000 re f")
     documents = reading(tmp_path)
@@ -213,7 +213,7 @@ async def test_a_tree_of_pages_without_end_ends(tmp_path: Path) -> None:
     assert took_s < TIMEOUT_S + SLACK_S
 
 
-@pytest.mark.requirement("Z-167")
+@pytest.mark.requirement("Z-162")
 async def test_a_name_lies_and_the_content_counts(tmp_path: Path) -> None:
     documents = reading(tmp_path)
     document = await read_by(documents, received(tmp_path, SAMPLES / "pdf/canvas.pdf", "contract.docx"))
@@ -222,7 +222,7 @@ async def test_a_name_lies_and_the_content_counts(tmp_path: Path) -> None:
     assert document.beginning.startswith("Tea | Cups")
 
 
-@pytest.mark.requirement("Z-167")
+@pytest.mark.requirement("Z-162")
 async def test_macros_are_never_opened(tmp_path: Path) -> None:
     def make(to: Path) -> None:
         packed(to, iter([paragraph("plain words").encode()]), macros=b"Sub AutoOpen()")
@@ -251,7 +251,7 @@ for attempt in (
 """
 
 
-@pytest.mark.requirement("Z-167")
+@pytest.mark.requirement("Z-162")
 @pytest.mark.parametrize(
     ("program", "hook", "attempts"),
     [

@@ -50,7 +50,7 @@ def test_there_are_ten_of_each_kind() -> None:
     assert counts == dict.fromkeys(KINDS, 10)
 
 
-@pytest.mark.requirement("Z-165")
+@pytest.mark.requirement("Z-160")
 @pytest.mark.parametrize("name", READ)
 async def test_the_words_of_a_document_are_found(tmp_path: Path, name: str) -> None:
     document, text = await read(tmp_path, name)
@@ -68,7 +68,7 @@ def _plain(text: str) -> str:
     )
 
 
-@pytest.mark.requirement("Z-167")
+@pytest.mark.requirement("Z-162")
 @pytest.mark.parametrize("name", REFUSED)
 async def test_what_cannot_be_read_is_refused_with_its_reason(tmp_path: Path, name: str) -> None:
     document, text = await read(tmp_path, name)
@@ -76,7 +76,7 @@ async def test_what_cannot_be_read_is_refused_with_its_reason(tmp_path: Path, na
     assert (document.beginning, document.pages, text) == ("", (), "")
 
 
-@pytest.mark.requirement("Z-166")
+@pytest.mark.requirement("Z-161")
 async def test_pages_without_text_become_pictures_up_to_a_number(tmp_path: Path) -> None:
     document, text = await read(tmp_path, "scans/ten.pdf")
     assert (document.found.pages, document.found.pictures, document.found.unseen) == (10, tuple(range(1, 9)), 2)
@@ -89,7 +89,7 @@ async def test_pages_without_text_become_pictures_up_to_a_number(tmp_path: Path)
     assert text.count("[this page is a picture, which is not shown]") == 2
 
 
-@pytest.mark.requirement("Z-166")
+@pytest.mark.requirement("Z-161")
 async def test_a_page_with_text_is_no_picture(tmp_path: Path) -> None:
     document, text = await read(tmp_path, "scans/mixed.pdf")
     assert document.found.pictures == (2,)

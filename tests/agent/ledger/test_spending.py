@@ -241,7 +241,7 @@ def joined(*limits: Limit) -> Rules:
     return Rules.of(Spending(limits=limits), accounts_of=lambda name: LINKED.get(name, (name,)))
 
 
-@pytest.mark.requirement("G-58")
+@pytest.mark.requirement("G-57")
 def test_a_persons_limit_counts_all_their_accounts_and_each_its_own_without_the_link() -> None:
     accounts, together, apart = Accounts(), joined(Limit(scope="person", usd=1)), rules(Limit(scope="person", usd=1))
     far = {**ANN, "person": ("discord:5",)}
@@ -253,14 +253,14 @@ def test_a_persons_limit_counts_all_their_accounts_and_each_its_own_without_the_
     assert [round(one.spent_usd, 1) for one in accounts.standings(apart, far, NOON)] == [0.0], "held, not spent yet"
 
 
-@pytest.mark.requirement("G-58")
+@pytest.mark.requirement("G-57")
 def test_a_limit_that_names_one_account_holds_for_the_others() -> None:
     accounts, given = Accounts(), joined(Limit(scope="person", name="telegram:77", usd=0.5))
     with pytest.raises(OverBudget):
         take(accounts, given, 0.6, names={**ANN, "person": ("discord:5",)})
 
 
-@pytest.mark.requirement("G-58")
+@pytest.mark.requirement("G-57")
 def test_more_for_one_account_is_more_for_all_and_is_numbered_by_account() -> None:
     accounts, given = Accounts(), joined(Limit(scope="person", usd=1))
     one, other = (Account("person", name, "2026-11-22") for name in ("telegram:77", "discord:5"))

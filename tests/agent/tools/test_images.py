@@ -57,7 +57,7 @@ async def test_a_repeat_after_a_crash_makes_and_sends_nothing_anew(tmp_path: Pat
     assert f"/workspace/pictures/12/{file.name}" in said
 
 
-@pytest.mark.requirement("Z-163")
+@pytest.mark.requirement("Z-158")
 async def test_one_message_gets_so_many_and_the_next_begins_anew(tmp_path: Path) -> None:
     pictures = FakePictures(settings=ImageSettings(provider="a", most_per_turn=2))
     tool = tools_with(pictures, FakeSending()).image
@@ -69,7 +69,7 @@ async def test_one_message_gets_so_many_and_the_next_begins_anew(tmp_path: Path)
     await called(tool, context(tmp_path, "13:1"), prompt="a fox")
 
 
-@pytest.mark.requirement("Z-164")
+@pytest.mark.requirement("Z-159")
 @pytest.mark.parametrize(
     ("made", "why"),
     [

@@ -28,7 +28,7 @@ def person(*accounts: str, rights: bool = False) -> PersonSettings:
     return PersonSettings(name="ann", accounts=accounts, rights=rights)
 
 
-@pytest.mark.requirement("G-56", "G-59")
+@pytest.mark.requirement("G-55", "G-58")
 @pytest.mark.parametrize(
     ("rows", "people", "accounts"),
     [
@@ -51,7 +51,7 @@ SHARED = (Row(T, rights="r"), Row(D, rights="r"))
 APART = (Row(T), Row(D))
 
 
-@pytest.mark.requirement("G-57")
+@pytest.mark.requirement("G-56")
 @pytest.mark.parametrize(
     ("rows", "access", "lent"),
     [
@@ -75,7 +75,7 @@ def test_the_rank_that_other_accounts_lend(rows: tuple[Row, ...], access: Access
     assert lent_role(D, access, grants) is lent
 
 
-@pytest.mark.requirement("G-57")
+@pytest.mark.requirement("G-56")
 def test_a_block_holds_for_all_accounts_but_the_operators_own() -> None:
     linked = Identities.of((Row(T), Row(D), Row(W)))
     grants = Grants(everywhere={T: Role.BLOCKED}, in_place={}, places=frozenset(), identities=linked)
@@ -90,7 +90,7 @@ def test_a_block_holds_for_all_accounts_but_the_operators_own() -> None:
 OPS = RoleSettings(name="ops", people=(T,), approve=("shell",))
 
 
-@pytest.mark.requirement("G-57")
+@pytest.mark.requirement("G-56")
 def test_named_roles_go_with_the_rank() -> None:
     assert roles_of(D, (), (OPS,), Identities.of(APART)) == ()
     assert roles_of(D, (), (OPS,), Identities.of(SHARED)) == ("ops",)
@@ -98,7 +98,7 @@ def test_named_roles_go_with_the_rank() -> None:
     assert roles_today(D, (), (OPS,), Identities.of(SHARED)) == ("ops",)
 
 
-@pytest.mark.requirement("G-57")
+@pytest.mark.requirement("G-56")
 @pytest.mark.parametrize(("rows", "known"), [(APART, False), (SHARED, True)])
 def test_somebody_is_known_to_decide_there_by_another_account(rows: tuple[Row, ...], known: bool) -> None:
     grants = Grants(everywhere={}, in_place={}, places=frozenset(), identities=Identities.of(rows))
@@ -106,7 +106,7 @@ def test_somebody_is_known_to_decide_there_by_another_account(rows: tuple[Row, .
     assert deciders("shell", "discord", (), access=access, grants=grants, roles=(), approvers=()) is known
 
 
-@pytest.mark.requirement("G-57", "G-59")
+@pytest.mark.requirement("G-56", "G-58")
 def test_the_books_follow_each_change() -> None:
     grant = Grant(subject=T, kind="person", role="admin", granted_by="operator", at=1)
     book, links = AccessBook([grant]), IdentityBook()
@@ -123,7 +123,7 @@ def test_the_books_follow_each_change() -> None:
     assert links.configured(S) == ()
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-58")
 def test_mistakes_of_a_person_are_named() -> None:
     assert PersonSettings(name="ann", accounts=(T, D)).mistakes() == []
     wrong = PersonSettings(name=" ", accounts=("77", "77")).mistakes()

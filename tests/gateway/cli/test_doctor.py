@@ -303,7 +303,7 @@ async def test_mcp_servers_are_tried_while_no_gateway_runs(doubles: Doubles, hom
     assert "✓ MCP server time: held by the running gateway" in said
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-58")
 def test_people_whose_accounts_the_configuration_links_are_listed(tieline: Tieline) -> None:
     section = '[[people]]\nname = "ann"\naccounts = ["telegram:77", "discord:500000000000000001"]\nrights = true\n'
     output = tieline("doctor", "--offline", config=section).output

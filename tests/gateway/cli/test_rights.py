@@ -123,7 +123,7 @@ def test_the_rules_of_a_place_are_among_them(tieline: Tieline, made: None) -> No
         assert of(found, "tool", "read")["may"] == "allow"
 
 
-@pytest.mark.requirement("G-57", "G-59")
+@pytest.mark.requirement("G-56", "G-58")
 @pytest.mark.parametrize(
     ("rights", "rank", "told"),
     [

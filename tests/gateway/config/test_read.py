@@ -46,7 +46,7 @@ def test_a_variable_names_the_configuration(tmp_path: Path) -> None:
     assert (settings.web.port, settings.source) == (9999, elsewhere)
 
 
-@pytest.mark.requirement("G-59", "G-29")
+@pytest.mark.requirement("G-58", "G-29")
 def test_mistakes_in_the_accounts_of_people_are_told_at_once(tmp_path: Path) -> None:
     section = '[[people]]\nname = "{}"\naccounts = ["{}", "{}"]\n'
     text = (

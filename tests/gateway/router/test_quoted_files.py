@@ -75,7 +75,7 @@ async def fetched(kept: Attachments, source: Counting, said: MessageReceived) ->
 # -- bounds
 
 
-@pytest.mark.requirement("Z-156")
+@pytest.mark.requirement("Z-151")
 async def test_own_files_come_first_and_ten_together(kept: Attachments, source: Counting) -> None:
     own = [file(f"own{number}.txt") for number in range(MOST_FILES - 1)]
     result = await fetched(kept, source, reply("50", *own, quoted=(file("b.txt"), file("c.txt"))))
@@ -86,7 +86,7 @@ async def test_own_files_come_first_and_ten_together(kept: Attachments, source: 
     )
 
 
-@pytest.mark.requirement("Z-156")
+@pytest.mark.requirement("Z-151")
 @pytest.mark.parametrize(
     ("quoted", "why"),
     [
@@ -105,7 +105,7 @@ async def test_one_that_cannot_be_had_is_named(
 # -- fetched once
 
 
-@pytest.mark.requirement("Z-157")
+@pytest.mark.requirement("Z-152")
 async def test_one_that_came_with_its_own_message_is_not_fetched_again(
     kept: Attachments, source: Counting, tmp_path: Path
 ) -> None:
@@ -118,7 +118,7 @@ async def test_one_that_came_with_its_own_message_is_not_fetched_again(
     assert (before.quoted, part.quoted) == (False, True)
 
 
-@pytest.mark.requirement("Z-157")
+@pytest.mark.requirement("Z-152")
 async def test_one_that_was_quoted_before_is_kept_as_long_as_a_new_one(
     kept: Attachments, source: Counting, tmp_path: Path
 ) -> None:
@@ -129,7 +129,7 @@ async def test_one_that_was_quoted_before_is_kept_as_long_as_a_new_one(
     assert (tmp_path / part.path).stat().st_mtime > 1e9
 
 
-@pytest.mark.requirement("Z-157")
+@pytest.mark.requirement("Z-152")
 @pytest.mark.parametrize(
     "second",
     [
@@ -150,7 +150,7 @@ async def test_one_that_is_not_surely_the_same_is_fetched(
     assert (tmp_path / part.path).read_text() == second.quoted.attachments[0].handle
 
 
-@pytest.mark.requirement("Z-157")
+@pytest.mark.requirement("Z-152")
 async def test_a_place_with_a_name_that_is_written_alike_lends_no_file(
     kept: Attachments, source: Counting, tmp_path: Path
 ) -> None:
@@ -237,7 +237,7 @@ def questions(world: World, question: str) -> list[str]:
     return [str(message["content"]) for message in newest if question in str(message)]
 
 
-@pytest.mark.requirement("Z-155", "Z-156")
+@pytest.mark.requirement("Z-150", "Z-151")
 async def test_what_somebody_without_rights_sent_comes_with_the_question_of_who_has_them(world: World) -> None:
     """Their words come as quoted text; so do their files. By themselves they get nothing fetched."""
     theirs = file("letter.txt", "the heron has flown")
@@ -251,7 +251,7 @@ async def test_what_somebody_without_rights_sent_comes_with_the_question_of_who_
     assert "[quoted file: letter.txt, text/plain]\\nthe heron has flown" in told.replace("\n", "\\n")
 
 
-@pytest.mark.requirement("Z-156")
+@pytest.mark.requirement("Z-151")
 async def test_one_that_is_too_large_leaves_its_line(world_of: Callable[..., World]) -> None:
     async with world_of(config="[retention]\nattachment_mb = 1").process() as world:
         await world.asks("and this?", quoted=quoting(file("film.bin", size=2 * 1024 * 1024)))
@@ -259,13 +259,13 @@ async def test_one_that_is_too_large_leaves_its_line(world_of: Callable[..., Wor
         assert line in asked(world, "and this?")
 
 
-@pytest.mark.requirement("Z-156")
+@pytest.mark.requirement("Z-151")
 async def test_a_command_that_never_queues_fetches_nothing(world: World) -> None:
     await world.asks("/whoami", quoted=quoting(file("a.txt")))
     assert not (world.home / "files").exists()
 
 
-@pytest.mark.requirement("Z-157")
+@pytest.mark.requirement("Z-152")
 async def test_a_reply_to_a_file_that_came_before_shows_it_again_and_fetches_nothing(world: World) -> None:
     await world.asks("keep this", chat=GROUP, id="41", attachments=(PHOTO,))
     changed = replace(PHOTO, handle="egret")  # were it fetched, that were there
@@ -282,7 +282,7 @@ async def test_a_reply_to_a_file_that_came_before_shows_it_again_and_fetches_not
     assert not [payload for payload in kept if f"Person {ANN} (telegram" in payload], "nor does he name her any more"
 
 
-@pytest.mark.requirement("Z-157")
+@pytest.mark.requirement("Z-152")
 async def test_the_parts_of_an_album_fetch_what_they_reply_to_once(world: World) -> None:
     question = "compare these"
     missing = file("film.bin", size=1024**3)
@@ -297,7 +297,7 @@ async def test_the_parts_of_an_album_fetch_what_they_reply_to_once(world: World)
     assert places == sorted(places)
 
 
-@pytest.mark.requirement("Z-158")
+@pytest.mark.requirement("Z-153")
 async def test_a_retry_keeps_the_quotation_its_writer_and_its_files(world: World) -> None:
     question = "what is it?"
     await world.asks(question, quoted=quoting(PHOTO, text="look at that"))
@@ -313,7 +313,7 @@ async def test_a_retry_keeps_the_quotation_its_writer_and_its_files(world: World
 VOICE = Attachment(kind="audio", handle="OggS" * 50, name="v.ogg", mime_type="audio/ogg", size=200)
 
 
-@pytest.mark.requirement("Z-158")
+@pytest.mark.requirement("Z-153")
 async def test_a_quoted_voice_is_heard_as_quoted(world_of: Callable[..., World]) -> None:
     own = replace(VOICE, name="own.ogg", handle="OggO" * 50)
     async with world_of(config='[transcription]\nprovider = "a"\nusd_per_minute = 0.6').process() as world:

@@ -27,7 +27,7 @@ async def known(database: Database) -> dict[str, tuple[str, str | None]]:
     return {row.person: (row.identity, row.rights) for row in rows}
 
 
-@pytest.mark.requirement("G-55")
+@pytest.mark.requirement("G-54")
 async def test_a_code_is_taken_once_and_in_time(database: Database) -> None:
     put = partial(identities.put_code, chat=chat(T), display="Ann", expires=100)
     await database.write(partial(put, code_hash="first"))
@@ -44,7 +44,7 @@ async def test_a_code_is_taken_once_and_in_time(database: Database) -> None:
     assert await database.read(partial(identities.find_code, code_hash="second", now=1)) is None
 
 
-@pytest.mark.requirement("G-57", "G-59")
+@pytest.mark.requirement("G-56", "G-58")
 async def test_accounts_join_with_all_that_they_are_linked_with_and_part_again(database: Database) -> None:
     assert await joined(database, T, D) == "i"
     await database.write(partial(identities.set_rights, identities=("i",), among="r"))
@@ -60,7 +60,7 @@ async def test_accounts_join_with_all_that_they_are_linked_with_and_part_again(d
     assert await database.write(partial(identities.leave, person=E)) == ()
 
 
-@pytest.mark.requirement("G-56")
+@pytest.mark.requirement("G-55")
 async def test_the_zone_that_was_told_last_on_any_account_holds(database: Database) -> None:
     for at, (person, zone) in enumerate(((D, "Europe/Oslo"), (T, "Asia/Tokyo"), (S, "America/Lima"))):
         await database.write(partial(person_zones.set_zone, person=person, zone=zone, at=at))

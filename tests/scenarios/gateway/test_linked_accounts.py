@@ -80,7 +80,7 @@ async def everything(world: World, *tables: Any) -> list[tuple[Any, ...]]:
 # The code.
 
 
-@pytest.mark.requirement("G-55")
+@pytest.mark.requirement("G-54")
 async def test_a_code_links_once_and_both_sides_are_told(two: World) -> None:
     async with two.process() as world:
         code = await code_of(world, person=BOB)
@@ -97,7 +97,7 @@ async def test_a_code_links_once_and_both_sides_are_told(two: World) -> None:
         assert "linked already" in await world.asks(f"/link {await code_of(world, person=BOB)}", **ON_DISCORD)
 
 
-@pytest.mark.requirement("G-55")
+@pytest.mark.requirement("G-54")
 async def test_a_code_ends_with_its_time_and_with_the_next_one(two: World) -> None:
     async with two.process() as world:
         first = await code_of(world, person=BOB)
@@ -111,7 +111,7 @@ async def test_a_code_ends_with_its_time_and_with_the_next_one(two: World) -> No
         assert await everything(world, identity) == []
 
 
-@pytest.mark.requirement("G-55")
+@pytest.mark.requirement("G-54")
 async def test_a_code_is_worth_nothing_after_others_could_read_it(two: World) -> None:
     async with two.process() as world:
         assert "Only in a direct chat" in await world.asks("/link", person=BOB, chat=GROUP)
@@ -120,7 +120,7 @@ async def test_a_code_is_worth_nothing_after_others_could_read_it(two: World) ->
         assert "no such code" in await world.asks(f"/link {code}", **ON_DISCORD)
 
 
-@pytest.mark.requirement("G-55")
+@pytest.mark.requirement("G-54")
 async def test_nobody_is_linked_who_does_not_want_to(two: World) -> None:
     async with two.process() as world:
         code = await code_of(world, person=BOB)
@@ -129,7 +129,7 @@ async def test_nobody_is_linked_who_does_not_want_to(two: World) -> None:
         assert "are linked" in await enters(world, code, **ON_DISCORD), "the code is still good"
 
 
-@pytest.mark.requirement("G-55")
+@pytest.mark.requirement("G-54")
 async def test_wrong_codes_are_limited_for_each_person(two: World) -> None:
     async with two.process() as world:
         code = await code_of(world, person=BOB)
@@ -145,7 +145,7 @@ async def test_wrong_codes_are_limited_for_each_person(two: World) -> None:
 # What is shared.
 
 
-@pytest.mark.requirement("G-56", "G-25")
+@pytest.mark.requirement("G-55", "G-25")
 async def test_a_fact_of_one_account_is_recalled_on_the_other_and_in_no_group(two: World) -> None:
     async with two.process() as world:
         await world.answered(TOLD, person=BOB)
@@ -165,7 +165,7 @@ async def test_a_fact_of_one_account_is_recalled_on_the_other_and_in_no_group(tw
         assert SECRET not in request_with(world, "does Bob use")
 
 
-@pytest.mark.requirement("G-56")
+@pytest.mark.requirement("G-55")
 async def test_forgetting_and_export_reach_all_accounts(two: World) -> None:
     async with two.process() as world:
         await world.answered(TOLD, person=BOB)
@@ -186,7 +186,7 @@ async def test_forgetting_and_export_reach_all_accounts(two: World) -> None:
         assert SECRET not in request_with(world, ASKED), "the other chat's window was read anew"
 
 
-@pytest.mark.requirement("G-56")
+@pytest.mark.requirement("G-55")
 async def test_zone_and_style_are_shared_and_each_stays_with_its_account(two: World) -> None:
     async with two.process() as world:
         assert "Tokyo" in await world.asks("/timezone Asia/Tokyo", person=BOB)
@@ -219,7 +219,7 @@ commands = ["budget"]
 """
 
 
-@pytest.mark.requirement("G-57")
+@pytest.mark.requirement("G-56")
 async def test_rights_travel_only_when_an_admin_says_so(world_of: "Callable[..., World]") -> None:
     unstarted = made(world_of, ROLES)
     async with unstarted.process() as world:
@@ -244,7 +244,7 @@ async def test_rights_travel_only_when_an_admin_says_so(world_of: "Callable[...,
         assert "role member" in await world.asks("/whoami", **ON_DISCORD)
 
 
-@pytest.mark.requirement("G-57")
+@pytest.mark.requirement("G-56")
 async def test_a_third_account_has_no_rights_of_the_others(two: World) -> None:
     async with two.process() as world:
         await enters(world, await code_of(world), **ON_DISCORD)
@@ -255,7 +255,7 @@ async def test_a_third_account_has_no_rights_of_the_others(two: World) -> None:
         assert "role admin" in await world.asks("/whoami", **ON_DISCORD)
 
 
-@pytest.mark.requirement("G-57")
+@pytest.mark.requirement("G-56")
 async def test_an_admin_gives_no_owners_rights(world_of: "Callable[..., World]") -> None:
     unstarted = world_of(accounts=("telegram", "web"))
     unstarted.access += '\ndm = "open"'
@@ -269,7 +269,7 @@ async def test_an_admin_gives_no_owners_rights(world_of: "Callable[..., World]")
         assert "role owner" in await world.asks("/whoami", person=BOB)
 
 
-@pytest.mark.requirement("G-57")
+@pytest.mark.requirement("G-56")
 async def test_a_block_of_one_account_holds_for_all(two: World) -> None:
     async with two.process() as world:
         await linked(world)
@@ -282,7 +282,7 @@ async def test_a_block_of_one_account_holds_for_all(two: World) -> None:
         await world.settled()
 
 
-@pytest.mark.requirement("G-57")
+@pytest.mark.requirement("G-56")
 async def test_nobody_links_with_the_code_of_who_was_blocked_since(two: World) -> None:
     async with two.process() as world:
         code = await code_of(world, person=BOB)
@@ -290,7 +290,7 @@ async def test_nobody_links_with_the_code_of_who_was_blocked_since(two: World) -
         assert "no such code" in await world.asks(f"/link {code}", **ON_DISCORD)
 
 
-@pytest.mark.requirement("G-57")
+@pytest.mark.requirement("G-56")
 async def test_an_admin_is_not_blocked_by_another_account(two: World) -> None:
     """Nobody blocks, by the account of a member, who has as much to say as they do."""
     async with two.process() as world:
@@ -314,7 +314,7 @@ tokens = 60000
 """
 
 
-@pytest.mark.requirement("G-58")
+@pytest.mark.requirement("G-57")
 async def test_limits_of_a_person_count_all_accounts(world_of: "Callable[..., World]") -> None:
     unstarted = made(world_of, LIMITS)
     async with unstarted.process() as world:
@@ -349,7 +349,7 @@ async def spent_tokens(world: World) -> dict[str, int]:
 # Parting.
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-58")
 async def test_unlinking_leaves_every_row_as_it_was_written(two: World) -> None:
     async with two.process() as world:
         await world.answered(TOLD, person=BOB)
@@ -371,7 +371,7 @@ async def test_unlinking_leaves_every_row_as_it_was_written(two: World) -> None:
         assert "not one of your accounts" in await world.asks("/unlink telegram:77", person=BOB)
 
 
-@pytest.mark.requirement("G-59", "G-55")
+@pytest.mark.requirement("G-58", "G-54")
 async def test_an_admin_parts_what_others_linked(two: World) -> None:
     async with two.process() as world:
         await linked(world)
@@ -387,7 +387,7 @@ accounts = ["telegram:78", "discord:900"]
 """
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-58")
 async def test_the_configuration_links_and_commands_do_not_part(world_of: "Callable[..., World]") -> None:
     unstarted = made(world_of)
     async with unstarted.process() as world:

@@ -319,7 +319,7 @@ async def test_skills_and_persona(two_groups: Callable[..., World]) -> None:
         assert "travel-plan" not in system_of(world)
 
 
-@pytest.mark.requirement("Z-160")
+@pytest.mark.requirement("Z-155")
 async def test_voice_is_what_is_chosen_and_says_where_nobody_can_speak(world_of: Callable[..., World]) -> None:
     world = world_of()
     async with world.process():

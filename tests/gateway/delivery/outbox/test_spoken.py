@@ -61,7 +61,7 @@ async def ready(row: Claimed, speech: FakeSpeech | None, *, guard: Guard = Guard
     return await rows.ready(row, can(upload_limit), "en")
 
 
-@pytest.mark.requirement("Z-161")
+@pytest.mark.requirement("Z-156")
 @pytest.mark.parametrize(
     ("cut_off", "speech", "made", "has_file", "text"),
     [
