@@ -10,6 +10,7 @@ from typing import Protocol
 
 import anyio.to_thread
 
+from agent.core.attribution import CostAttribution
 from agent.core.phrases import how_to_install
 from agent.ledger.ledger import Ledger, Reserved
 from agent.ledger.spending import Entry
@@ -19,7 +20,7 @@ from agent.memory.vectors import Embedder, NoVectors, unit
 from agent.providers.models import Card, lookup
 from agent.providers.provider import Usage
 from agent.providers.registry import Registry
-from agent.providers.usage import CostAttribution, cost_of
+from agent.providers.usage import cost_of
 
 PURPOSE = "embeddings"
 MODULE = "agent.providers.openai.embeddings"

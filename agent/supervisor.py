@@ -2,6 +2,7 @@
 
 import anyio
 
+from agent.core.attribution import CostAttribution
 from agent.core.errors import AgentError, ProviderBusy, Refused
 from agent.core.messages import Message, text_message
 from agent.goals.driver import (
@@ -21,7 +22,7 @@ from agent.goals.goal import Goal, Reason
 from agent.ledger.spending import CapReached, sentence_of
 from agent.providers.provider import Provider, Request, SystemPrompt
 from agent.providers.routing import Attempt, Call
-from agent.providers.usage import CostAttribution, Unwatched
+from agent.providers.usage import Unwatched
 from agent.sessions import store
 from agent.turn.model_call import ByBytes
 from agent.turn.states import States

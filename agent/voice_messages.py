@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import AgentError, ProviderRefused
 from agent.core.messages import FilePart
@@ -17,7 +18,7 @@ from agent.providers.provider import Usage
 from agent.providers.repetition import repeated
 from agent.providers.retry_policy import RetryPolicy
 from agent.providers.transcription import Transcriber, Transcribers, Transcript, TranscriptionSettings
-from agent.providers.usage import CostAttribution, cost_of
+from agent.providers.usage import cost_of
 
 PURPOSE = "transcription"
 BYTES_A_SECOND = 2000  # of speech as messengers send it: Opus at 16 kbit/s

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from agent.between_turns import Jobs
 from agent.compaction.question import Ask, Question
+from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import AgentError
 from agent.core.events import Event, MemorySearched
@@ -29,7 +30,6 @@ from agent.memory.memory import Memory
 from agent.memory.recall_block import block_for
 from agent.memory.records import Item, Kept, Recollected, Scope
 from agent.memory.tools import MEMORY_TOOLS
-from agent.providers.usage import CostAttribution
 from agent.run.features import Feature
 from agent.run.messages import shown_name
 from agent.run.run import Executed, Run, StagedChanges

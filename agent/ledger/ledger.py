@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import AgentError, Permanent, ProviderBusy
 from agent.core.events import BudgetReached, CallBilled, EventBus
@@ -42,7 +43,7 @@ from agent.ledger.spending import (
     only,
 )
 from agent.providers.provider import THOUGHT, Prices, Provider, Request
-from agent.providers.usage import CostAttribution, Spent
+from agent.providers.usage import Spent
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from agent.storage.timestamps import to_timestamp

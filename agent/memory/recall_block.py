@@ -6,11 +6,11 @@ What comes after the facts and has less to say keeps a share of the room.
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
+from agent.core.attribution import CostAttribution
 from agent.core.untrusted_text import harmless
 from agent.memory.memory import Memory
 from agent.memory.records import Edge, Item, Recollected, Scope
 from agent.memory.settings import RecallSettings
-from agent.providers.usage import CostAttribution
 
 # Text form of recalled things: lines with number, date and source, and passages of a chat. Pure.
 

@@ -11,6 +11,7 @@ import anyio.to_thread
 from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
 
+from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import Refused, ToolError
 from agent.core.events import Event, MemoryCompacted, MemorySearched, MemoryWritten
@@ -22,7 +23,6 @@ from agent.memory.memory import Memory
 from agent.memory.notes import LONGEST as LONGEST_NOTES
 from agent.memory.recall_block import edge_line, lines_of
 from agent.memory.records import LONGEST_FACT, Kept, Recollected, Scope
-from agent.providers.usage import CostAttribution
 from agent.storage.errors import StorageError
 
 _Query = Annotated[str, Field(min_length=1, max_length=500)]

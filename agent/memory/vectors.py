@@ -17,10 +17,10 @@ import anyio
 import anyio.to_thread
 from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
+from agent.core.attribution import CostAttribution
 from agent.core.errors import Transient
 from agent.memory import pgvector
 from agent.memory.records import Audience, Scope
-from agent.providers.usage import CostAttribution
 from agent.storage.database import Database
 from agent.storage.statements import or_update
 from agent.storage.tables import memory, memory_vector

@@ -16,6 +16,7 @@ from typing import Literal, TypeGuard
 
 import anyio
 
+from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import (
     AgentError,
@@ -31,7 +32,7 @@ from agent.providers.registry import LazyProvider, Registry
 from agent.providers.replies import Accumulator, Reply
 from agent.providers.retry_policy import PATIENCE_S, Circuit, RetryPolicy, State, choose, delay_for, others_let
 from agent.providers.settings import is_model_name
-from agent.providers.usage import CostAttribution, Counting, End, Meter, Unmetered, Watcher, read_of, spent_by
+from agent.providers.usage import Counting, End, Meter, Unmetered, Watcher, read_of, spent_by
 
 KEPT_CIRCUITS = 256
 LOAD_WITHIN_S = 120.0  # a library that takes longer on a loaded machine is as good as missing

@@ -10,6 +10,7 @@ from typing import Literal
 import anyio
 from sqlalchemy import Connection
 
+from agent.core.attribution import CostAttribution
 from agent.core.cancellation import CancelToken, TimeLimit
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import FilePart, Message
@@ -19,7 +20,7 @@ from agent.definitions import Definition
 from agent.documents.documents import Document
 from agent.inbox import Work
 from agent.memory.records import Scope
-from agent.providers.usage import CostAttribution, Spent, read_of
+from agent.providers.usage import Spent, read_of
 from agent.run.environment import NOWHERE_SPECIAL, Environment
 from agent.run.guards import Progress
 from agent.run.prefix import Prefix

@@ -9,6 +9,7 @@ from functools import partial
 import anyio
 
 from agent.compaction.question import Purpose, Question
+from agent.core.attribution import CostAttribution
 from agent.core.errors import AgentError, ContextTooLong, Permanent, ProviderBarred, ProviderRefused, ProviderUnpriced
 from agent.core.events import (
     CacheBreakDetected,
@@ -27,7 +28,7 @@ from agent.providers.registry import LazyProvider, may_be_too_long
 from agent.providers.replies import Reply
 from agent.providers.retry_policy import RetryPolicy
 from agent.providers.routing import NO_NEED, Answered, Attempt, Call, Need
-from agent.providers.usage import CostAttribution, Spent, Unwatched
+from agent.providers.usage import Spent, Unwatched
 from agent.run.prefix import Read
 from agent.run.run import Run, note_spent
 from agent.run.settings import DEFAULT_WINDOW

@@ -6,6 +6,7 @@ from functools import partial
 
 import anyio
 
+from agent.core.attribution import CostAttribution
 from agent.core.errors import AgentError, ProviderBusy
 from agent.core.events import ContextBuilt
 from agent.core.ids import ConversationId, PersonId
@@ -21,7 +22,7 @@ from agent.providers.registry import LazyProvider, ProviderDeps, Registry
 from agent.providers.routing import Models
 from agent.providers.speech import Speakers
 from agent.providers.transcription import Transcribers
-from agent.providers.usage import CostAttribution, Unwatched
+from agent.providers.usage import Unwatched
 from agent.spoken_answers import SpokenAnswers
 from agent.storage.model_rows import KeyRestStore, ModelListStore, ModelStore
 from agent.turn.model_call import SHORT_WITHIN_S, short_call

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from aiohttp import web
 from pydantic import SecretStr
 
+from agent.core.attribution import CostAttribution
 from agent.core.clock import SystemClock
 from agent.core.errors import AgentError
 from agent.core.ids import ConversationId
@@ -36,7 +37,6 @@ from agent.providers.replies import Reply
 from agent.providers.retry_policy import RetryPolicy
 from agent.providers.routing import Attempt, Call, Models
 from agent.providers.settings import ProviderSettings
-from agent.providers.usage import CostAttribution
 from agent.turn.tokens import Estimator
 
 MODEL = "some-model"

@@ -4,9 +4,9 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 
+from agent.core.attribution import CostAttribution
 from agent.memory.lexicon import stem, telling
 from agent.memory.vectors import unit
-from agent.providers.usage import CostAttribution
 
 WIDTH = 64
 

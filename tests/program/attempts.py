@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -98,6 +99,11 @@ class Watch:
                 found[what].append(name)
         return found
 
+    async def has_tried(self, address: str) -> bool:
+        """Whether something was tried there since what goes on now began."""
+        began, _ = self.begins[-1]
+        return any(tried == address for moment, tried in self._attempts() if moment >= began)
+
     def _attempts(self) -> Iterator[tuple[float, str]]:
         for line in self.log.read_text(errors="replace").splitlines() if self.log.exists() else ():
             if self.by == "hooks":
@@ -133,6 +139,7 @@ async def attempts(folder: Path, by: Literal["strace", "hooks"], *, idle_s: floa
         watch.during("start")
         program.start()
         await program.ready()
+        await until(partial(watch.has_tried, f"127.0.0.1:{doubles.llm.port}"), what="a question for the model's window")
         watch.during("turn")
         await one_turn(program)
         if idle_s:

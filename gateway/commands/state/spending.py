@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 from sqlalchemy import Connection
 
+from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import Permanent
 from agent.core.ids import ConversationId, PersonId
@@ -15,7 +16,6 @@ from agent.core.outbox import Button, Buttons, FileRef
 from agent.ledger import rows
 from agent.ledger.ledger import AlreadyDecided, Ledger, NoLimit, NotInMoney, PeriodOver
 from agent.ledger.spending import SCOPES, SPANS, Account, AccountBalance, UsageTotals, amount, period_of
-from agent.providers.usage import CostAttribution
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role

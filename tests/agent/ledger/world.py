@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+from agent.core.attribution import CostAttribution
 from agent.core.events import Event, EventBus
 from agent.core.ids import ConversationId, PersonId, random_uuid
 from agent.ledger import rows
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Entry, Limit, Spending
 from agent.providers.provider import Prices, Request, SystemPrompt, Usage
-from agent.providers.usage import CostAttribution, Spent
+from agent.providers.usage import Spent
 from agent.storage.database import Database
 from tests.fakes.clock import FakeClock
 from tests.fakes.provider import ScriptedProvider

@@ -8,13 +8,13 @@ import pytest
 from sqlalchemy import Connection, func, insert, select
 
 from agent.compaction.settings import MemorySettings
+from agent.core.attribution import CostAttribution
 from agent.core.ids import ConversationId, PersonId
 from agent.memory import rows
 from agent.memory.eviction import BATCH, PAUSE_S, TICK_S, Sweep
 from agent.memory.memory import Memory
 from agent.memory.records import Kept, Scope
 from agent.memory.settings import EvictionSettings
-from agent.providers.usage import CostAttribution
 from agent.storage.database import Database
 from agent.storage.tables import entity, memory, memory_use, relation
 from agent.storage.timestamps import to_timestamp

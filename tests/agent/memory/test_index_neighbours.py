@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import Connection, insert, select, text, update
 
 from agent.compaction.settings import MemorySettings
+from agent.core.attribution import CostAttribution
 from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import text_message
@@ -20,7 +21,6 @@ from agent.memory.recall_block import FRAME, block_for
 from agent.memory.records import Scope
 from agent.memory.rows import follow
 from agent.memory.settings import RecallSettings
-from agent.providers.usage import CostAttribution
 from agent.sessions import store
 from agent.sessions.store import Stored
 from agent.storage.database import Database

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Connection, insert, select, text
 
 from agent.compaction.settings import MemorySettings
+from agent.core.attribution import CostAttribution
 from agent.core.errors import Refused
 from agent.core.ids import ConversationId, PersonId
 from agent.memory import graph, pgvector, rows
@@ -20,7 +21,6 @@ from agent.memory.records import Edge, Kept, Scope
 from agent.memory.rows import follow
 from agent.memory.settings import GraphSettings, RecallSettings
 from agent.memory.vectors import AT_ONCE, Embedder, NoVectors, Vectors, nearest, unit
-from agent.providers.usage import CostAttribution
 from agent.storage.database import Database
 from agent.storage.tables import entity, memory, memory_vector, relation, skill_outcomes, user_model
 from agent.storage.timestamps import to_timestamp

@@ -9,6 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from agent.core.attribution import CostAttribution
 from agent.core.errors import (
     AgentError,
     ContextTooLong,
@@ -24,7 +25,7 @@ from agent.core.ids import ConversationId
 from agent.providers.provider import Done, Provider, Request, SystemPrompt, TextDelta, Usage
 from agent.providers.retry_policy import RetryPolicy
 from agent.providers.routing import Answered, Attempt, Call, Models, ModelTooSlow
-from agent.providers.usage import CostAttribution, Reservation, Spent
+from agent.providers.usage import Reservation, Spent
 from agent.turn.tokens import Estimator
 from tests.fakes.clock import FakeClock
 from tests.fakes.provider import Script, ScriptedProvider, cut, fails, says

@@ -9,6 +9,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from agent.compaction.settings import MemorySettings
+from agent.core.attribution import CostAttribution
 from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import text_message
@@ -21,7 +22,6 @@ from agent.memory.recall_block import block_for
 from agent.memory.records import Scope, Strategy
 from agent.memory.settings import RecallSettings, SemanticSettings
 from agent.memory.vectors import Embedder, Vectors
-from agent.providers.usage import CostAttribution
 from agent.sessions import store
 from agent.sessions.store import Stored
 from agent.storage.database import Database

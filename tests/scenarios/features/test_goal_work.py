@@ -5,6 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agent.core.attribution import CostAttribution
 from agent.core.errors import ProviderBusy, ProviderRefused
 from agent.core.events import GoalCompleted
 from agent.core.phrases import english
@@ -15,7 +16,6 @@ from agent.inbox import HeldRoles
 from agent.ledger import rows
 from agent.ledger.spending import Entry, Limit, Spending
 from agent.providers.provider import Prices, Usage
-from agent.providers.usage import CostAttribution
 from agent.storage import conversation_rows
 from agent.storage.database import Database
 from tests.agent.goals.world import OWNER, GoalWorld, allowed, verdict

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, select
 
 from agent.core.events import ContextBuilt, ExecuteStarted
 from agent.core.messages import text_message
+from agent.group_context.tools import GROUP_TOOLS
 from agent.providers.provider import Usage
 from agent.skills.catalogue import LOAD
 from agent.storage.database import Database
@@ -165,5 +166,5 @@ async def test_the_event_tells_how_many_tools_the_model_is_offered(sqlite_databa
     await one.say("hi")
     counts = [event.tool_count for event in one.events if isinstance(event, ExecuteStarted)]
     core = {tool.spec.name for tool in one.tools if tool.spec.core or tool.spec.name in CORE}
-    offered = (core | {SEARCH, ASK_USER}) - FOCUS_TOOLS - {EXIT, LOAD}
+    offered = (core | {SEARCH, ASK_USER}) - FOCUS_TOOLS - GROUP_TOOLS - {EXIT, LOAD}
     assert counts == [1, len(offered)], "what is off is not offered"

@@ -8,11 +8,11 @@ from time import monotonic
 import anyio
 import pytest
 
+from agent.core.attribution import CostAttribution
 from agent.core.errors import NoProviders, ProviderBusy
 from agent.core.messages import FilePart
 from agent.inbox import Work
 from agent.providers.provider import TextDelta
-from agent.providers.usage import CostAttribution
 from agent.run.run import SHUTDOWN
 from agent.run.settings import AgentSettings, Settings, TimeoutSettings
 from agent.storage.database import Database
