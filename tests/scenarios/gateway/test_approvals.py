@@ -198,6 +198,7 @@ async def test_a_stop_withdraws_the_question(asking: World) -> None:
         await until(lambda: not any(shown.actions for shown in world.screen().shown))
 
 
+@pytest.mark.requirement("G-01")
 async def test_an_end_of_the_process_leaves_the_question_standing(asking: World) -> None:
     async with asking.process() as world:
         await world.say("work it out")
