@@ -189,6 +189,22 @@ async def test_a_run_has_a_time_limit(sqlite_database: Database, tmp_path: Path)
     assert world.names()[-1] == "loop:error"
 
 
+@pytest.mark.requirement("B-42", "B-40")
+async def test_a_call_that_the_time_limit_cuts_off_is_stored_with_a_result(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    tool = FakeTool(gate=anyio.Event())
+    provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}), says("ok")])
+    world = World(sqlite_database, tmp_path, provider, tools=(tool,))
+    world.settings = Settings(agent=AgentSettings(execution_timeout_ms=2_000))
+    said = await world.say("go")
+    assert said == ["This took longer than 2 seconds, so I stopped."]
+    assert tool.calls, "the call had begun"
+    stored = await world.texts()
+    assert [who for who, _ in stored] == ["user", "assistant", "user"]
+    assert stored[-1][1].startswith("[tool_result: call_1]")
+
+
 @pytest.mark.requirement("Z-25", "Z-26")
 async def test_a_turn_within_the_back_off_skips_the_preparation(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[fails(NoProviders("none")), says("ok")])
