@@ -254,12 +254,16 @@ async def test_high_water_keeps_eight_and_has_four_sections() -> None:
     )
 
 
+@pytest.mark.requirement("G-31")
 async def test_at_most_one_model_compaction_a_turn() -> None:
     life = Life()
     life.talk(30, 310)
     life.begin("x" * 4 * 5_000)
     await life.engine.before_call(life.load())
     asked = len(life.model.asked)
+    assert asked, "or nothing is seen here"
+    life.talk(4, 1_900)  # the turn goes on, and the window is full once more
+    assert life.tokens > 0.75 * W
     await life.engine.before_call(life.load())
     assert len(life.model.asked) == asked
     assert len(life.of(CompactTriggered)) == 1
@@ -293,7 +297,7 @@ async def test_level_full_collapses_the_oldest_half_without_a_model() -> None:
     assert life.model.asked == []
 
 
-@pytest.mark.requirement("Z-12", "Z-28", "Z-79")
+@pytest.mark.requirement("Z-12", "Z-28", "Z-79", "G-31")
 async def test_deferred_summaries_wait_for_pressure_and_then_take_their_pairs_places() -> None:
     life = Life()
     life.state.window.append(text_message("user", "go"))

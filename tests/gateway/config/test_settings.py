@@ -222,6 +222,11 @@ def test_people_on_telegram_may_be_chats_too(tmp_path: Path) -> None:
         ),
         pytest.param({"hooks": [{"name": "a", "on": "stop", "command": " "}]}, "command is empty", id="an empty hook"),
         pytest.param({"memory": {"soft_compaction_threshold": 0.95}}, "must rise between", id="soft above hard"),
+        pytest.param(
+            {"memory": {"soft_compaction_threshold": 0.7, "high_compaction_threshold": 0.7}},
+            "must rise between",
+            id="soft as high",
+        ),
     ],
 )
 @pytest.mark.requirement("G-29")

@@ -73,6 +73,7 @@ async def test_while_no_model_answers_everything_says_so_and_the_admins_hear_it_
     assert not service.reasons()
 
 
+@pytest.mark.requirement("G-30")
 async def test_an_outage_is_not_told_again_by_the_next_process_which_tells_its_end(world_of: WorldOf) -> None:
     world = world_of()
     async with world.process():

@@ -150,6 +150,7 @@ async def test_a_wrong_address_is_a_page_for_browsers_and_a_line_for_programs(st
     assert (await stranger.get("/nowhere")).text == "There is nothing here.\n"
 
 
+@pytest.mark.requirement("G-30")
 async def test_behind_a_proxy_nobody_counts_as_being_on_this_machine(tmp_path: Path) -> None:
     # As nginx does without further settings: no header tells of it, and `Host` is our own address.
     settings = WebSettings(port=0, public_url="https://chat.example.org", metrics_token=SecretStr("let-me-scrape"))

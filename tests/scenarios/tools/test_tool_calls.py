@@ -255,7 +255,7 @@ async def test_after_a_restart_it_waits_for_the_server_whose_tool_was_asked_abou
     assert [result.content for result in await results(world)] == ["x"]
 
 
-@pytest.mark.requirement("B-90")
+@pytest.mark.requirement("B-90", "G-28")
 async def test_each_call_is_recorded_without_secrets(sqlite_database: Database, tmp_path: Path) -> None:
     tool = FakeTool()
     scripts = (

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from agent.built_ins import CommandResult
 from agent.core.errors import ProviderBusy
+from agent.core.events import LoopStarted
+from agent.inbox import Work
+from agent.operations import Operations
 from agent.storage.database import Database
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, calls, calls_all, cut, fails, says, thinks
@@ -32,7 +36,7 @@ async def test_a_recording_gives_its_transcript_again(sqlite_database: Database,
     assert world.slot.current().scripts == [], "every recorded call was made"  # type: ignore[attr-defined]
 
 
-@pytest.mark.requirement("B-02")
+@pytest.mark.requirement("B-02", "G-32")
 async def test_a_replay_repeats_events_and_ids_as_well(
     sqlite_database: Database, sqlite_template: Path, tmp_path: Path
 ) -> None:
@@ -47,6 +51,33 @@ async def test_a_replay_repeats_events_and_ids_as_well(
         assert [stored.message.parts for stored in await first.transcript()] == [
             stored.message.parts for stored in await second.transcript()
         ]
+    finally:
+        await other.aclose()
+
+
+async def fresh(work: Work, agent: Operations) -> CommandResult:
+    agent.new_session()
+    return CommandResult()
+
+
+@pytest.mark.requirement("G-32")
+async def test_a_replay_names_each_session_as_before(
+    sqlite_database: Database, sqlite_template: Path, tmp_path: Path
+) -> None:
+    databases = import_module("tests.fakes.databases")
+    (tmp_path / "again").mkdir()
+    other = await databases.open_sqlite(tmp_path / "again", sqlite_template)
+    try:
+        named = []
+        for database, home in ((sqlite_database, tmp_path), (other, tmp_path / "again")):
+            world = World(database, home, ScriptedProvider())
+            world.built_ins.commands["/new"] = fresh
+            await world.say("hi")
+            await world.say("/new")
+            await world.say("afresh")
+            named.append([event.session for event in world.events if isinstance(event, LoopStarted)])
+        assert named[0] == named[1]
+        assert len(set(named[0])) == 2
     finally:
         await other.aclose()
 
