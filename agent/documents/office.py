@@ -50,7 +50,7 @@ class Package:
                         raise Refused("too_large")
                     yield piece
         except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, OSError) as error:
-            raise Refused("broken") from error
+            raise Refused("broken") from error  # NotImplementedError: zipfile does not know how an entry is packed
 
     def beginning(self, name: str, most: int) -> bytes:
         """At most so many bytes of an entry."""
