@@ -13,10 +13,11 @@ from agent.group_context.settings import AmbientSettings
 from agent.group_context.window import Overheard
 from agent.inbox import GroupPlace
 from agent.storage.payloads import decode_incoming, encode_incoming, encode_parts
-from agent.storage.statements import or_ignore, or_update
+from agent.storage.statements import first_since, or_ignore, or_update
 from agent.storage.tables import ambient_turn, group_message, group_stream, inbox, message
 from agent.storage.timestamps import from_timestamp, to_timestamp
 
+BATCH = 500  # messages in one transaction, so that nobody waits
 HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
 
 _KEEP = or_ignore(insert(group_message))
@@ -121,15 +122,25 @@ def forget_place(conn: Connection, channel: ConversationId) -> None:
         conn.execute(delete(table).where(or_(stream == channel, below)))
 
 
-def forget_people(conn: Connection, people: Collection[PersonId]) -> None:
-    """Remove the words of these people, wherever they were said."""
-    conn.execute(delete(group_message).where(group_message.c.person.in_(people)))
+def said_by(conn: Connection, people: Collection[PersonId]) -> Sequence[int]:
+    """Messages of these people, wherever they were said; 500 at most."""
+    theirs = select(group_message.c.id).where(group_message.c.person.in_(people)).limit(BATCH)
+    return list(conn.execute(theirs).scalars())
+
+
+def forget(conn: Connection, ids: Sequence[int]) -> None:
+    """Remove these messages."""
+    conn.execute(delete(group_message).where(group_message.c.id.in_(ids)))
 
 
 def prune(conn: Connection, before: int) -> int:
-    """Remove what was said before that moment (UTC microseconds); how many went."""
-    gone = conn.execute(delete(group_message).where(group_message.c.said_at < before)).rowcount
-    conn.execute(delete(ambient_turn).where(ambient_turn.c.at < before - DAY_US))
+    """Remove messages from before that moment (UTC microseconds), 500 at most, and turns of days before it; how many
+    messages went. What catch-up brought late goes a little later: ids grow as messages come."""
+    old = group_message.c.id < first_since(conn, group_message.c.id, group_message.c.said_at, before)
+    some = select(group_message.c.id).where(old, group_message.c.said_at < before).limit(BATCH).subquery()
+    gone = conn.execute(delete(group_message).where(group_message.c.id.in_(select(some.c.id)))).rowcount
+    if gone < BATCH:
+        conn.execute(delete(ambient_turn).where(ambient_turn.c.at < before - DAY_US))
     return gone
 
 

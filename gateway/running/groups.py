@@ -1,12 +1,11 @@
 """Reading along in groups: whose words nobody is shown, and what goes because it is old or not wanted any more."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
-from sqlalchemy import Connection
-
-from agent.core.ids import PersonId
+from agent.core.ids import ConversationId, PersonId
 from agent.group_context import rows
 from agent.group_context.group_context import GroupContext
 from agent.inbox import GroupPlace
@@ -15,14 +14,14 @@ from gateway.access.policy import Role, blocked_account
 from gateway.channels.keys import ConversationKey
 from gateway.commands.kept.memory import MEMORY_SETTING
 from gateway.commands.place.fields import CONTEXT, reads_along
-from gateway.conversations.place_settings import Declared, PlaceSettings
+from gateway.conversations.place_settings import Declared, PlaceSettings, account_of
 from gateway.running.basics import Basics
 from gateway.running.rights import Rights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Groups:
-    """Keeps the promises that `docs/groups.md` makes to people in groups."""
+    """Keeps the promises that docs/group-context.md makes to people in groups."""
 
     basics: Basics
     rights: Rights
@@ -32,22 +31,32 @@ class Groups:
     async def tidy(self) -> None:
         """Remove what is older than `[group_context] hours`, what blocked people said, and all of places that are not
         read along in any more. Raises StorageError."""
+        database, blocked = self.basics.database, self._blocked_everywhere()
         hours = self.basics.settings.group_context.hours
         before = to_timestamp(self.basics.clock.now() - timedelta(hours=hours))
-
-        def work(conn: Connection) -> None:
-            rows.prune(conn, before)
-            for stream in rows.streams(conn):
-                if not reads_along(self.place_settings, ConversationKey.parse(stream)):
-                    rows.forget_stream(conn, stream)
-            rows.forget_people(conn, self._blocked_everywhere())
-
-        await self.basics.database.write(work)
+        while await database.write(partial(rows.prune, before=before)) >= rows.BATCH:
+            await self.basics.clock.sleep(0.2)
+        if blocked:
+            while said := await database.read(partial(rows.said_by, people=blocked)):
+                await database.write(partial(rows.forget, ids=said))
+        await self._forget_unwanted(await database.read(rows.streams))
 
     async def heed(self, setting: Declared[object], place: ConversationKey) -> None:
-        """Somebody chose something: what is not wanted any more goes at once."""
-        if setting.key in (CONTEXT.key, MEMORY_SETTING.key):
-            await self.tidy()
+        """Somebody chose something there: what is not wanted any more goes at once."""
+        if setting.key not in (CONTEXT.key, MEMORY_SETTING.key):
+            return
+        streams = await self.basics.database.read(rows.streams)
+        keys = {stream: ConversationKey.parse(stream) for stream in streams}
+        around = self.place_settings.around
+        await self._forget_unwanted(
+            [stream for stream, key in keys.items() if place in (key, *around(key), account_of(key))]
+        )
+
+    async def _forget_unwanted(self, streams: Iterable[ConversationId]) -> None:
+        """Those of the streams in which nothing is read any more, one by one."""
+        for stream in streams:
+            if not reads_along(self.place_settings, ConversationKey.parse(stream)):
+                await self.basics.database.write(partial(rows.forget_stream, stream=stream))
 
     def _blocked_everywhere(self) -> Collection[PersonId]:
         grants = self.rights.book.grants
