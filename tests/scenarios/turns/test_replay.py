@@ -1,17 +1,21 @@
 """The loop is deterministic: recorded streams, clock and ids give the same transcript, byte for byte (B-02, G-32)."""
 
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
 from agent.built_ins import CommandResult
 from agent.core.errors import ProviderBusy
 from agent.core.events import LoopStarted
-from agent.inbox import Work
+from agent.inbox import RunOpener, Work
 from agent.operations import Operations
 from agent.storage.database import Database
-from tests.agent.world import World
+from tests.agent.world import ListSource, World
 from tests.fakes.provider import ScriptedProvider, calls, calls_all, cut, fails, says, thinks
 from tests.fakes.replay import Recorder, Recording, read_recording
 from tests.fakes.tools import FakeTool
@@ -55,6 +59,33 @@ async def test_a_replay_repeats_events_and_ids_as_well(
         await other.aclose()
 
 
+@dataclass
+class OpeningSource(ListSource):
+    """Lets the agent write the start of each run in a transaction of the source, as the dispatcher's does."""
+
+    database: Database = field(kw_only=True)
+    opening: RunOpener = field(init=False)
+
+    def opens_with(self, opening: RunOpener) -> None:
+        self.opening = opening
+
+    async def __aiter__(self) -> AsyncIterator[Work]:
+        async for work in super().__aiter__():
+            opened = await self.database.write(partial(_opened, self.opening, work))
+            yield replace(work, opened=opened)
+
+
+def _opened(opening: RunOpener, work: Work, conn: Connection) -> object:
+    return opening(conn, work)
+
+
+class OpeningWorld(World):
+    """Its agent opens runs early."""
+
+    async def run(self, *work: Work) -> None:
+        await self.agent.run(OpeningSource(list(work), self.key, self.epoch, database=self.database))
+
+
 async def fresh(work: Work, agent: Operations) -> CommandResult:
     agent.new_session()
     return CommandResult()
@@ -70,7 +101,7 @@ async def test_a_replay_names_each_session_as_before(
     try:
         named = []
         for database, home in ((sqlite_database, tmp_path), (other, tmp_path / "again")):
-            world = World(database, home, ScriptedProvider())
+            world = OpeningWorld(database, home, ScriptedProvider())
             world.built_ins.commands["/new"] = fresh
             await world.say("hi")
             await world.say("/new")
