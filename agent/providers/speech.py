@@ -1,10 +1,9 @@
 """Speech of text: settings, contract, and the speaker that is loaded when it is first needed."""
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
-from agent.core.settings_section import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG, no_amounts, not_above_zero, refuse
 from agent.providers.models import Card
 from agent.providers.named_endpoint import NamedEndpoint
 
@@ -48,16 +47,9 @@ class SpeechSettings:
             mistakes.append(f"format is {self.format!r}; it must be one of {', '.join(SOUNDS)}")
         if not 1 <= self.max_chars <= MOST_CHARS:
             mistakes.append(f"max_chars is {self.max_chars}; it must be 1 to {MOST_CHARS}")
-        price = self.usd_per_million_chars
-        if price is not None and not (isfinite(price) and price >= 0):
-            mistakes.append(f"usd_per_million_chars is {price}; it must be a finite amount of 0 or more")
-        mistakes += [
-            f"{key} is {value}; it must be more than 0"
-            for key, value in (("timeout_s", self.timeout_s), ("max_mb", self.max_mb))
-            if not (isfinite(value) and value > 0)
-        ]
-        if mistakes:
-            raise ValueError("; ".join(mistakes))
+        mistakes += no_amounts(usd_per_million_chars=self.usd_per_million_chars)
+        mistakes += not_above_zero(timeout_s=self.timeout_s, max_mb=self.max_mb)
+        refuse(mistakes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

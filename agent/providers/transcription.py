@@ -1,11 +1,10 @@
 """Transcription of speech: settings, contract, and the transcriber that is loaded when it is first needed."""
 
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from agent.core.settings_section import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG, no_amounts, not_above_zero, refuse
 from agent.providers.models import Card
 from agent.providers.named_endpoint import NamedEndpoint
 from agent.providers.provider import Usage
@@ -31,15 +30,9 @@ class TranscriptionSettings:
         mistakes = []
         if self.provider and not self.model:
             mistakes.append('model is missing: set model = "whisper-1"')
-        if self.usd_per_minute is not None and not (isfinite(self.usd_per_minute) and self.usd_per_minute >= 0):
-            mistakes.append(f"usd_per_minute is {self.usd_per_minute}; it must be a finite amount of 0 or more")
-        mistakes += [
-            f"{key} is {value}; it must be more than 0"
-            for key, value in (("timeout_s", self.timeout_s), ("max_mb", self.max_mb))
-            if not value > 0
-        ]
-        if mistakes:
-            raise ValueError("; ".join(mistakes))
+        mistakes += no_amounts(usd_per_minute=self.usd_per_minute)
+        mistakes += not_above_zero(timeout_s=self.timeout_s, max_mb=self.max_mb)
+        refuse(mistakes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

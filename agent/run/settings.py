@@ -14,7 +14,7 @@ from agent.compaction.settings import (
     MicrocompactSettings,
     TacoSettings,
 )
-from agent.core.settings_section import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG, refuse
 from agent.goals.settings import GoalSettings
 from agent.plans.settings import PlanSettings
 from agent.providers.provider import Reasoning
@@ -28,11 +28,6 @@ Encoding = Literal["bytes", "cl100k_base", "o200k_base"]
 MOST_TOOL_ITERATIONS = 100
 LARGEST_WINDOW = 2_000_000
 DEFAULT_WINDOW = 128_000
-
-
-def _refuse(mistakes: list[str]) -> None:
-    if mistakes:
-        raise ValueError("; ".join(mistakes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +71,7 @@ class AgentSettings:
             )
             if value < 1
         ]
-        _refuse(mistakes)
+        refuse(mistakes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +111,7 @@ class TimeoutSettings:
         ]
         if not (isfinite(self.context_prep) and self.context_prep >= 0):
             mistakes.append(f"context_prep is {self.context_prep}; it must be 0 (unbounded) or more")
-        _refuse(mistakes)
+        refuse(mistakes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +147,7 @@ class BudgetSettings:
         longest = self.max_tool_runtime_secs
         if longest is not None and not (isfinite(longest) and longest > 0):
             mistakes.append(f"max_tool_runtime_secs is {longest}; it must be more than 0, or left out for no cap")
-        _refuse(mistakes)
+        refuse(mistakes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +194,7 @@ class ContextSettings:
                 f"output_reserve + emergency_buffer is {self.output_reserve + self.emergency_buffer}; "
                 f"it must be less than {LARGEST_WINDOW}"
             )
-        _refuse(mistakes)
+        refuse(mistakes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +226,7 @@ class ToolSettings:
             mistakes.append(f"max_retries is {self.max_retries}; it must be 0 to 10")
         if not (isfinite(self.max_retry_duration_secs) and self.max_retry_duration_secs >= 0):
             mistakes.append(f"max_retry_duration_secs is {self.max_retry_duration_secs}; it must be 0 or more")
-        _refuse(mistakes)
+        refuse(mistakes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from agent.core.settings_section import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG, refuse
 
 # Section `[skills.learning]`: hints, drafts and corrections.
 
@@ -51,8 +51,7 @@ class LearningSettings:
             mistakes.append(f"min_similarity is {self.min_similarity}; it must be 0 to 1")
         if len(set(self.preferred)) < len(self.preferred):
             mistakes.append("preferred names a skill twice; name each once")
-        if mistakes:
-            raise ValueError("; ".join(mistakes))
+        refuse(mistakes)
 
 
 PromptMode = Literal["auto", "full", "compact"]
@@ -89,5 +88,4 @@ class SkillSettings:
         ]
         if not 0 <= self.list_chars <= 20_000:
             mistakes.append(f"list_chars is {self.list_chars}; it must be 0 (no list) to 20000")
-        if mistakes:
-            raise ValueError("; ".join(mistakes))
+        refuse(mistakes)

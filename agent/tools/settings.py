@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import SecretStr
 
-from agent.core.settings_section import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG, refuse
 from agent.tools.shell.policy import denied
 
 HookPoint = Literal[
@@ -56,8 +56,7 @@ class HookSettings:
             mistakes.append(f"command must never run: {why}")
         if not 100 <= self.timeout_ms <= 600_000:
             mistakes.append(f"timeout_ms is {self.timeout_ms}; it must be 100 to 600000")
-        if mistakes:
-            raise ValueError("; ".join(mistakes))
+        refuse(mistakes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +94,7 @@ class ApprovalSettings:
         ]
         if not self.requester and not self.approvers:
             mistakes.append("requester is false and there are no approvers: nobody could approve anything")
-        if mistakes:
-            raise ValueError("; ".join(mistakes))
+        refuse(mistakes)
 
 
 # Named roles of the operator.
@@ -150,17 +148,12 @@ class RoleSettings:
             for rule in self.commands
             if rule.removeprefix("!").startswith("/")
         ]
-        _refuse(mistakes)
+        refuse(mistakes)
 
 
 # Sections `[tools.files]`, `[tools.shell]`, `[tools.web]`: tools that reach for files, programs and the web.
 
 SearchProvider = Literal["", "searxng", "brave", "tavily"]
-
-
-def _refuse(mistakes: list[str]) -> None:
-    if mistakes:
-        raise ValueError("; ".join(mistakes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +167,7 @@ class FileSettings:
 
     def __post_init__(self) -> None:
         known = (("workspace_mb", self.workspace_mb), ("workspace_files", self.workspace_files))
-        _refuse([f"{key} is {value}; it must be 1 or more" for key, value in known if value < 1])
+        refuse([f"{key} is {value}; it must be 1 or more" for key, value in known if value < 1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +214,7 @@ class ShellSettings:
             if value < least
         ]
         mistakes += [f"read_only: {path!r} must begin with /" for path in self.read_only if not path.startswith("/")]
-        _refuse(mistakes)
+        refuse(mistakes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,4 +251,4 @@ class WebSettings:
             mistakes.append(f'search is "{self.search}"; it needs search_key, such as "env:SEARCH_KEY"')
         if self.search_url and not self.search_url.startswith(("http://", "https://")):
             mistakes.append("search_url must begin with http:// or https://")
-        _refuse(mistakes)
+        refuse(mistakes)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import SecretStr
 
-from agent.core.settings_section import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG, refuse
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,19}")  # no "_": names of tools are taken apart at "__"
 
@@ -44,8 +44,7 @@ class ServerSettings:
             mistakes.append(f"{self.name}: give command (a program to start) or url (an address), one of them")
         if self.url and not self.url.startswith(("http://", "https://")):
             mistakes.append(f"{self.name}: url must begin with http:// or https://")
-        if mistakes:
-            raise ValueError("; ".join(mistakes))
+        refuse(mistakes)
 
     @property
     def has_own_login(self) -> bool:
@@ -87,8 +86,7 @@ class McpSettings:
             mistakes.append(f"top_k is {self.top_k}; it must be 0 to 200")
         waits = {"start_wait_s": self.start_wait_s, "call_wait_s": self.call_wait_s}
         mistakes += [f"{name} is {wait:g}; it must be 0 to 60" for name, wait in waits.items() if not 0 <= wait <= 60]
-        if mistakes:
-            raise ValueError("; ".join(mistakes))
+        refuse(mistakes)
 
     @property
     def secrets(self) -> frozenset[str]:
