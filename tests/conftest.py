@@ -14,6 +14,7 @@ from tests.fakes.clock import FakeClock
 if TYPE_CHECKING:  # importing these costs a second, which most tests do not need
     from agent.storage.database import Database
     from tests.fakes.databases import PostgresServer
+    from tests.fakes.llm_server import LlmServer
 
 POSTGRES = "TIELINE_TEST_PG"
 SUITE = "channel_contract.py"
@@ -125,3 +126,10 @@ async def database(request: pytest.FixtureRequest, tmp_path: Path) -> "AsyncIter
         opened = await databases.open_database(request.getfixturevalue("postgres_url"), tmp_path)
     yield opened
     await opened.aclose()
+
+
+@pytest.fixture
+async def llm() -> "AsyncIterator[LlmServer]":
+    """The model double."""
+    async with import_module("tests.fakes.llm_server").serving_llm() as server:
+        yield server

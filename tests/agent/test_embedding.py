@@ -1,6 +1,5 @@
 """Vectors at a provider: one for each text, entered in the ledger, and named where they cannot be had."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,9 @@ from agent.providers.registry import ProviderDeps, Registry
 from agent.providers.settings import ProviderSettings
 from agent.storage.database import Database
 from tests.agent.ledger.world import LedgerWorld, attribution
-from tests.fakes.llm_server import LlmServer, serving_llm
+from tests.fakes.llm_server import LlmServer
 
 TEXTS = ["the boat lies in the harbour", "tea is drunk at four"]
-
-
-@pytest.fixture
-async def llm() -> AsyncIterator[LlmServer]:
-    async with serving_llm() as server:
-        yield server
 
 
 class World(LedgerWorld):

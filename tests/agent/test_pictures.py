@@ -1,45 +1,29 @@
 """Pictures by an endpoint: its forms of request and answer, and what each comes to in the ledger."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
 from agent.core.errors import AgentError, ProviderBusy, ProviderRefused
 from agent.ledger.spending import Limit, OverBudget
 from agent.pictures import Pictures
 from agent.providers.images import ImageSettings, PictureMakers
-from agent.providers.registry import ProviderDeps, Registry
-from agent.providers.retry_policy import RetryPolicy
-from agent.providers.settings import ProviderSettings
 from agent.storage.database import Database
-from tests.agent.ledger.world import LedgerWorld, attribution
+from tests.agent.ledger.world import EndpointWorld, attribution
 from tests.doubles.llm_api import PICTURE
-from tests.fakes.llm_server import LlmServer, serving_llm
+from tests.fakes.llm_server import LlmServer
 
 
-@pytest.fixture
-async def llm() -> AsyncIterator[LlmServer]:
-    async with serving_llm() as server:
-        yield server
-
-
-class World(LedgerWorld):
-    """A ledger and an endpoint."""
+class World(EndpointWorld):
+    """A ledger and an endpoint that makes pictures."""
 
     def __init__(self, database: Database, home: Path, llm: LlmServer, *limits: Limit, **settings: Any) -> None:
-        super().__init__(database, home, *limits)
+        super().__init__(database, home, llm, *limits)
         values: dict[str, Any] = {"provider": "a", "usd_per_image": 0.04}
         self.settings = ImageSettings(**values | settings)
-        account = ProviderSettings(
-            name="a", type="openai", model="m", base_url=f"{llm.url}/v1", api_key=SecretStr("sk-a")
-        )
-        registry = Registry([account], ProviderDeps(home=home, clock=self.clock))
-        makers = PictureMakers(lambda: registry, lambda: self.settings)
-        policy = RetryPolicy(max_retries=0)
-        self.pictures = Pictures(clock=self.clock, ledger=self.ledger, makers=makers, policy=lambda: policy)
+        makers = PictureMakers(lambda: self.registry, lambda: self.settings)
+        self.pictures = Pictures(clock=self.clock, ledger=self.ledger, makers=makers, policy=lambda: self.policy)
 
 
 async def test_a_picture_is_made_and_paid(sqlite_database: Database, tmp_path: Path, llm: LlmServer) -> None:

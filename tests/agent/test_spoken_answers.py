@@ -1,26 +1,21 @@
 """Answers read out: when, in which form of request, entered in the ledger, and made once."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
 from agent.core.errors import AgentError, ProviderBusy, ProviderRefused
 from agent.core.messages import FilePart
 from agent.core.ogg_opus import read_opus
 from agent.core.outbox import SpokenText
 from agent.ledger.spending import Limit, OverBudget
-from agent.providers.registry import ProviderDeps, Registry
-from agent.providers.retry_policy import RetryPolicy
-from agent.providers.settings import ProviderSettings
 from agent.providers.speech import Speakers, SpeechSettings, VoiceRule
 from agent.spoken_answers import SpokenAnswers, is_spoken
 from agent.storage.database import Database
-from tests.agent.ledger.world import LedgerWorld, attribution
-from tests.fakes.llm_server import LlmServer, serving_llm
+from tests.agent.ledger.world import EndpointWorld, attribution
+from tests.fakes.llm_server import LlmServer
 
 VOICE = FilePart(path="files/v.oga", mime_type="audio/ogg", name="v.oga", size=1)
 PICTURE = FilePart(path="files/p.png", mime_type="image/png", name="p.png", size=1)
@@ -44,31 +39,19 @@ def test_is_spoken(rule: VoiceRule | None, provider: str, files: tuple[FilePart,
     assert is_spoken(rule, SpeechSettings(provider=provider), files) is spoken
 
 
-@pytest.fixture
-async def llm() -> AsyncIterator[LlmServer]:
-    async with serving_llm() as server:
-        yield server
-
-
-class World(LedgerWorld):
-    """A ledger and an endpoint."""
+class World(EndpointWorld):
+    """A ledger and an endpoint that reads out."""
 
     def __init__(self, database: Database, home: Path, llm: LlmServer, *limits: Limit, **settings: Any) -> None:
-        super().__init__(database, home, *limits)
-        self.llm = llm
-        self.home = home
+        super().__init__(database, home, llm, *limits)
         values: dict[str, Any] = {"provider": "a", "usd_per_million_chars": 15.0}
         self.settings = SpeechSettings(**values | settings)
-        account = ProviderSettings(
-            name="a", type="openai", model="m", base_url=f"{llm.url}/v1", api_key=SecretStr("sk-a")
-        )
-        registry = Registry([account], ProviderDeps(home=home, clock=self.clock))
         self.answers = SpokenAnswers(
             home=home,
             clock=self.clock,
             ledger=self.ledger,
-            speakers=Speakers(lambda: registry, lambda: self.settings),
-            policy=lambda: RetryPolicy(max_retries=0),
+            speakers=Speakers(lambda: self.registry, lambda: self.settings),
+            policy=lambda: self.policy,
         )
 
 

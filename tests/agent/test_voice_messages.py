@@ -1,53 +1,37 @@
 """Voice messages: written down by an endpoint, entered in the ledger, and never a reason to lose a message."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
 from agent.core.ids import PersonId
 from agent.core.messages import FilePart
 from agent.ledger import rows
 from agent.ledger.spending import Entry, Limit
-from agent.providers.registry import ProviderDeps, Registry
-from agent.providers.retry_policy import RetryPolicy
-from agent.providers.settings import ProviderSettings
 from agent.providers.transcription import Transcribers, TranscriptionSettings
 from agent.storage.database import Database
 from agent.voice_messages import VoiceTranscription
-from tests.agent.ledger.world import LedgerWorld, attribution
-from tests.fakes.llm_server import LlmServer, serving_llm
+from tests.agent.ledger.world import EndpointWorld, attribution
+from tests.fakes.llm_server import LlmServer
 
 SOUND = b"OggS" + b"x" * 19_996  # ten seconds, at what messengers send
 MINUTE = 0.6  # USD
 
 
-@pytest.fixture
-async def llm() -> AsyncIterator[LlmServer]:
-    async with serving_llm() as server:
-        yield server
-
-
-class World(LedgerWorld):
+class World(EndpointWorld):
     """A ledger, an endpoint, and a voice message."""
 
     def __init__(self, database: Database, home: Path, llm: LlmServer, *limits: Limit, **settings: Any) -> None:
-        super().__init__(database, home, *limits)
-        self.llm = llm
+        super().__init__(database, home, llm, *limits, name="ear")
         values: dict[str, Any] = {"provider": "Ear", "usd_per_minute": MINUTE}
         self.settings = TranscriptionSettings(**values | settings)
-        account = ProviderSettings(
-            name="ear", type="openai", model="m", base_url=f"{llm.url}/v1", api_key=SecretStr("sk-ear")
-        )
-        registry = Registry([account], ProviderDeps(home=home, clock=self.clock))
         self.voice_transcription = VoiceTranscription(
             home=home,
             clock=self.clock,
             ledger=self.ledger,
-            transcribers=Transcribers(lambda: registry, lambda: self.settings),
-            policy=lambda: RetryPolicy(max_retries=0),
+            transcribers=Transcribers(lambda: self.registry, lambda: self.settings),
+            policy=lambda: self.policy,
         )
         (home / "files").mkdir()
         (home / "files" / "v.oga").write_bytes(SOUND)

@@ -14,10 +14,9 @@ from typing import Any, Literal
 from aiohttp import web
 from pydantic import SecretStr
 
-from agent.core.attribution import CostAttribution
 from agent.core.clock import SystemClock
 from agent.core.errors import AgentError
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, CostAttribution
 from agent.core.messages import (
     FilePart,
     Message,

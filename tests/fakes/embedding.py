@@ -4,7 +4,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 
-from agent.core.attribution import CostAttribution
+from agent.core.ids import CostAttribution
 from agent.memory.lexicon import stem, telling
 from agent.memory.vectors import unit
 

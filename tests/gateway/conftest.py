@@ -13,13 +13,6 @@ if TYPE_CHECKING:  # importing these costs a second, which most tests do not nee
 
 
 @pytest.fixture
-async def llm() -> "AsyncIterator[LlmServer]":
-    """The model double."""
-    async with import_module("tests.fakes.llm_server").serving_llm() as server:
-        yield server
-
-
-@pytest.fixture
 def world_of(tmp_path: Path, sqlite_template: Path, llm: "LlmServer") -> "Callable[..., World]":
     """Makes the world around a gateway; see `World` for what may be chosen."""
 

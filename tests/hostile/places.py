@@ -40,7 +40,7 @@ import agent.compaction.llm_stages
 import agent.compaction.optional_stages
 import agent.compaction.probe
 import agent.compaction.scoring
-import agent.core.argument_mistakes
+import agent.core.function_tools
 import agent.core.untrusted_text
 import agent.goals.driver
 import agent.goals.goal
@@ -500,9 +500,9 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     "agent.skills.skill": (Case(_skill, ANSWER, IN_A_THREAD),),
     "agent.skills.trust": (Case(_skill, ANSWER, IN_A_THREAD),),
     "agent.style.detector": (Case(agent.style.detector.signals_of, WEB_MESSAGE),),
-    "agent.core.argument_mistakes": (
-        Case(lambda text: agent.core.argument_mistakes.unknown((), text, ("path", "text")), MCP_RESULT),
-        Case(lambda text: agent.core.argument_mistakes.mistake(("a",), "enum", "'b'", text), MCP_RESULT),
+    "agent.core.function_tools": (
+        Case(lambda text: agent.core.function_tools.unknown((), text, ("path", "text")), MCP_RESULT),
+        Case(lambda text: agent.core.function_tools.mistake(("a",), "enum", "'b'", text), MCP_RESULT),
         Case(lambda text: mistakes(agent.tools.calculate.calculate, {text: text, "expression": text}), MCP_RESULT),
     ),
     "agent.tools.arguments": (

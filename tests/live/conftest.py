@@ -1,6 +1,6 @@
 """The whole gateway, in this process as `tests.gateway` has it, and as a program of its own."""
 
-from tests.gateway.conftest import llm, world, world_of
+from tests.gateway.conftest import world, world_of
 from tests.program.conftest import doubles, program
 
-__all__ = ["doubles", "llm", "program", "world", "world_of"]
+__all__ = ["doubles", "program", "world", "world_of"]

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.conftest import llm
 from tests.program.doubles import Doubles, all_doubles
 from tests.program.running import Program
 
-__all__ = ["doubles", "llm", "program"]
+__all__ = ["doubles", "program"]
 
 Start = Callable[..., Program]
 

@@ -3,16 +3,21 @@
 from pathlib import Path
 from typing import Any
 
-from agent.core.attribution import CostAttribution
+from pydantic import SecretStr
+
 from agent.core.events import Event, EventBus
-from agent.core.ids import ConversationId, PersonId, random_uuid
+from agent.core.ids import ConversationId, CostAttribution, PersonId, random_uuid
 from agent.ledger import rows
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Entry, Limit, Spending
 from agent.providers.provider import Prices, Request, SystemPrompt, Usage
+from agent.providers.registry import ProviderDeps, Registry
+from agent.providers.retry_policy import RetryPolicy
+from agent.providers.settings import ProviderSettings
 from agent.providers.usage import Spent
 from agent.storage.database import Database
 from tests.fakes.clock import FakeClock
+from tests.fakes.llm_server import LlmServer
 from tests.fakes.provider import ScriptedProvider
 
 CHAT = ConversationId("telegram:77")
@@ -77,3 +82,16 @@ class LedgerWorld:
     async def entries(self) -> list[Entry]:
         """The rows of the ledger."""
         return list((await self.database.read(rows.page))[0])
+
+
+class EndpointWorld(LedgerWorld):
+    """A ledger, and the double as the one provider, which a section may name."""
+
+    def __init__(self, database: Database, home: Path, llm: LlmServer, *limits: Limit, name: str = "a") -> None:
+        super().__init__(database, home, *limits)
+        self.llm = llm
+        account = ProviderSettings(
+            name=name, type="openai", model="m", base_url=f"{llm.url}/v1", api_key=SecretStr(f"sk-{name}")
+        )
+        self.registry = Registry([account], ProviderDeps(home=home, clock=self.clock))
+        self.policy = RetryPolicy(max_retries=0)

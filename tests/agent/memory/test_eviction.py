@@ -8,8 +8,7 @@ import pytest
 from sqlalchemy import Connection, func, insert, select
 
 from agent.compaction.settings import MemorySettings
-from agent.core.attribution import CostAttribution
-from agent.core.ids import ConversationId, PersonId
+from agent.core.ids import ConversationId, CostAttribution, PersonId
 from agent.memory import rows
 from agent.memory.eviction import BATCH, PAUSE_S, TICK_S, Sweep
 from agent.memory.memory import Memory

@@ -8,9 +8,8 @@ import pytest
 from sqlalchemy import Connection, insert, select, text, update
 
 from agent.compaction.settings import MemorySettings
-from agent.core.attribution import CostAttribution
 from agent.core.clock import SystemClock
-from agent.core.ids import ConversationId, PersonId, SessionId
+from agent.core.ids import ConversationId, CostAttribution, PersonId, SessionId
 from agent.core.messages import text_message
 from agent.memory import index, rows
 from agent.memory.backlog import Backlog

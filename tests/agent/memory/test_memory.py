@@ -11,9 +11,8 @@ import pytest
 from sqlalchemy import Connection, insert, select, text
 
 from agent.compaction.settings import MemorySettings
-from agent.core.attribution import CostAttribution
 from agent.core.errors import Refused
-from agent.core.ids import ConversationId, PersonId
+from agent.core.ids import ConversationId, CostAttribution, PersonId
 from agent.memory import graph, pgvector, rows
 from agent.memory.memory import Memory
 from agent.memory.misses import BATCH, LONGEST_QUERY, MOST_WAITING, OUTCOME, MissLog, prune

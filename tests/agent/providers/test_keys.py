@@ -1,6 +1,5 @@
 """Several keys of one provider: the next is tried at once, a refused one is passed over, also after a restart."""
 
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from agent.providers.transcription import TranscriptionSettings
 from agent.storage.database import Database
 from agent.storage.model_rows import KeyRestStore
 from tests.fakes.clock import FakeClock
-from tests.fakes.llm_server import LlmServer, serving_llm
+from tests.fakes.llm_server import LlmServer
 
 pytestmark = pytest.mark.requirement("Z-149")
 
@@ -31,12 +30,6 @@ LIMITED = {"status": 429, "retry_after": 30}
 REFUSED = {"status": 401, "code": "invalid_api_key"}
 EXHAUSTED = {"status": 429, "code": "insufficient_quota"}
 REQUEST = Request(system=SystemPrompt("s"), messages=(text_message("user", "hello"),))
-
-
-@pytest.fixture
-async def llm() -> AsyncIterator[LlmServer]:
-    async with serving_llm() as server:
-        yield server
 
 
 def settings(llm: LlmServer, type_: ProviderType = "openai", **more: Any) -> ProviderSettings:

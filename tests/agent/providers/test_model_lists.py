@@ -1,6 +1,5 @@
 """The lists of models: asked of the double as each service gives them, stored, asked anew after a day."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,12 +15,6 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.llm_server import LlmServer, serving_llm
 
 pytestmark = pytest.mark.requirement("Z-147")
-
-
-@pytest.fixture
-async def llm() -> AsyncIterator[LlmServer]:
-    async with serving_llm() as server:
-        yield server
 
 
 def settings(llm: LlmServer, type_: ProviderType = "openai", path: str = "/v1", model: str = "m") -> ProviderSettings:

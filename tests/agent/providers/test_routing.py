@@ -9,7 +9,6 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from agent.core.attribution import CostAttribution
 from agent.core.errors import (
     AgentError,
     ContextTooLong,
@@ -21,7 +20,7 @@ from agent.core.errors import (
     Refused,
     RequestInvalid,
 )
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, CostAttribution
 from agent.providers.provider import Done, Provider, Request, SystemPrompt, TextDelta, Usage
 from agent.providers.retry_policy import RetryPolicy
 from agent.providers.routing import Answered, Attempt, Call, Models, ModelTooSlow

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.attribution import CostAttribution
 from agent.core.errors import ProviderBusy, ToolError
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, CostAttribution
 from agent.core.tools import ToolContext
 from agent.providers.images import ImageSettings, MadePicture
 from agent.tools.approvals import Rules, gate_for

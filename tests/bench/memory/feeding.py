@@ -9,9 +9,8 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from agent.compaction.settings import MemorySettings
-from agent.core.attribution import CostAttribution
 from agent.core.clock import SystemClock
-from agent.core.ids import ConversationId, PersonId, SessionId
+from agent.core.ids import ConversationId, CostAttribution, PersonId, SessionId
 from agent.core.messages import text_message
 from agent.core.untrusted_text import harmless
 from agent.memory import rows

@@ -10,7 +10,7 @@ from agent.storage.database import Database
 from agent.storage.outbox_rows import open_rows
 from agent.storage.tables import outbox
 from gateway.channels.keys import ConversationKey
-from gateway.running.sending import Sending
+from gateway.running.tools import Sending
 from tests.fakes.clock import FakeClock
 
 KEY = ConversationId("telegram:77")

@@ -5,9 +5,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agent.core.attribution import CostAttribution
 from agent.core.errors import ProviderBusy, ProviderRefused
 from agent.core.events import GoalCompleted
+from agent.core.ids import CostAttribution
 from agent.core.phrases import english
 from agent.goals.goal import Limits, Used
 from agent.goals.service import GoalDeps, GoalRefused, no_buttons

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Insert, insert, text
 
-from agent.core.attribution import CostAttribution
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, CostAttribution
 from agent.core.outbox import FileRef, OutgoingMessage, SpokenText
 from agent.memory.notes import path_of
 from agent.storage.payloads import encode_outgoing

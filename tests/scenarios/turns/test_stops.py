@@ -8,8 +8,8 @@ from time import monotonic
 import anyio
 import pytest
 
-from agent.core.attribution import CostAttribution
 from agent.core.errors import NoProviders, ProviderBusy
+from agent.core.ids import CostAttribution
 from agent.core.messages import FilePart
 from agent.inbox import Work
 from agent.providers.provider import TextDelta

@@ -1,6 +1,5 @@
 """A level of thinking as the Messages API takes it, and what is learned where it does not."""
 
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,12 @@ from agent.providers.anthropic.requests import budget_for
 from agent.providers.provider import Reasoning, Request, SystemPrompt
 from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
-from tests.fakes.llm_server import LlmServer, serving_llm
+from tests.fakes.llm_server import LlmServer
 
 pytestmark = pytest.mark.requirement("Z-148")
 
 OLDER = "claude-3-7-sonnet-20250219"  # takes budgets
 ADAPTIVE = "claude-opus-4-7"
-
-
-@pytest.fixture
-async def llm() -> AsyncIterator[LlmServer]:
-    async with serving_llm() as server:
-        yield server
 
 
 async def sent(llm: LlmServer, home: Path, level: Reasoning | None, **more: Any) -> dict[str, Any]:

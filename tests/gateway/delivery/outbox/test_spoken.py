@@ -4,9 +4,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from agent.core.attribution import CostAttribution
 from agent.core.errors import ProviderBusy
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, CostAttribution
 from agent.core.outbox import FileRef, OutgoingMessage, SpokenText
 from agent.providers.speech import SpeechSettings
 from gateway.channels.channel import Capabilities
