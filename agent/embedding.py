@@ -10,7 +10,7 @@ from typing import Protocol
 
 import anyio.to_thread
 
-from agent.core.attribution import CostAttribution
+from agent.core.ids import CostAttribution
 from agent.core.phrases import how_to_install
 from agent.ledger.ledger import Ledger, Reserved
 from agent.ledger.spending import Entry

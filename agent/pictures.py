@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import anyio
 
-from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import ProviderBusy, ProviderRefused
+from agent.core.ids import CostAttribution
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Unpriced
 from agent.providers.images import ImageSettings, MadePicture, PictureMakers

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import anyio
 
-from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import ProviderBusy, ProviderRefused
+from agent.core.ids import CostAttribution
 from agent.core.messages import FilePart
 from agent.core.outbox import FileRef, SpokenText
 from agent.core.safe_files import put_whole

@@ -2,8 +2,8 @@
 
 import anyio
 
-from agent.core.attribution import CostAttribution
 from agent.core.errors import AgentError, ProviderBusy, Refused
+from agent.core.ids import CostAttribution
 from agent.core.messages import Message, text_message
 from agent.goals.driver import (
     ANSWER_TOKENS,

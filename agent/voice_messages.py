@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import AgentError, ProviderRefused
+from agent.core.ids import CostAttribution
 from agent.core.messages import FilePart
 from agent.ledger.ledger import Ledger, Reserved
 from agent.ledger.spending import Entry

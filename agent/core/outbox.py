@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Literal, Protocol
 
-from agent.core.attribution import CostAttribution
 from agent.core.events import Event
-from agent.core.ids import PersonId
+from agent.core.ids import CostAttribution, PersonId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
-from agent.core.attribution import CostAttribution
 from agent.core.cancellation import CancelToken
-from agent.core.ids import CallId, ConversationId, PersonId, RunId, SessionId
+from agent.core.ids import CallId, ConversationId, CostAttribution, PersonId, RunId, SessionId
 from agent.core.outbox import Answer, Question
 from agent.core.phrases import in_english
 

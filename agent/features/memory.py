@@ -16,11 +16,10 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from agent.between_turns import Jobs
 from agent.compaction.question import Ask, Question
-from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import AgentError
 from agent.core.events import Event, MemorySearched
-from agent.core.ids import ConversationId, SessionId
+from agent.core.ids import ConversationId, CostAttribution, SessionId
 from agent.core.messages import Message
 from agent.memory import graph as extraction
 from agent.memory import rows

@@ -17,11 +17,10 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import AgentError, Permanent, ProviderBusy
 from agent.core.events import BudgetReached, CallBilled, EventBus
-from agent.core.ids import ConversationId, NewId
+from agent.core.ids import ConversationId, CostAttribution, NewId
 from agent.ledger import rows
 from agent.ledger.rows import Approval
 from agent.ledger.spending import (

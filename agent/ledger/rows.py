@@ -11,8 +11,7 @@ from typing import Any, Literal, cast
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, func, insert, select
 
-from agent.core.attribution import CostAttribution
-from agent.core.ids import ConversationId, PersonId, SessionId
+from agent.core.ids import ConversationId, CostAttribution, PersonId, SessionId
 from agent.ledger.spending import Account, Entry, Scope, UsageTotals
 from agent.storage.statements import CompiledStatement, or_ignore
 from agent.storage.tables import budget_grant, usage

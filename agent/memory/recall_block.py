@@ -6,7 +6,7 @@ What comes after the facts and has less to say keeps a share of the room.
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
-from agent.core.attribution import CostAttribution
+from agent.core.ids import CostAttribution
 from agent.core.untrusted_text import harmless
 from agent.memory.memory import Memory
 from agent.memory.records import Edge, Item, Recollected, Scope

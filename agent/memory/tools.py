@@ -11,12 +11,11 @@ import anyio.to_thread
 from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
 
-from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import Refused, ToolError
 from agent.core.events import Event, MemoryCompacted, MemorySearched, MemoryWritten
 from agent.core.function_tools import tool
-from agent.core.ids import ConversationId, RunId
+from agent.core.ids import ConversationId, CostAttribution, RunId
 from agent.core.tools import Remembering, ToolContext
 from agent.memory import notes
 from agent.memory.memory import Memory

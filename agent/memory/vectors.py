@@ -17,8 +17,8 @@ import anyio
 import anyio.to_thread
 from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
-from agent.core.attribution import CostAttribution
 from agent.core.errors import Transient
+from agent.core.ids import CostAttribution
 from agent.memory import pgvector
 from agent.memory.records import Audience, Scope
 from agent.storage.database import Database

@@ -16,7 +16,6 @@ from typing import Literal, TypeGuard
 
 import anyio
 
-from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import (
     AgentError,
@@ -27,6 +26,7 @@ from agent.core.errors import (
     ProviderRefused,
     ProviderUnpriced,
 )
+from agent.core.ids import CostAttribution
 from agent.providers.provider import Provider, Request, TextWithdrawn
 from agent.providers.registry import LazyProvider, Registry
 from agent.providers.replies import Accumulator, Reply

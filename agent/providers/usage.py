@@ -7,8 +7,8 @@ own) and settles after it, whatever happened; the ledger implements it.
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from agent.core.attribution import CostAttribution
 from agent.core.errors import AgentError
+from agent.core.ids import CostAttribution
 from agent.providers.provider import Prices, Provider, Request, Usage
 from agent.providers.replies import Reply
 

@@ -10,9 +10,8 @@ from typing import Literal
 import anyio
 from sqlalchemy import Connection
 
-from agent.core.attribution import CostAttribution
 from agent.core.cancellation import CancelToken, TimeLimit
-from agent.core.ids import ConversationId, RunId, SessionId
+from agent.core.ids import ConversationId, CostAttribution, RunId, SessionId
 from agent.core.messages import FilePart, Message
 from agent.core.outbox import Audience, Buttons, Outbox
 from agent.core.tools import ExecutionContext

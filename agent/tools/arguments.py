@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from agent.core.argument_mistakes import MOST_MISTAKES, missing, mistake, unknown
+from agent.core.function_tools import MOST_MISTAKES, missing, mistake, unknown
 
 # Regular expressions of strangers: a model's for `grep`, an MCP server's in the schema of a tool. Pure.
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Protocol
 import anyio
 from pydantic import Field
 
-from agent.core.attribution import CostAttribution
 from agent.core.errors import AgentError, ToolError
 from agent.core.function_tools import tool
+from agent.core.ids import CostAttribution
 from agent.core.phrases import money
 from agent.core.safe_files import Names, Tree
 from agent.core.tools import Appraisal, ToolContext

@@ -9,7 +9,6 @@ from functools import partial
 import anyio
 
 from agent.compaction.question import Purpose, Question
-from agent.core.attribution import CostAttribution
 from agent.core.errors import AgentError, ContextTooLong, Permanent, ProviderBarred, ProviderRefused, ProviderUnpriced
 from agent.core.events import (
     CacheBreakDetected,
@@ -21,7 +20,7 @@ from agent.core.events import (
     StreamDelta,
 )
 from agent.core.failpoints import failpoint
-from agent.core.ids import PersonId
+from agent.core.ids import CostAttribution, PersonId
 from agent.core.messages import Message, SummaryPart, TextPart, text_message
 from agent.providers.provider import COMPACTING, Provider, Request, SystemPrompt
 from agent.providers.registry import LazyProvider, may_be_too_long

@@ -6,10 +6,9 @@ from functools import partial
 
 import anyio
 
-from agent.core.attribution import CostAttribution
 from agent.core.errors import AgentError, ProviderBusy
 from agent.core.events import ContextBuilt
-from agent.core.ids import ConversationId, PersonId
+from agent.core.ids import ConversationId, CostAttribution, PersonId
 from agent.core.model_facts import KeyTrouble
 from agent.embedding import Embedders
 from agent.ledger.ledger import Ledger

@@ -8,10 +8,9 @@ from pathlib import Path
 import anyio
 from sqlalchemy import Connection
 
-from agent.core.attribution import CostAttribution
 from agent.core.clock import Clock
 from agent.core.errors import Permanent
-from agent.core.ids import ConversationId, PersonId
+from agent.core.ids import ConversationId, CostAttribution, PersonId
 from agent.core.outbox import Button, Buttons, FileRef
 from agent.ledger import rows
 from agent.ledger.ledger import AlreadyDecided, Ledger, NoLimit, NotInMoney, PeriodOver
