@@ -13,7 +13,7 @@ from agent.group_context.settings import AmbientSettings
 from agent.group_context.window import Overheard
 from agent.inbox import GroupPlace
 from agent.storage.payloads import decode_incoming, encode_incoming, encode_parts
-from agent.storage.statements import first_since, or_ignore, or_update
+from agent.storage.statements import or_ignore, or_update
 from agent.storage.tables import ambient_turn, group_message, group_stream, inbox, message
 from agent.storage.timestamps import from_timestamp, to_timestamp
 
@@ -133,15 +133,15 @@ def forget(conn: Connection, ids: Sequence[int]) -> None:
     conn.execute(delete(group_message).where(group_message.c.id.in_(ids)))
 
 
-def prune(conn: Connection, before: int) -> int:
-    """Remove messages from before that moment (UTC microseconds), 500 at most, and turns of days before it; how many
-    messages went. What catch-up brought late goes a little later: ids grow as messages come."""
-    old = group_message.c.id < first_since(conn, group_message.c.id, group_message.c.said_at, before)
-    some = select(group_message.c.id).where(old, group_message.c.said_at < before).limit(BATCH).subquery()
-    gone = conn.execute(delete(group_message).where(group_message.c.id.in_(select(some.c.id)))).rowcount
-    if gone < BATCH:
-        conn.execute(delete(ambient_turn).where(ambient_turn.c.at < before - DAY_US))
-    return gone
+def said_before(conn: Connection, moment: int) -> Sequence[int]:
+    """Messages that are older than that (UTC microseconds); 500 at most."""
+    older = select(group_message.c.id).where(group_message.c.said_at < moment).limit(BATCH)
+    return list(conn.execute(older).scalars())
+
+
+def forget_ambient(conn: Connection, before: int) -> None:
+    """Remove turns that no cap counts any more: those of a day before that moment (UTC microseconds)."""
+    conn.execute(delete(ambient_turn).where(ambient_turn.c.at < before - DAY_US))
 
 
 def _is(conversation: ConversationId, ref: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:

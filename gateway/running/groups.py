@@ -1,9 +1,11 @@
 """Reading along in groups: whose words nobody is shown, and what goes because it is old or not wanted any more."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+
+from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId, PersonId
 from agent.group_context import rows
@@ -34,11 +36,10 @@ class Groups:
         database, blocked = self.basics.database, self._blocked_everywhere()
         hours = self.basics.settings.group_context.hours
         before = to_timestamp(self.basics.clock.now() - timedelta(hours=hours))
-        while await database.write(partial(rows.prune, before=before)) >= rows.BATCH:
-            await self.basics.clock.sleep(0.2)
+        await self._forget_all(partial(rows.said_before, moment=before))
         if blocked:
-            while said := await database.read(partial(rows.said_by, people=blocked)):
-                await database.write(partial(rows.forget, ids=said))
+            await self._forget_all(partial(rows.said_by, people=blocked))
+        await database.write(partial(rows.forget_ambient, before=before))
         await self._forget_unwanted(await database.read(rows.streams))
 
     async def heed(self, setting: Declared[object], place: ConversationKey) -> None:
@@ -52,8 +53,13 @@ class Groups:
             [stream for stream, key in keys.items() if place in (key, *around(key), account_of(key))]
         )
 
+    async def _forget_all(self, found: Callable[[Connection], Sequence[int]]) -> None:
+        """Remove the messages that it finds, some at a time: the search holds up no writer."""
+        while ids := await self.basics.database.read(found):
+            await self.basics.database.write(partial(rows.forget, ids=ids))
+
     async def _forget_unwanted(self, streams: Iterable[ConversationId]) -> None:
-        """Those of the streams in which nothing is read any more, one by one."""
+        """Remove, one by one, what is kept of those streams in which nothing is read any more."""
         for stream in streams:
             if not reads_along(self.place_settings, ConversationKey.parse(stream)):
                 await self.basics.database.write(partial(rows.forget_stream, stream=stream))
