@@ -210,7 +210,8 @@ class App:
             self.web.mount_adapter(adapter, entrance)
             if entrance == "sign_in" and not self._has_pages:
                 self._has_pages = True
-                self.web.mount_pages(self._services.overview)
+                sections = import_module("gateway.dashboard.sections")
+                self.web.mount_dashboard(partial(sections.dashboard, self._services))
 
     def _announce_address(self) -> None:
         settings = self.live.settings

@@ -40,7 +40,7 @@ from gateway.running.schedules import Scheduling
 from gateway.running.spending import install_spending, open_ledger
 from gateway.running.tools import install_tools
 from gateway.running.turns import install_turns, shared_parts
-from gateway.services import Services
+from gateway.services import Packages, Services
 from gateway.telemetry.metrics import LoopLag, Metrics
 from gateway.telemetry.recent import RecentLog
 from gateway.telemetry.redaction import Redactor
@@ -150,6 +150,21 @@ async def build(
         ),
     )
     return Services(
+        basics=basics,
+        packages=Packages(
+            rights=rights,
+            messaging=messaging,
+            spending=spending,
+            models=models,
+            memory=memory,
+            skills=skills,
+            groups=groups,
+            scheduling=scheduling,
+            tools=tools,
+            work=work,
+            turns=turns,
+            place_settings=place_settings,
+        ),
         database=database,
         keep_owning=foundation.owned.keep,
         accounts=accounts,

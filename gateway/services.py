@@ -26,6 +26,7 @@ from agent.turn.tokenizer import Tokenizer
 from gateway.backup import nightly
 from gateway.backup.nightly import NightlyBackup
 from gateway.commands.place.provider import PROVIDER_SETTING
+from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
@@ -35,9 +36,19 @@ from gateway.router.router import Router
 from gateway.running import retention
 from gateway.running.accounts import Accounts, Gateway, Loops
 from gateway.running.alerts import Alerts
+from gateway.running.basics import Basics
 from gateway.running.durable_work import DurableWork
+from gateway.running.groups import Groups
+from gateway.running.memory import MemoryServices, SkillServices
+from gateway.running.messaging import Messaging
+from gateway.running.models import ModelAccess
 from gateway.running.overview import OverviewService
 from gateway.running.retention import Upkeep
+from gateway.running.rights import Rights
+from gateway.running.schedules import Scheduling
+from gateway.running.spending import Spending
+from gateway.running.tools import ToolServices
+from gateway.running.turns import TurnServices
 from gateway.scheduler.process_scheduler import ProcessScheduler
 from gateway.scheduler.runner import Runner
 from gateway.storage import settings_rows
@@ -49,9 +60,29 @@ DELIVER_WITHIN_S = 5.0  # at the end, for what was committed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Packages:
+    """The packages that the gateway is composed of, each whole: the dashboard shows and changes what is in them."""
+
+    rights: Rights
+    messaging: Messaging
+    spending: Spending
+    models: ModelAccess
+    memory: MemoryServices
+    skills: SkillServices
+    groups: Groups
+    scheduling: Scheduling
+    tools: ToolServices
+    work: DurableWork
+    turns: TurnServices
+    place_settings: PlaceSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """The parts that the process speaks to."""
 
+    basics: Basics
+    packages: Packages
     database: Database
     keep_owning: Callable[[], Awaitable[None]]  # raises DatabaseHeld when another process owns the database
     accounts: Accounts

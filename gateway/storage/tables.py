@@ -157,6 +157,22 @@ adapter_store = Table(
     Column("until", BigInteger, nullable=False),  # from this moment on it is not there
 )
 
+# Actions of operators on the dashboard: the audit log.
+operator_action = Table(
+    "operator_action",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("person", Text, nullable=False),  # `web:operator`
+    Column("name", Text, nullable=False),
+    Column("address", Text, nullable=False),  # the address that the request came from
+    Column("action", Text, nullable=False),  # `approvals.decide`
+    Column("subject", Text, nullable=False),
+    Column("detail", Text, nullable=False, server_default=""),
+)
+Index("ix_operator_action_at", operator_action.c.at)
+Index("ix_operator_action_person", operator_action.c.person, operator_action.c.id)
+
 person_zone = Table(
     "person_zone",
     metadata,

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.config.sections import WebSettings
 from gateway.web.request_checks import SECURITY_HEADERS, host_allowed
 
+FILES = ("/static/", "/dashboard/static/")
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})  # probes call us by whatever address they know
 BODY_WITHIN_S = 120.0
 SLOWEST_PER_S = 16 * 1024  # bytes: an upload over a slow line has more time
@@ -41,7 +42,7 @@ class Doorway:
         if scope["type"] != "http":
             return  # nothing here speaks anything else; uvicorn refuses what is not answered
         headers = Headers(scope=scope)
-        answer = _Answer(send, secure=scope["scheme"] == "https", cacheable=scope["path"].startswith("/static/"))
+        answer = _Answer(send, secure=scope["scheme"] == "https", cacheable=scope["path"].startswith(FILES))
         host = headers.get("host", "")
         if scope["path"] not in HEALTH_PATHS and not host_allowed(host, self._settings, self._hosts):
             refusal = PlainTextResponse(

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 
 import anyio
@@ -28,7 +27,6 @@ from gateway.config.sections import WebSettings
 from gateway.telemetry.metrics import Gauges, Metrics
 from gateway.web.health import STOPPING, HealthPages, Reason
 from gateway.web.middleware import Doorway
-from gateway.web.overview import OverviewSource
 from gateway.web.pages.templates import page
 from gateway.web.request_checks import directly_local, own_hosts
 from gateway.web.sessions import OPERATOR, Cookies, Gate, Sessions, SignIn, session_of
@@ -231,11 +229,13 @@ class WebServer:
             self.mount(CHAT, adapter.routes, entrance=entrance)
             self.sign_in.start = f"{CHAT}/"
 
-    def mount_pages(self, service: OverviewSource) -> None:
-        """Serve the operator's pages behind the sign-in; after `mount_adapter`. Loads the template engine (slow)."""
-        status = import_module("gateway.web.pages.status")
-        chat = self.sign_in.start if self.sign_in.start != "/" else None
-        self._behind_sign_in(status.routes(service, self._health.reasons, chat))
+    def mount_dashboard(self, routes: Callable[[Callable[[], Sequence[Reason]], str], Sequence[Mount | Route]]) -> None:
+        """Serve the operator's pages behind the sign-in; after `mount_adapter`.
+
+        `routes` is told who knows why the gateway is not ready, and where the chat is ("": nowhere).
+        """
+        chat = self.sign_in.start if self.sign_in.start != "/" else ""
+        self._behind_sign_in(routes(self._health.reasons, chat))
         self._awaited.discard("/")
 
     def measure(self, metrics: Metrics, gauges: Callable[[], Awaitable[Gauges]]) -> None:

@@ -1,16 +1,19 @@
 """The real web server with the real web chat in it, and somebody who answers: for tests with a browser or a client."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import anyio
+from starlette.routing import Mount, Route
 
 from adapters.web.adapter import Web
 from adapters.web.settings import WebSettings as ChatSettings
 from agent.core.clock import SystemClock
+from agent.core.events import EventBus
 from gateway.channels.adapter import AdapterContext, Fullness, Health, Place, State
 from gateway.channels.document import Plain
 from gateway.channels.errors import GatewayUnavailable
@@ -18,10 +21,15 @@ from gateway.channels.inbound import ButtonClicked, Inbound, MessageReceived, Ou
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Button, CommandSpec, Outbound, SentRef
 from gateway.config.sections import WebSettings
+from gateway.dashboard.live import Changes
+from gateway.dashboard.overview import overview_section
+from gateway.dashboard.sections import files
+from gateway.dashboard.shell import Shell
 from gateway.delivery.rendering.markdown import parse
+from gateway.storage.operator_actions import OperatorAction
 from gateway.telemetry.metrics import Gauges, Metrics
 from gateway.telemetry.trouble import Troubles
-from gateway.web.health import not_ready
+from gateway.web.health import Reason, not_ready
 from gateway.web.overview import Account, ActiveConversation, Budget, Overview, OwnWork, Pairing
 from gateway.web.server import WebServer
 from tests.fakes.running import running
@@ -133,6 +141,7 @@ class FakeOverview:
 
     def __init__(self, troubles: Troubles) -> None:
         self.troubles = troubles
+        self.actions: list[OperatorAction] = []
         self.pairings = [
             Pairing(
                 code="K7QX-2M",
@@ -217,6 +226,16 @@ class Site:
         return self.server.url
 
 
+def dashboard(service: FakeOverview, reasons: Callable[[], Sequence[Reason]], chat: str) -> Sequence[Mount | Route]:
+    """The first page alone; what is done there is kept in `service.actions`."""
+
+    async def audit(done: OperatorAction) -> None:
+        service.actions.append(done)
+
+    shell = Shell([overview_section(service, reasons)], audit, SystemClock(), chat)
+    return [*shell.routes, Route("/live", Changes(EventBus(lambda error, event: None)).stream), files()]
+
+
 async def no_places(channel_type: str) -> tuple[Place, ...]:
     return ()
 
@@ -250,7 +269,7 @@ async def running_site(home: Path, settings: WebSettings | None = None) -> Async
 
     async with running(server.run, lambda: web.run(admit), brain.live):
         server.mount_adapter(web, ChatSettings.entrance)
-        server.mount_pages(service)
+        server.mount_dashboard(partial(dashboard, service))
         server.measure(Metrics(), gauges)
         server.watch(lambda: not_ready(service.accounts, troubles.open))
         yield Site(server, web, brain, service, home, full)

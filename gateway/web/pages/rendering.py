@@ -28,16 +28,22 @@ def _typed(text: str, where: str) -> Markup:
     return _code(as_typed(text, where))
 
 
-def _environment() -> Environment:
+def environment(folder: Path) -> Environment:
+    """The templates of a folder, with the filters that all pages have."""
     environment = Environment(
-        loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
     )
     environment.filters["moment"] = _moment
     environment.filters["typed"] = _typed
     return environment
 
 
-_ENVIRONMENT = _environment()  # a cache of compiled templates, no state
+_ENVIRONMENT = environment(_FOLDER)  # a cache of compiled templates, no state
 
 
 def render(name: str, **values: object) -> str:

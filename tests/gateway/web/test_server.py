@@ -3,6 +3,7 @@
 import re
 import socket
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -18,13 +19,13 @@ from agent.core.clock import SystemClock
 from agent.core.phrases import program_as_typed
 from gateway.channels.adapter import Health, State
 from gateway.config.sections import WebSettings
+from gateway.dashboard.overview import KINDS
+from gateway.dashboard.rendering import render
 from gateway.telemetry.trouble import Kind, Troubles
 from gateway.web.health import Reason, not_ready
-from gateway.web.pages.rendering import render
-from gateway.web.pages.status import KINDS
 from gateway.web.server import WebError, WebServer
 from tests.adapters.web.visitor import Visitor, visiting
-from tests.e2e.site import FakeOverview, Site, running_site
+from tests.e2e.site import FakeOverview, Site, dashboard, running_site
 from tests.fakes.channel import FakeAdapter
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
@@ -84,7 +85,7 @@ async def test_what_accounts_serve_is_awaited_until_they_are_open(tmp_path: Path
         server.mount_adapter(slack, "platform")
         assert await found("/channels/slack/heard", "/chat/") == [200, 503]
         server.mount_adapter(web, "sign_in")
-        server.mount_pages(FakeOverview(Troubles(SystemClock())))
+        server.mount_dashboard(partial(dashboard, FakeOverview(Troubles(SystemClock()))))
         assert await found("/chat/heard", "/", "/nowhere") == [401, 401, 404]
 
 
@@ -131,7 +132,7 @@ async def test_stopping_ends_open_streams_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/chat/", "/chat/c/main/events", "/chat/files/x", "/status/facts", "/sign-out", "/usage.csv"]
+    "path", ["/", "/chat/", "/chat/c/main/events", "/chat/files/x", "/live", "/sign-out", "/usage.csv"]
 )
 async def test_strangers_see_only_the_way_in(stranger: httpx2.AsyncClient, path: str) -> None:
     response = await stranger.get(path, headers={"accept": "text/html"})
@@ -273,7 +274,8 @@ async def test_pairings_are_decided_on_the_status_page(site: Site, visitor: Visi
     assert "turn 3 of 50" in page
     assert "two pages are missing" in page
     healthy = render(
-        "facts.html",
+        "overview.html",
+        layout="fragment.html",
         overview=await site.service.overview(),
         headline="All is well",
         state="good",
@@ -289,7 +291,9 @@ async def test_pairings_are_decided_on_the_status_page(site: Site, visitor: Visi
     assert (await visitor.post("/pairings/K7QX-2M/approve", {})).json() == {"text": "Ann Example may talk now."}
     assert site.service.pairings == []
     assert (await visitor.post("/pairings/K7QX-2M/approve", {})).status_code == 404
-    assert "Ann Example" not in (await visitor.client.get("/status/facts")).text
+    assert "Ann Example" not in (await visitor.client.get("/")).text
+    (done,) = site.service.actions
+    assert (done.person, done.action, done.subject) == ("web:operator", "pairings.decide", "pairing K7QX-2M")
 
 
 def test_the_status_page_has_a_word_for_every_kind_of_trouble() -> None:

@@ -369,7 +369,7 @@ NO_WORDS = """
     conversation ephemeral usage budget_grant memory_place memory_erasure memory_backlog memory_session
     memory_unindexed memory_use access_grant
     pairing pairing_attempt person_zone schedule_run skill_arm skill_trust
-    adapter_store model_fact model_list key_rest identity link_code group_stream ambient_turn
+    adapter_store model_fact model_list key_rest identity link_code group_stream ambient_turn operator_action
 """  # ids, numbers and choices
 NAMED_IN_THE_DOCS = "schedule channel_setting setting_change"  # /schedules delete, /settings instructions default
 

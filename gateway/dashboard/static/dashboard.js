@@ -1,0 +1,142 @@
+// The dashboard's frame: fetches what is live anew, tells how an action ended, shows times in the reader's zone.
+
+import { showTimes } from "/static/frame.js";
+
+const content = document.getElementById("content");
+const stale = document.getElementById("stale");
+const told = document.getElementById("told");
+
+// Somebody who types, chooses, or has something open is not interrupted.
+function isBusy() {
+  const focused = document.activeElement;
+  if (content.contains(focused) && focused.matches("input, select, textarea")) return true;
+  return Boolean(content.querySelector("dialog[open], [data-keep]"));
+}
+
+let last = ""; // what the server answered last
+let focused = ""; // the action that has the keyboard's focus
+
+function refresh() {
+  if (!document.hidden) window.htmx.ajax("GET", location.pathname + location.search, { target: "#content" });
+}
+
+document.body.addEventListener("told", (event) => {
+  const { text, isError, go } = event.detail;
+  told.textContent = text;
+  told.classList.toggle("danger", isError);
+  told.hidden = false;
+  if (go) location.assign(go);
+  else if (!isError) refresh();
+});
+
+// A refusal by the sign-in or by the frame itself comes without a sentence for the page.
+document.body.addEventListener("htmx:responseError", (event) => {
+  const { xhr } = event.detail;
+  if (xhr.status === 401) location.reload();
+  else if (!xhr.getResponseHeader("hx-trigger")) {
+    told.textContent = xhr.status === 403 ? "This page is out of date; load it again." : "Tieline could not do that.";
+    told.classList.add("danger");
+    told.hidden = false;
+  }
+});
+document.body.addEventListener("htmx:beforeSwap", (event) => {
+  const { xhr, target } = event.detail;
+  if (!xhr.getResponseHeader("content-type")?.startsWith("text/html")) event.detail.shouldSwap = false;
+  else if (target === content) {
+    if (xhr.responseText === last) event.detail.shouldSwap = false;
+    last = xhr.responseText;
+    focused = content.contains(document.activeElement) ? document.activeElement.getAttribute("hx-post") : "";
+  }
+});
+document.body.addEventListener("htmx:sendError", () => (stale.hidden = false));
+document.body.addEventListener("htmx:afterOnLoad", () => (stale.hidden = true));
+document.body.addEventListener("htmx:afterSettle", () => {
+  if (focused) content.querySelector(`[hx-post="${CSS.escape(focused)}"]`)?.focus();
+  showTimes(content);
+  draw();
+});
+
+let events = null;
+
+function follow() {
+  events?.close();
+  events = null;
+  if (document.hidden || !content.hasAttribute("data-live")) return;
+  events = new EventSource("/live");
+  events.addEventListener("changed", () => {
+    stale.hidden = true;
+    if (!isBusy()) refresh();
+  });
+  events.addEventListener("error", () => (stale.hidden = false));
+}
+
+document.addEventListener("visibilitychange", follow);
+
+// --- plots: <div class="plot" data-plot='{"unit": …, "times": […], "series": [{"label", "values"}…]}'> ---
+
+const COLOURS = ["--accent", "--code-word", "--code-number", "--danger", "--code-string"];
+
+function shown(value, unit) {
+  if (value == null) return "–";
+  const text = value.toLocaleString(undefined, { maximumFractionDigits: Math.abs(value) < 10 ? 2 : 0 });
+  return unit === "$" ? `$${text}` : unit ? `${text} ${unit}` : text;
+}
+
+function draw() {
+  const style = getComputedStyle(document.documentElement);
+  const [ink, line] = ["--soft", "--line"].map((name) => style.getPropertyValue(name).trim());
+  for (const place of content.querySelectorAll("[data-plot]")) {
+    if (place.querySelector(".uplot")) continue;
+    const { unit, times, series, stacked } = JSON.parse(place.dataset.plot);
+    const axis = { stroke: resolve(place, ink), grid: { stroke: resolve(place, line) }, ticks: { stroke: resolve(place, line) } };
+    new window.uPlot(
+      {
+        width: place.clientWidth,
+        height: 180,
+        cursor: { drag: { x: false, y: false } },
+        scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] } },
+        axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => shown(tick, unit)) }],
+        series: [
+          {},
+          ...series.map(({ label }, number) => ({
+            label,
+            stroke: resolve(place, style.getPropertyValue(COLOURS[number % COLOURS.length]).trim()),
+            width: 2,
+            points: { show: times.length < 40, size: 5 },
+            value: (_, value) => shown(value, unit),
+          })),
+        ],
+      },
+      [times, ...series.map(({ values }) => values)],
+      place,
+    );
+  }
+}
+
+// A colour as the canvas understands it: light-dark() is resolved by an element.
+function resolve(place, colour) {
+  const probe = document.createElement("span");
+  probe.style.color = colour;
+  place.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
+function drawAnew() {
+  for (const plot of content.querySelectorAll(".uplot")) plot.remove();
+  draw();
+}
+
+addEventListener("resize", drawAnew);
+for (const button of document.querySelectorAll("[data-switch-theme]")) button.addEventListener("click", () => setTimeout(drawAnew));
+
+const menu = document.querySelector("[data-menu]");
+menu.addEventListener("click", () => {
+  const isOpen = document.body.classList.toggle("menu-open");
+  menu.setAttribute("aria-expanded", String(isOpen));
+});
+
+showTimes(document);
+draw();
+follow();
