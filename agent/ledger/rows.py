@@ -4,7 +4,7 @@ Plain functions over a `Connection`.
 """
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any, Literal, cast
@@ -172,6 +172,16 @@ def of_run(conn: Connection, conversation: ConversationId, inbox_id: int, *, sin
     """The calls that were made for that piece of work, which began at `since` (UTC microseconds), oldest first."""
     query, values = _narrowed(select(usage), since=since, conversation=conversation)
     return [_entry(row) for row in conn.execute(query.where(usage.c.inbox_id == inbox_id).order_by(usage.c.id), values)]
+
+
+def by_run(
+    conn: Connection, conversation: ConversationId, inbox_ids: Iterable[int], *, since: int
+) -> Mapping[int, UsageTotals]:
+    """The totals of each of these pieces of work of the conversation, the first of which began at `since`."""
+    ids = list(inbox_ids)
+    query = select(usage.c.inbox_id, *_SUMS).where(usage.c.inbox_id.in_(ids)).group_by(usage.c.inbox_id)
+    query, values = _narrowed(query, since=since, conversation=conversation)
+    return {row[0]: _totals(row[1:]) for row in conn.execute(query, values)} if ids else {}
 
 
 def approve(conn: Connection, approval: Approval) -> bool:

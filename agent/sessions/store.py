@@ -203,6 +203,12 @@ _ALL = (
     .order_by(message_table.c.id)
     .limit(bindparam("most"))
 )
+_PAGE_BEFORE = (
+    select(message_table)
+    .where(message_table.c.session_id == bindparam("session"), message_table.c.id < bindparam("before"))
+    .order_by(message_table.c.id.desc())
+    .limit(bindparam("most"))
+)
 # A summary is younger than what it stands for: it goes only if that goes too, which its place tells.
 _HIDE = (
     update(message_table)
@@ -397,6 +403,14 @@ def transcript(conn: Connection, session: SessionId) -> Iterator[Stored]:
     while rows := conn.execute(_ALL, {"session": session, "after": after, "most": PAGE}).all():
         yield from _stored(rows)
         after = rows[-1].id
+
+
+def page_before(
+    conn: Connection, session: SessionId, *, before: int | None = None, most: int = PAGE
+) -> tuple[Stored, ...]:
+    """The newest messages of the session whose ids are below `before`, oldest first, whatever their visibility."""
+    values = {"session": session, "before": before if before is not None else 2**63 - 1, "most": most}
+    return _stored(reversed(conn.execute(_PAGE_BEFORE, values).all()))
 
 
 def hide_from(conn: Connection, session: SessionId, first: int, *, also_from_people: bool) -> int:

@@ -7,6 +7,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from gateway.dashboard.audit_log import audit_section, keeper
+from gateway.dashboard.conversations import ConversationPages
 from gateway.dashboard.live import Changes
 from gateway.dashboard.overview import overview_section
 from gateway.dashboard.shell import Audit, Section, Shell
@@ -31,5 +32,17 @@ def files() -> Mount:
 
 def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], audit: Audit) -> Sequence[Section]:
     """Every section, whoever may see it."""
-    database = services.basics.database
-    return (overview_section(services.overview, reasons), audit_section(database))
+    basics, packages = services.basics, services.packages
+    conversations = ConversationPages(
+        database=basics.database,
+        clock=basics.clock,
+        turns=packages.turns,
+        models=packages.models,
+        commands=services.operations.commands,
+        audit=audit,
+    )
+    return (
+        overview_section(services.overview, reasons),
+        conversations.section(),
+        audit_section(basics.database),
+    )

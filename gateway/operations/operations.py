@@ -27,6 +27,7 @@ from gateway.backup.request import Wanted, archive, name_of
 from gateway.channels.keys import ConversationKey
 from gateway.operations.callbacks import OperationCallbacks
 from gateway.operations.dead_letters import DeadLetters
+from gateway.operations.operator_commands import OperatorCommands
 from gateway.operations.references import Finding
 from gateway.operations.remarks import Remarks
 from gateway.operations.usage import Usage
@@ -72,6 +73,7 @@ class Operations:
         self._phrase = phrase
         self._callbacks = callbacks or OperationCallbacks()
         self.usage = Usage(database, clock, people, self._callbacks.settle)
+        self.commands = OperatorCommands(database, clock, self._callbacks)
 
     def table(self) -> Mapping[str, Operation]:
         """By the names that `tieline` uses."""

@@ -1,0 +1,181 @@
+"""All conversations for operators, newest activity first: names, sessions, and a search. Moments: UTC microseconds."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import Connection, bindparam, func, literal_column, select
+
+from agent.core.ids import ConversationId, SessionId
+from agent.storage.payloads import decode_incoming
+from agent.storage.tables import conversation, inbox, message, session, turn, usage
+
+MOST_LOOKED_AT = 5_000  # conversations that a search by name looks at, the newest first
+MOST_MESSAGES = 50_000  # messages that a search for words looks at, the newest first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationEntry:
+    """A conversation. `name` is who spoke there last, `place` what people call the group; "" where nobody knows.
+
+    `title` are the first words of its session: somebody's words. `messages` counts those of the session.
+    """
+
+    key: ConversationId
+    state: str
+    name: str
+    place: str
+    chat_type: str
+    session: SessionId | None
+    title: str
+    messages: int
+    active_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundMessage:
+    """A message with the words that were looked for. `id` is its row."""
+
+    key: ConversationId
+    session: SessionId
+    id: int
+    role: str
+    parts: str
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """Money and tokens of a conversation. `unpriced` calls have no known price."""
+
+    tokens: int
+    cost_usd: float
+    unpriced: int
+
+
+_ACTIVE = func.coalesce(session.c.updated_at, conversation.c.created_at)
+_NEWEST_TURN = select(func.max(turn.c.id)).where(turn.c.conv == conversation.c.key).correlate(conversation)
+_ALL = (
+    select(
+        conversation.c.key,
+        conversation.c.state,
+        conversation.c.session_id,
+        session.c.title,
+        session.c.message_count,
+        _ACTIVE.label("active_at"),
+        inbox.c.payload,
+    )
+    .select_from(
+        conversation.outerjoin(session, session.c.id == conversation.c.session_id)
+        .outerjoin(turn, turn.c.id == _NEWEST_TURN.scalar_subquery())
+        .outerjoin(inbox, inbox.c.id == turn.c.inbox_id)
+    )
+    .order_by(_ACTIVE.desc(), conversation.c.key)
+    .limit(bindparam("most"))
+    .offset(bindparam("skip"))
+)
+_ONE = _ALL.where(conversation.c.key == bindparam("conversation"))
+_ON = _ALL.where(conversation.c.key.startswith(bindparam("platform"), autoescape=False))
+_WORDS = (
+    select(message.c.conv, message.c.session_id, message.c.id, message.c.role, message.c.parts, message.c.created_at)
+    .where(
+        message.c.id > select(func.max(message.c.id) - MOST_MESSAGES).scalar_subquery(),
+        message.c.user_visible,
+        message.c.parts.ilike(bindparam("words"), escape="/"),
+    )
+    .order_by(message.c.id.desc())
+    .limit(bindparam("most"))
+)
+_SPENT = (
+    select(
+        usage.c.conv,
+        func.sum(usage.c.prompt + usage.c.output + usage.c.cache_creation + usage.c.cache_read),
+        func.coalesce(func.sum(usage.c.cost_usd), 0.0),
+        func.sum(func.coalesce(literal_column("CASE WHEN cost_usd IS NULL THEN 1 END"), 0)),
+    )
+    .where(usage.c.conv.in_(bindparam("conversations", expanding=True)), usage.c.created_at >= bindparam("since"))
+    .group_by(usage.c.conv)
+)
+
+
+def newest(conn: Connection, *, find: str = "", on: str = "", most: int = 50, skip: int = 0) -> list[ConversationEntry]:
+    """Conversations, the one used last first.
+
+    `find` is looked for in keys, names, places and titles of the 5,000 newest; `on` names a platform.
+    """
+    values: dict[str, Any] = {"most": most, "skip": skip}
+    query = _ALL
+    if on:
+        query, values["platform"] = _ON, f"{on}:"
+    if not find:
+        return [_entry(row) for row in conn.execute(query, values)]
+    rows = conn.execute(query, values | {"most": MOST_LOOKED_AT, "skip": 0})
+    sought = find.casefold()
+    found = [
+        entry
+        for entry in map(_entry, rows)
+        if any(sought in text.casefold() for text in (entry.key, entry.name, entry.place, entry.title))
+    ]
+    return found[skip : skip + most]
+
+
+def find(conn: Connection, key: ConversationId) -> ConversationEntry | None:
+    """The conversation of that key."""
+    row = conn.execute(_ONE, {"conversation": key, "most": 1, "skip": 0}).one_or_none()
+    return None if row is None else _entry(row)
+
+
+def with_words(conn: Connection, words: str, *, most: int = 20) -> list[FoundMessage]:
+    """Messages whose stored form holds these words, the newest first, among the newest 50,000."""
+    written = json.dumps(words, ensure_ascii=False)[1:-1]
+    for sign in "/%_":
+        written = written.replace(sign, f"/{sign}")
+    return [
+        FoundMessage(
+            key=ConversationId(row.conv),
+            session=SessionId(row.session_id),
+            id=row.id,
+            role=row.role,
+            parts=row.parts,
+            created_at=row.created_at,
+        )
+        for row in conn.execute(_WORDS, {"words": f"%{written}%", "most": most})
+    ]
+
+
+def spent(conn: Connection, keys: Iterable[ConversationId], *, since: int) -> Mapping[ConversationId, Spent]:
+    """Money and tokens of these conversations from that moment on; who spent nothing is left out."""
+    values = {"conversations": list(keys), "since": since}
+    return {
+        ConversationId(key): Spent(tokens=int(tokens), cost_usd=float(usd), unpriced=int(unpriced))
+        for key, tokens, usd, unpriced in conn.execute(_SPENT, values)
+    }
+
+
+def platforms(conn: Connection) -> Sequence[str]:
+    """The channel types that have conversations."""
+    return sorted({key.partition(":")[0] for key in conn.scalars(select(conversation.c.key))})
+
+
+def _entry(row: Any) -> ConversationEntry:
+    name = place = chat_type = ""
+    if row.payload:
+        try:
+            incoming = decode_incoming(row.payload)
+        except ValidationError:
+            pass  # a damaged row costs the name alone
+        else:
+            name, place, chat_type = incoming.display, incoming.place, incoming.chat_type
+    return ConversationEntry(
+        key=ConversationId(row.key),
+        state=row.state,
+        name=name,
+        place=place,
+        chat_type=chat_type,
+        session=SessionId(row.session_id) if row.session_id else None,
+        title=row.title or "",
+        messages=row.message_count or 0,
+        active_at=row.active_at,
+    )

@@ -1,0 +1,118 @@
+"""Conversations on the dashboard: the list, transcripts with costs, and what operators do to them."""
+
+import pytest
+from sqlalchemy import Connection
+
+from agent.core.ids import ConversationId
+from agent.core.messages import Message, TextPart
+from agent.sessions import store
+from agent.sessions.store import Stored
+from agent.storage.timestamps import to_timestamp
+from gateway.storage import conversation_list
+from tests.fakes.llm_server import LlmServer
+from tests.fakes.waiting import until
+from tests.gateway.dashboard.conftest import Browsing
+
+ANNS = "/conversations/telegram%3A77"
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.mark.requirement("G-61")
+async def test_a_conversation_is_found_by_name_and_by_words(owner: Browsing) -> None:
+    world = owner.world
+    assert "Nobody has talked to the bot yet." in await owner.page("/conversations")
+    await world.asks("where is the blue kettle?")
+    await world.asks("good morning", person="78")
+    page = await owner.page("/conversations")
+    assert page.index("Person 78") < page.index("Person 77"), "the one used last comes first"
+    found = await owner.page("/conversations?find=person+77")
+    assert "<strong>Person 77</strong>" in found
+    assert "Person 78" not in found
+    found = await owner.page("/conversations?find=kettle")
+    assert "Messages with these words" in found
+    assert "where is the blue kettle?" in found
+    assert "No conversation matches." in await owner.page("/conversations?find=nowhere")
+    assert "Messages with these words" not in await owner.page("/conversations?find=k%25ttle")
+    assert {one.action for one in await owner.actions()} == {"conversations.search"}
+
+
+@pytest.mark.requirement("G-61")
+async def test_a_transcript_shows_words_calls_and_what_a_turn_cost(owner: Browsing, llm: LlmServer) -> None:
+    world = owner.world
+    await world.asks(f"remember {HOSTILE}")
+    page = await owner.page(ANNS)
+    assert HOSTILE not in page
+    assert "remember &lt;script&gt;" in page
+    assert "1 model call · " in page
+    assert "Person 77" in page
+    (read,) = await owner.actions()
+    assert (read.action, read.subject) == ("conversations.read", "telegram:77")
+    await owner.fragment(ANNS)
+    assert len(await owner.actions()) == 1, "an open page that looks again is the same reading"
+    lines = await owner.visitor.client.get("/conversation-export/telegram%3A77")
+    assert f"remember {HOSTILE}" in lines.text
+    assert "tokens" in await owner.page("/conversation-window/telegram%3A77")
+
+
+async def test_what_there_is_not_is_said(owner: Browsing) -> None:
+    response = await owner.visitor.client.get("/conversations/telegram%3A404", headers={"accept": "text/html"})
+    assert response.status_code == 404
+    assert "There is no conversation telegram:404." in response.text
+    refused = await owner.post("/conversation/clear/telegram%3A404")
+    assert refused.status_code == 404
+
+
+@pytest.mark.requirement("G-62")
+async def test_an_operator_clears_begins_anew_and_switches(owner: Browsing) -> None:
+    world = owner.world
+    await world.asks("the secret word is heron")
+    assert "hidden" in await owner.act("/conversation/clear/telegram%3A77")
+    await world.shows("1")  # the answer to /clear
+    await until(lambda: any("clear" in text.lower() or "hid" in text.lower() for text in world.texts()))
+    assert "not in the window" in await owner.page(ANNS)
+    assert "new session" in await owner.act("/conversation/new/telegram%3A77")
+    assert await owner.act("/conversation/provider/telegram%3A77", provider="b") == (
+        "b answers there from its next call on."
+    )
+    await world.shows("model-b")
+    await world.asks("hello again")
+    assert "b (model-b)" in await owner.page(ANNS)
+    refused = await owner.post("/conversation/provider/telegram%3A77", provider="nobody")
+    assert refused.json() == {"error": "There is no provider 'nobody'."}
+    deeds = [one.action for one in await owner.actions() if one.action != "conversations.read"]
+    assert deeds == ["conversations.clear", "conversations.new", "conversations.provider"]
+
+
+@pytest.mark.requirement("G-62")
+async def test_an_operator_stops_a_turn(owner: Browsing, llm: LlmServer) -> None:
+    world = owner.world
+    refused = await owner.post("/conversation/stop/telegram%3A77")
+    assert refused.status_code == 404
+    await world.asks("hello")
+    refused = await owner.post("/conversation/stop/telegram%3A77")
+    assert refused.json() == {"error": "Nothing runs there now."}
+
+
+async def test_older_messages_are_paged(owner: Browsing) -> None:
+    world = owner.world
+    await world.asks("hello")
+    key = ConversationId("telegram:77")
+
+    def fill(conn: Connection) -> None:
+        entry = conversation_list.find(conn, key)
+        assert entry is not None
+        assert entry.session is not None
+        for number in range(250):
+            message = Message(role="user", parts=(TextPart(text=f"line {number:03}"),))
+            stored = Stored(message=message, inbox_id=None, position=number)
+            store.append(conn, entry.session, key, stored, at=to_timestamp(world.clock.now()))
+
+    await world.database.write(fill)
+    newest = await owner.page(ANNS)
+    assert "line 150" in newest
+    assert "line 149" not in newest
+    address = newest.partition('<a class="button" href="?')[2].partition('"')[0].replace("&amp;", "&")
+    older = await owner.page(f"{ANNS}?{address}")
+    assert "line 149" in older
+    assert "line 150" not in older
+    assert "Newest messages" in older
