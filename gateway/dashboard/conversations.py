@@ -194,7 +194,7 @@ class ConversationPages:
         return Page(template="conversation.html", values=values, live=before is None)
 
     async def window(self, request: Request) -> Page:
-        """What fills the model's window there now."""
+        """The content of the model's window there now."""
         key = ConversationId(request.path_params["key"])
         entry = await self._entry(key)
         operations = await self.turns.factory.operations(key)
