@@ -55,7 +55,7 @@ async def test_who_limits_its_answers_itself_is_not_asked_again(sqlite_database:
     assert len(provider.requests) == 1
 
 
-@pytest.mark.requirement("R-23")
+@pytest.mark.requirement("R-12", "R-23")
 async def test_a_length_that_the_operator_set_is_kept(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(otherwise=CUT, output_ceiling=64_000)
     agent_md = "---\nname: Brief\nmax_tokens: 100\n---\n\nBe brief.\n"
