@@ -78,6 +78,36 @@ async def test_a_drain_lets_the_turn_end_and_begins_no_other(world_of: Callable[
         assert [status for status, _ in await world.rows()] == ["done", "done"]
 
 
+@pytest.mark.requirement("G-27")
+async def test_a_message_that_comes_during_a_drain_stays_with_its_platform(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    late, receipts = world.said("too late"), []
+
+    async def hear() -> None:
+        receipts.append(await world.hears(late))
+
+    async with world.process():
+        world.script(slowly("slow"))
+        await world.say("slow one")
+        await world.until_asked()
+        async with anyio.create_task_group() as hearing:
+            async with anyio.create_task_group() as draining:
+                draining.start_soon(world.services.drain, 30.0)
+                await anyio.wait_all_tasks_blocked()
+                hearing.start_soon(hear)
+                await anyio.wait_all_tasks_blocked()
+                await world.database.write(lambda conn: None)
+                world.go_on()
+            await world.shows("the slow answer")
+            assert receipts == [], "it is not acknowledged, so the platform keeps it"
+            hearing.cancel_scope.cancel()
+        assert [status for status, _ in await world.rows()] == ["done"], "and not stored"
+    async with world.process():
+        await hear()
+        await world.shows("too late")
+        assert [receipt.outcome for receipt in receipts] == ["accepted"]
+
+
 @pytest.mark.requirement("G-33")
 async def test_an_idle_agent_sleeps_and_wakes_with_its_provider_and_its_history(world_of: Callable[..., World]) -> None:
     world = world_of()

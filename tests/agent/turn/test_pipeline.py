@@ -9,6 +9,7 @@ import pytest
 from agent.agent import Agent
 from agent.core import errors
 from agent.core.errors import AgentError
+from agent.core.events import StreamDelta
 from agent.inbox import Work
 from agent.memory.notes import path_of
 from agent.run.run import Run, StagedChanges
@@ -81,6 +82,8 @@ async def test_the_reply_is_shown_while_it_streams(sqlite_database: Database, tm
         assert await world.says() == []
         more.set()
     assert world.outbox.preview_text == "Once upon a time"
+    deltas = [event.content for event in world.events if isinstance(event, StreamDelta)]
+    assert deltas == ["Once ", "upon ", "a ", "time"], "each piece is told once"
 
 
 @pytest.mark.requirement("Z-32")

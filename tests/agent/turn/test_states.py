@@ -28,7 +28,7 @@ def test_of_the_only_run(stop: int, meant: bool) -> None:
     assert begun(LifecycleState(), 5, said=3).is_meant(moment(stop)) is meant
 
 
-@pytest.mark.requirement("G-05")
+@pytest.mark.requirement("G-05", "R-53")
 @pytest.mark.parametrize(
     ("stop", "meant"),
     [pytest.param(4, False, id="said of the run before, which then ended by itself"),

@@ -155,6 +155,23 @@ async def test_a_broken_cache_is_an_event_with_its_cause(sqlite_database: Databa
     assert (broken.causes, broken.tokens_before, broken.tokens_after) == (("system",), 50_000, 0)
 
 
+@pytest.mark.requirement("R-11")
+async def test_another_model_of_the_provider_has_a_cache_of_its_own(sqlite_database: Database, tmp_path: Path) -> None:
+    """As after a change of the configuration: what the model before had read is no break, and no operator is told."""
+    provider = ScriptedProvider(otherwise=says("ok", usage=Usage(prompt=10, output=5, cache_read=50_000)))
+    world = World(sqlite_database, tmp_path, provider)
+    await world.say("one")
+    provider.model = "scripted-2"
+    provider.otherwise = says("ok", usage=Usage(prompt=50_000, output=5))
+    await world.say("two")
+    provider.model = "scripted-1"
+    await world.say("three")
+    first, second, third = prefixes(world)
+    assert first != second
+    assert first == third
+    assert not [event for event in world.events if isinstance(event, CacheBreakDetected)]
+
+
 @pytest.mark.requirement("W-36", "W-37")
 async def test_an_hour_of_caching_is_asked_for_from_1024_tokens_on(sqlite_database: Database, tmp_path: Path) -> None:
     assert (cache_tier_for(1023), cache_tier_for(1024)) == ("none", "1h")

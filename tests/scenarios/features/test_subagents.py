@@ -151,6 +151,7 @@ async def test_each_step_is_noted_counted_and_told(sqlite_database: Database, tm
 NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
+@pytest.mark.requirement("R-35")
 async def test_a_sub_agent_goes_on_where_it_has_moved_to(sqlite_database: Database, tmp_path: Path) -> None:
     there = tmp_path / "there"
 

@@ -92,11 +92,11 @@ def lent(count: int) -> list[FakeTool]:
     return [FakeTool(spec=spec(number)) for number in range(count)]
 
 
-@pytest.mark.requirement("W-33", "W-34")
+@pytest.mark.requirement("R-03", "W-33", "W-34")
 async def test_of_many_lent_tools_those_that_fit_are_shown(sqlite_database: Database, tmp_path: Path) -> None:
     # Loaded by name it would be shown for that reason alone.
     used = calls("mcp__s__tool19", {"text": "x"}, unoffered=True)
-    provider = ScriptedProvider(scripts=[used, says("ok"), says("ok"), says("ok"), says("ok")])
+    provider = ScriptedProvider(scripts=[used])
     world = World(sqlite_database, tmp_path, provider, settings=Settings(mcp=McpSettings(top_k=3)))
     toolbox = world.agent.tool.executor.toolbox
     services = {spec.name for spec in toolbox.specs(toolbox.names) if spec.core}
@@ -117,13 +117,15 @@ async def test_of_many_lent_tools_those_that_fit_are_shown(sqlite_database: Data
     await world.say("hello")
     assert set(first) < set(shown(provider.requests[2])), "what was shown stays …"
     assert "mcp__s__tool19" in shown(provider.requests[2]), "… and what was used lately comes to it"
+    await world.say("and the weather?")
+    assert provider.requests[3].tools is provider.requests[2].tools, "all that fits is shown: the same bytes"
     toolbox.lend("s", lent(19))
     await world.say("hello")
-    assert len(shown(provider.requests[3])) == 3, "other tools: chosen anew"
+    assert len(shown(provider.requests[4])) == 3, "other tools: chosen anew"
     toolbox.lend("s", lent(2))
     await world.say("hello")
-    assert len(shown(provider.requests[4])) == 2
-    (search,) = [spec for spec in provider.requests[4].tools.specs if spec.name == "tool_search"]
+    assert len(shown(provider.requests[5])) == 2
+    (search,) = [spec for spec in provider.requests[5].tools.specs if spec.name == "tool_search"]
     assert "mcp__" not in search.description
 
 

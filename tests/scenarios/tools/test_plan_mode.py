@@ -42,7 +42,7 @@ async def answer(world: World, *, approve: bool, by: PersonId = ANN) -> None:
     await world.approvals.answer(one.id, world.key, Word(by=by, name="Ann", approve=approve))
 
 
-@pytest.mark.requirement("W-30", "W-31", "R-02")
+@pytest.mark.requirement("W-30", "W-31", "R-02", "R-10")
 @pytest.mark.parametrize("restarted", [False, True], ids=["in one go", "after a restart"])
 async def test_only_what_looks_is_there_until_the_plan_is_approved(
     sqlite_database: Database, tmp_path: Path, restarted: bool
@@ -72,6 +72,9 @@ async def test_only_what_looks_is_there_until_the_plan_is_approved(
         assert not planned & {"write", "EnterPlanMode"}
     assert {"write", "EnterPlanMode"} <= seen[4], "approved: everything is back"
     assert [("## Plan mode" in request.system.volatile) for request in provider.requests] == [False, *[True] * 3, False]
+    for request in provider.requests:
+        named_tools = ", ".join(spec.name for spec in request.tools.specs)
+        assert f"You may use these tools: {named_tools}." in request.system.stable, "the prompt names those of its step"
     assert write.calls == [], "what is not shown does not run either"
 
 
@@ -93,6 +96,7 @@ async def test_a_plan_that_is_refused_changes_nothing(sqlite_database: Database,
     assert "said no" in results[-1].content
 
 
+@pytest.mark.requirement("W-30", "W-31")
 async def test_a_new_session_begins_without_it(sqlite_database: Database, tmp_path: Path) -> None:
     world, provider, _ = planning(sqlite_database, tmp_path, calls("EnterPlanMode", id="1"), says("a"), says("b"))
     await world.say("do it")
@@ -101,3 +105,4 @@ async def test_a_new_session_begins_without_it(sqlite_database: Database, tmp_pa
     world.agent.message.start_empty()
     await world.say("something else")
     assert "write" in tools_of(provider)[2]
+    assert "ExitPlanMode" not in tools_of(provider)[2], "no plan is to be handed in"

@@ -184,6 +184,26 @@ async def test_what_was_approved_is_grounded_again_before_it_runs(
         assert "no longer what was approved" in (await results(world))[0].content
 
 
+@pytest.mark.requirement("R-30")
+async def test_what_was_approved_runs_on_the_connection_that_is_there_by_then(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    """Its server was connected anew while the person thought about it: the tool of before leads nowhere."""
+    spec = named("mcp__s__echo", category="mcp", risk="write")
+    gone, anew = FakeTool(spec=spec, errors=[ToolError("the connection is closed")]), FakeTool(spec=spec)
+    world = world_with(sqlite_database, tmp_path, calls("mcp__s__echo", {"text": "x"}), says("done"), tools=())
+    toolbox = world.agent.tool.executor.toolbox
+    toolbox.lend("s", [gone])
+    work = await world.admit("go")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work)
+        one = await asked(world)
+        toolbox.lend("s", [anew])
+        await approve(world, one)
+    assert (len(gone.calls), len(anew.calls)) == (0, 1)
+    assert [result.content for result in await results(world)] == ["x"]
+
+
 async def test_nobody_who_could_approve_is_a_no_at_once(sqlite_database: Database, tmp_path: Path) -> None:
     tool = FakeTool(spec=named("echo", risk="write"))
     world = world_with(sqlite_database, tmp_path, calls("echo", {"text": "x"}), says("done"), tools=(tool,))

@@ -76,7 +76,7 @@ async def test_a_call_is_recorded_before_it_runs(sqlite_database: Database, tmp_
     assert seen == [["go", "[tool_use: echo(call_1)]"]]
 
 
-@pytest.mark.requirement("B-34", "R-40", "Z-34")
+@pytest.mark.requirement("B-34", "R-32", "R-40", "Z-34")
 async def test_a_failing_tool_is_told_to_the_model(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}), says("It did not work.")])
     world = World(sqlite_database, tmp_path, provider, tools=(FakeTool(errors=[ToolError("no such place")]),))
@@ -189,7 +189,7 @@ async def test_pseudo_tools_are_offered_where_an_agent_lists_them(sqlite_databas
     assert [spec.name for spec in provider.requests[0].tools.specs] == ["ask_user", "calculate"]
 
 
-@pytest.mark.requirement("R-25")
+@pytest.mark.requirement("R-01", "R-25")
 async def test_ordinary_calls_run_before_the_answer_beside_them(sqlite_database: Database, tmp_path: Path) -> None:
     both = calls_all([("final_answer", {"message": "done"}, "c1"), ("echo", {"text": "a"}, "c2")])
     provider = ScriptedProvider(scripts=[both])
@@ -238,11 +238,20 @@ async def test_a_model_that_never_stops_is_stopped(
 
 
 @pytest.mark.requirement("W-22")
-async def test_a_definition_sets_its_own_limits(sqlite_database: Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("limit", "phrase"),
+    [
+        pytest.param("max_tool_iterations: 1", "after 1 rounds of tool calls", id="tool iterations"),
+        pytest.param("max_turns: 2", "after 2 calls of the model", id="turns"),
+    ],
+)
+async def test_a_definition_sets_its_own_limits(
+    sqlite_database: Database, tmp_path: Path, limit: str, phrase: str
+) -> None:
     provider = ScriptedProvider(scripts=[calls("echo", {"text": str(number)}, id=f"c{number}") for number in range(9)])
-    agent_md = "---\nname: T\nmax_tool_iterations: 1\n---\nHi."
+    agent_md = f"---\nname: T\n{limit}\n---\nHi."
     world = World(sqlite_database, tmp_path, provider, tools=(FakeTool(),), agent_md=agent_md)
-    assert "after 1 rounds" in (await world.say("go"))[-1]
+    assert phrase in (await world.say("go"))[-1]
 
 
 @pytest.mark.requirement("R-35")

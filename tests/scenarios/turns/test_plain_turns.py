@@ -16,12 +16,13 @@ async def test_a_message_is_answered_stored_and_committed(database: Database, tm
     world = World(database, tmp_path, provider)
     work = await world.admit("Hi!")
     await world.run(work)
-    assert [say.text for say in await world.says(work)] == ["Hello Ann."]
+    assert [(say.text, say.answers) for say in await world.says(work)] == [("Hello Ann.", work.incoming.message_ref)]
     assert await world.texts() == [("user", "Hi!"), ("assistant", "Hello Ann.")]
     assert await world.inbox_status(work) == "done"
     assert await world.turn_state(work) == "done"
     assert world.outbox.preview_text == "Hello Ann."
     assert (world.outbox.commits, world.outbox.ended, world.outbox.busy) == (1, 1, False)
+    assert not world.agent.stop("too late"), "the turn is over"
     assert world.names() == [
         "loop:start",
         "loop:context",
@@ -35,6 +36,7 @@ async def test_a_message_is_answered_stored_and_committed(database: Database, tm
     ]
 
 
+@pytest.mark.requirement("W-15")
 async def test_the_next_turn_has_the_history(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[thinks("hmm", "sig", says("One.")), says("Two.")])
     world = World(sqlite_database, tmp_path, provider)

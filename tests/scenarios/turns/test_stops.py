@@ -141,6 +141,31 @@ async def test_a_run_that_does_not_heed_the_stop_is_cut_off(sqlite_database: Dat
     assert await world.turn_state(work) == "cancelled"
 
 
+@pytest.mark.requirement("W-21", "G-05")
+async def test_a_call_that_a_stop_cuts_off_has_a_result_when_the_person_goes_on(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    class Deaf(FakeTool):
+        async def run(self, arguments: object, context: object) -> str:
+            self.running += 1
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.3)  # deaf for longer than a stop waits
+            await anyio.sleep_forever()
+            return "never"
+
+    tool = Deaf()
+    provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}), says("ok")])
+    settings = Settings(timeouts=TimeoutSettings(stop_grace=0.05))
+    world = World(sqlite_database, tmp_path, provider, tools=(tool,), settings=settings)
+    work = await world.admit("go")
+    assert await stopped(world, work, lambda: bool(tool.running)) < HEEDED_S
+    assert await world.say("and?") == ["ok"]
+    asked, answered, said = provider.requests[1].messages[-3:]
+    assert [use.id for use in asked.tool_uses] == ["call_1"]
+    assert [result.tool_use_id for result in answered.tool_results] == ["call_1"]
+    assert said.content == "and?"
+
+
 @pytest.mark.requirement("G-05", "W-62")
 async def test_the_hard_cancel_still_persists(sqlite_database: Database, tmp_path: Path) -> None:
     class Slow:
@@ -177,12 +202,13 @@ async def test_the_hard_cancel_still_persists(sqlite_database: Database, tmp_pat
     assert await world.inbox_status(work) == "done"
 
 
-@pytest.mark.requirement("B-40", "B-81")
+@pytest.mark.requirement("B-40", "B-81", "R-44")
 async def test_a_run_has_a_time_limit(sqlite_database: Database, tmp_path: Path) -> None:
     world = World(sqlite_database, tmp_path, ScriptedProvider(otherwise=STALLED))
     for limit in (1.5, 6.5, 20.5):  # a busy machine may need longer to come to the model at all
         world.settings = Settings(agent=AgentSettings(execution_timeout_ms=int(limit * 1000)))
-        said = await world.say("hi")
+        with anyio.fail_after(limit + HEEDED_S):
+            said = await world.say("hi")
         if said[0] == "Once upon":
             break
     assert said == ["Once upon", f"This took longer than {limit} seconds, so I stopped."]
