@@ -1,0 +1,50 @@
+"""The dashboard over a full database, just after a start."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from gateway.dashboard.sections import all_sections
+from gateway.storage.operator_actions import OperatorAction
+from gateway.storage.repair import open_database
+from tests.gateway.dashboard.conftest import browsing
+from tests.gateway.dashboard.filled import fill
+from tests.gateway.world import World
+
+P95_MS = 200.0
+ROUNDS = 20
+CHAT = "telegram%3A1000"  # the newest of the full database
+
+
+@pytest.mark.slow
+async def test_each_page_is_there_within_its_time(
+    world_of: Callable[..., World], capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = world_of()
+    database = await open_database("sqlite:///tieline.db", world.home)
+    await database.write(partial(fill, now=world.clock.now()))
+    await database.aclose()
+
+    async def unkept(done: OperatorAction) -> None: ...
+
+    took: dict[str, list[float]] = {}
+    async with world.process(), browsing(world) as owner:
+        sections = all_sections(world.services, lambda: (), unkept)
+        paths = [entry.path for one in sections for entry in one.entries if entry.view and "{" not in entry.path]
+        paths += [
+            f"/conversations/{CHAT}",
+            "/conversations?find=matter+at+hand",
+            "/conversations?find=person+99&page=2",
+        ]
+        for _ in range(ROUNDS):
+            for path in (path for path in paths if path != "/usage.csv"):
+                began = time.perf_counter()
+                await (owner.page(path) if len(took.get(path, ())) % 2 == 0 else owner.fragment(path))
+                took.setdefault(path, []).append((time.perf_counter() - began) * 1000)
+    slowest = {path: sorted(times)[int(len(times) * 0.95) - 1] for path, times in took.items()}
+    with capsys.disabled():
+        for path, ms in sorted(slowest.items(), key=lambda one: -one[1]):
+            print(f"\n{path:40} p95 {ms:6.1f} ms, first {took[path][0]:6.1f} ms", end="")
+    assert {path: ms for path, ms in slowest.items() if ms > P95_MS} == {}
