@@ -1,0 +1,125 @@
+"""The dashboard in a real browser: every section in light, dark and on a phone, by keyboard, and with hostile names."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+
+from gateway.dashboard.sections import all_sections
+from gateway.storage.operator_actions import OperatorAction
+from tests.e2e.axe import violations
+from tests.e2e.conftest import PATIENCE_MS, Errors
+from tests.e2e.golden import MOST_APART, MOST_OTHER, difference
+from tests.fakes.llm_server import serving_llm
+from tests.gateway.dashboard.conftest import Browsing, browsing
+from tests.gateway.world import World
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "light"},
+    "dark": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "dark"},
+    "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light"},
+}
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def owner(tmp_path: Path, sqlite_template: Path) -> AsyncIterator[Browsing]:
+    """A gateway in which people have talked, one of them with a name that is markup."""
+    async with serving_llm() as llm, World(tmp_path, sqlite_template, llm).process() as world:
+        await world.asks(f"where is the kettle? {HOSTILE}")
+        await world.asks("good morning", person="78")
+        await world.hears(world.said("let me in", person="99"))
+        async with browsing(world) as there:
+            yield there
+
+
+async def _unkept(done: OperatorAction) -> None: ...
+
+
+def _paths(there: Browsing) -> list[str]:
+    """The first page of each section."""
+    return [one.path for one in all_sections(there.world.services, lambda: (), _unkept)]
+
+
+@asynccontextmanager
+async def opened(browser: Browser, there: Browsing, errors: Errors, **options: Any) -> AsyncIterator[Page]:
+    """A page of somebody who has signed in."""
+    context = await browser.new_context(**options)
+    context.set_default_timeout(PATIENCE_MS)
+    page = await context.new_page()
+    errors.watch(page)
+    await page.goto(there.server.sign_in_link())
+    yield page
+    await context.close()
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_every_section_can_be_used_by_everybody(
+    browser: Browser, owner: Browsing, errors: Errors, look: str, pictures: Path
+) -> None:
+    """Nothing for axe to find, no complaint of the browser, nothing wider than the window; as it was when last looked
+    at."""
+    broken: list[str] = []
+    async with opened(browser, owner, errors, **LOOKS[look]) as page:
+        for path in _paths(owner):
+            await page.goto(f"{owner.server.url}{path}")
+            await expect(page.locator("main h1")).to_be_visible()
+            await expect(page.locator("#stale")).to_be_hidden()
+            broken += [f"{path}: {one}" for one in await violations(page)]
+            width = await page.evaluate("document.documentElement.scrollWidth")
+            if width > LOOKS[look]["viewport"]["width"]:
+                broken.append(f"{path}: {width} pixels wide")
+            name = f"{path.strip('/') or 'overview'}-{look}"
+            await page.screenshot(path=pictures / f"{name}.png", full_page=True)
+            off = await difference(page, name)
+            if off.apart > MOST_APART or off.other > MOST_OTHER or off.size > 0:
+                broken.append(f"{path}: other than in the picture: {off}")
+    assert broken == []
+    assert errors == []
+
+
+async def test_a_person_is_let_in_by_keyboard(browser: Browser, owner: Browsing, errors: Errors) -> None:
+    async with opened(browser, owner, errors, **LOOKS["light"]) as page:
+        await page.goto(f"{owner.server.url}/")
+        await page.keyboard.press("Tab")
+        await expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        button = page.get_by_role("button", name="Let in Person 99")
+        await button.focus()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#told")).to_have_text("Person 99 is let in.")
+        await expect(button).to_have_count(0)
+    assert errors == []
+
+
+async def test_an_open_page_shows_what_happens(browser: Browser, owner: Browsing, errors: Errors) -> None:
+    async with opened(browser, owner, errors, **LOOKS["light"]) as page:
+        await page.goto(f"{owner.server.url}/conversations")
+        await page.get_by_role("link", name="Person 77").click()
+        await owner.world.asks("and the red teapot?")
+        await expect(page.locator(".transcript")).to_contain_text("and the red teapot?")
+        await page.locator("#provider").focus()  # whoever chooses something is not interrupted
+        await owner.world.asks("and the spoons?")
+        await page.wait_for_timeout(1_500)
+        await expect(page.locator(".transcript")).not_to_contain_text("and the spoons?")
+        await page.locator("h1").click()
+        await expect(page.locator(".transcript")).to_contain_text("and the spoons?")
+    assert errors == []
+
+
+async def test_words_of_people_stay_words(browser: Browser, owner: Browsing, errors: Errors) -> None:
+    async with opened(browser, owner, errors, **LOOKS["light"]) as page:
+        alerts: list[str] = []
+        page.on("dialog", lambda dialog: alerts.append(dialog.message))
+        await page.goto(f"{owner.server.url}/conversations/telegram%3A77")
+        await expect(page.locator(".words").first).to_contain_text(HOSTILE)
+        await page.goto(f"{owner.server.url}/conversations?find=onerror")
+        await expect(page.locator("#content")).to_contain_text(HOSTILE)
+        assert await page.locator("main img").count() == 0
+        assert alerts == []
+    assert errors == []
