@@ -39,6 +39,7 @@ from agent.storage.tables import (
     session_goal,
     task,
     turn,
+    turn_trace,
 )
 from agent.storage.timestamps import to_timestamp
 
@@ -197,6 +198,7 @@ def _remove(conn: Connection, id: SessionId, ids: Sequence[int], runs: set[int])
     for some_runs in chunks(sorted(runs)):
         conn.execute(delete(feedback).where(feedback.c.inbox_id.in_(some_runs)))
         conn.execute(delete(turn).where(turn.c.inbox_id.in_(some_runs)))
+        conn.execute(delete(turn_trace).where(turn_trace.c.inbox_id.in_(some_runs)))
     return frozenset(audiences)
 
 
