@@ -40,7 +40,7 @@ def write(conn: Connection, batch: Batch, may_write: Callable[[TurnTrace], bool]
     """Write the batch; one that was written already adds nothing. `may_write` is asked of each trace."""
     for trace in batch.traces:
         if may_write(trace):
-            _ADD.run(conn, _values(trace))
+            _ADD.run(conn, values_of(trace))
     own = {"name": WRITER, "hour": hour_of(batch.since), "label": batch.writer}
     found = select(figure.c.value).filter_by(**own)
     if (conn.execute(found).scalar_one_or_none() or 0) >= batch.number:
@@ -50,7 +50,8 @@ def write(conn: Connection, batch: Batch, may_write: Callable[[TurnTrace], bool]
         _COUNT.run(conn, {"name": name, "hour": hour, "label": label, "value": value})
 
 
-def _values(trace: TurnTrace) -> dict[str, Any]:
+def values_of(trace: TurnTrace) -> dict[str, Any]:
+    """The columns of its row."""
     spans = encode(trace.spans)
     return {
         "run_id": trace.run,

@@ -103,7 +103,9 @@ class Traced:
     async def figure(self, name: Name) -> Mapping[str, float]:
         await self.recorder.write()
         at = to_timestamp(self.clock.now())
-        points = await self.database.read(partial(rows.series, name=name, since=0, until=at + HOUR_US, step=24 * HOUR_US))
+        points = await self.database.read(
+            partial(rows.series, name=name, since=0, until=at + HOUR_US, step=24 * HOUR_US)
+        )
         return points[0].values if points else {}
 
 
@@ -149,7 +151,9 @@ async def test_a_turn_is_told_in_its_parts_with_their_begin_length_and_cost(trac
     traced.publish(RetryScheduled(conversation=HERE, run=RUN, provider="main", attempt=1, after_s=0.5, reason="Busy"))
     traced.publish(billed(), decided(), after_ms=900)
     traced.publish(tool(), after_ms=30)
-    traced.publish(ApprovalResumed(conversation=HERE, run=RUN, correlation="q", status="approved", waited_ms=40), after_ms=50)
+    traced.publish(
+        ApprovalResumed(conversation=HERE, run=RUN, correlation="q", status="approved", waited_ms=40), after_ms=50
+    )
     traced.publish(billed(), decided(), after_ms=400)
     traced.publish(PersistStarted(conversation=HERE, run=RUN))
     committed = to_timestamp(traced.clock.now())
@@ -210,7 +214,8 @@ async def test_side_calls_count_where_a_compaction_of_the_turn_makes_them_and_el
     traced.publish(CompactTriggered(conversation=HERE, run=RUN, stage="hard", tokens_before=900))
     traced.publish(billed(None, purpose="compaction"), after_ms=60)
     done = CompactComplete(
-        conversation=HERE, run=RUN, stage="hard", messages=3, tokens_before=900, tokens_after=200, mechanical=False, at_ms=1
+        conversation=HERE, run=RUN, stage="hard", messages=3, tokens_before=900, tokens_after=200, mechanical=False,
+        at_ms=1,
     )  # fmt: skip
     traced.publish(done)
     traced.publish(billed(None, purpose="graph"))
@@ -318,8 +323,8 @@ async def test_figures_of_a_turn(traced: Traced) -> None:
         "turns": {"": 1}, "failed_turns": {}, "model_calls": {"main/m": 1, "b/m": 1},
         "tokens_in": {"main/m": 420, "b/m": 420}, "tokens_cached": {"main/m": 300, "b/m": 300},
         "tokens_out": {"main/m": 7, "b/m": 7}, "cost_usd": {"main/m": 0.25}, "unpriced_calls": {"b/m": 1},
-        "waiting_ms": {"100": 1, "sum": 70}, "first_token_ms": {"200": 1, "sum": 200}, "turn_ms": {"500": 1, "sum": 450},
-        "received": {"telegram": 1},
+        "waiting_ms": {"100": 1, "sum": 70}, "first_token_ms": {"200": 1, "sum": 200},
+        "turn_ms": {"500": 1, "sum": 450}, "received": {"telegram": 1},
     }  # fmt: skip
     for name, values in expected.items():
         assert await traced.figure(name) == values, name

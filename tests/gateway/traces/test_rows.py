@@ -71,7 +71,8 @@ async def test_quantiles_of_any_range_come_from_its_buckets(database: Database) 
     counted = {("turn_ms", 0, "100"): 50.0, ("turn_ms", HOUR_US, "200"): 50.0, ("turn_ms", 0, "sum"): 9.0}
     await written(database, batch(figures=counted))  # type: ignore[arg-type]
     found = await database.read(lambda conn: rows.quantiles(conn, "turn_ms", 0, DAY_US, DAY_US, (0.5, 0.75)))
-    assert found == ((0, (pytest.approx(100.0), pytest.approx(150.0))),)
+    ((at, (median, third_quarter)),) = found
+    assert (at, median, third_quarter) == (0, pytest.approx(100.0), pytest.approx(150.0))
 
 
 @pytest.mark.requirement("G-62")
@@ -108,7 +109,7 @@ async def test_pages_of_traces(database: Database, where: dict[str, Any], expect
 def _fill(conn: Connection) -> None:
     """Rare things are oldest, so that who reads from the newest on would read everything."""
     spans = encode(SPANS * 3)
-    values = rows._values(trace())
+    values = rows.values_of(trace())
     for start in range(0, MANY, 5_000):
         some = [
             values

@@ -131,9 +131,21 @@ async def test_in_a_group_a_member_takes_along_their_own_traces_only(world: Worl
 
 
 @pytest.mark.requirement("G-60")
-async def test_traces_follow_a_conversation_that_is_deleted_and_messages_that_expire(
-    world_of: Callable[..., World],
-) -> None:
+async def test_traces_go_with_a_conversation_that_is_deleted(world: World) -> None:
+    await world.answered("the first of all words", "the first")
+    await world.asks("/new", "kept")
+    await world.answered("the second of all words", "the second")
+    await traced(world, 2)
+    await world.say("/delete")
+    await world.shows("Erase this conversation")
+    await world.say("yes")
+    await world.shows("Erased:")
+    await world.settled()
+    assert len(await kept(world)) == 1
+
+
+@pytest.mark.requirement("G-60")
+async def test_traces_go_with_messages_that_expire(world_of: Callable[..., World]) -> None:
     async with world_of(config="[retention]\nconversation_days = 30\n[traces]\ndays = 365\n").process() as world:
         await world.answered("the first of all words", "the first")
         await traced(world)
@@ -170,7 +182,7 @@ async def test_the_oldest_traces_go_where_they_are_too_many(world: World) -> Non
     await world.answered("the first of all words", "the first")
     await traced(world)
     (first,) = await kept(world)
-    values = rows._values(first) | {"size": 90_000, "conv": ConversationId("telegram:1")}
+    values = rows.values_of(first) | {"size": 90_000, "conv": ConversationId("telegram:1")}
     every = [values | {"run_id": f"r{number}"} for number in range(100)]
     await world.database.write(lambda conn: conn.execute(insert(turn_trace), every))
     world.config = "[traces]\nmax_mb = 1\n"
