@@ -61,9 +61,9 @@ from agent.storage.tables import (
     task,
     tool_call,
     turn,
-    turn_trace,
     user_model,
 )
+from agent.storage.trace_table import turn_trace
 
 # Search for what is to be forgotten. Changes nothing, and runs in a reader, so that no writer waits for it.
 

@@ -22,7 +22,7 @@ MB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traces:
+class TurnTracing:
     """The recorder, and what is not an event."""
 
     basics: Basics
@@ -57,7 +57,7 @@ class Traces:
             await clock.sleep(PAUSE_S)
 
 
-def install_traces(basics: Basics, delivery: Delivery, forgotten: Forgotten) -> Traces:
+def install_traces(basics: Basics, delivery: Delivery, forgotten: Forgotten) -> TurnTracing:
     """From now on turns are traced."""
     recorder = Recorder(
         basics.database,
@@ -67,6 +67,6 @@ def install_traces(basics: Basics, delivery: Delivery, forgotten: Forgotten) -> 
         writer=random_uuid(),
     )
     basics.bus.listen(recorder.listen, HEARD)
-    traces = Traces(basics=basics, recorder=recorder)
+    traces = TurnTracing(basics=basics, recorder=recorder)
     delivery.hear_settled(traces.settled)
     return traces

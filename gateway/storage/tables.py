@@ -4,6 +4,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Table, Text, U
 
 from agent.storage.tables import Id, partial_index
 from agent.storage.tables import metadata as metadata  # with those of memory, learning and gateway on it
+from agent.storage.trace_table import turn_trace as turn_trace
 
 channel_setting = Table(
     "channel_setting",

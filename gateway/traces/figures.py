@@ -63,7 +63,7 @@ class Figures:
         self.add(at, name, SUM, ms)
 
     def take(self) -> Mapping[Key, float]:
-        """What has come together; it begins anew."""
+        """All values so far; counting begins anew."""
         taken, self._values = self._values, {}
         return taken
 

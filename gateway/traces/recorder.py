@@ -78,7 +78,7 @@ log = logging.getLogger("tieline.traces")
 
 
 class Forgotten(Protocol):
-    """What is being forgotten; `agent.memory.records.Forgotten` keeps this promise."""
+    """Conversations whose words are being forgotten; `agent.memory.records.Forgotten` keeps this promise."""
 
     def words(self, conversation: ConversationId, /) -> int: ...
     def may_write(self, conversation: ConversationId, since: int, /) -> bool: ...
