@@ -1,7 +1,7 @@
 """Makes traces and figures of events, and writes them off the path of turns: once a second, or fifty at a time.
 
-Hearing only adds up, and everything that is added up has a bound. A crash loses the traces of its last second, and
-those whose messages were not sent yet; nothing depends on them.
+Hearing only adds up, and everything that is added up has a bound. A crash loses the traces of its last second, those
+whose messages were not sent yet, and the figures of ten seconds; nothing depends on them.
 """
 
 import logging
@@ -71,6 +71,7 @@ MOST_SPANS = 300  # of one turn; sums count the others too
 MOST_WAITING = 1_000  # traces that wait for a database that fails
 FULL = 50  # traces of one transaction; so many do not wait for the second
 EVERY_S = 1.0
+FIGURES_EVERY_S = 10.0  # where no trace takes them along: each write costs as much as many turns of a batch
 DELIVERED_WITHIN_S = 60.0  # then the trace is written without its delivery
 UNKNOWN_TOOL = "unknown"  # names that the model made up are not kept
 
@@ -164,6 +165,7 @@ class Recorder:
         self._stuck: Batch | None = None  # what the database did not take: it is given again as it is
         self._since_of: dict[tuple[RunId, int], int] = {}
         self._number = 0
+        self._written_at = clock.monotonic()
         self._changed, self._full = anyio.Event(), anyio.Event()
 
     # -- what happens
@@ -421,13 +423,16 @@ class Recorder:
             await self._changed.wait()
             with anyio.move_on_after(EVERY_S):
                 await self._full.wait()
-            await self.write()
+            await self.write(figures=self._clock.monotonic() - self._written_at >= FIGURES_EVERY_S)
 
-    async def write(self) -> None:
-        """Write what has come together. A database that fails is tried again the next time."""
+    async def write(self, *, figures: bool = True) -> None:
+        """Write what has come together; without `figures` these wait for a trace that takes them along.
+
+        A database that fails is tried again the next time.
+        """
         self._changed, self._full = anyio.Event(), anyio.Event()
         self._give_up_delivery(self._clock.monotonic() - DELIVERED_WITHIN_S)
-        while (batch := self._stuck or self._next()) is not None:
+        while (batch := self._stuck or self._next(figures=figures)) is not None:
             try:
                 with anyio.CancelScope(shield=True):  # what was taken out is written, also at the end
                     await self._database.write(partial(rows.write, batch=batch, may_write=self._may_write))
@@ -439,8 +444,8 @@ class Recorder:
             except (SQLAlchemyError, ArithmeticError, ValueError):
                 log.exception("%d traces and some figures cannot be written and are lost", len(batch.traces))
             self._stuck, self._since_of = None, {}
-        if any(turn.ended is not None for turn in self._leaving.values()):
-            self._changed.set()  # look again for those whose messages are not sent in time
+        if self._figures or any(turn.ended is not None for turn in self._leaving.values()):
+            self._changed.set()  # look again: for figures alone, and for turns whose messages are not sent in time
 
     async def flush(self) -> None:
         """Write everything, also turns whose messages are on their way. At the end."""
@@ -451,19 +456,19 @@ class Recorder:
         for turn in [one for one in self._leaving.values() if one.ended is not None and one.ended_since <= since]:
             self._close(turn)
 
-    def _next(self) -> Batch | None:
-        figures = self._figures.take()
-        waiting = [self._waiting.popleft() for _ in range(min(len(self._waiting), FULL))]
-        if not waiting and not figures:
+    def _next(self, *, figures: bool) -> Batch | None:
+        if not self._waiting and not (figures and self._figures):
             return None
+        waiting = [self._waiting.popleft() for _ in range(min(len(self._waiting), FULL))]
         self._number += 1
+        self._written_at = self._clock.monotonic()
         self._since_of = {(trace.run, trace.attempt): since for trace, since in waiting}
         return Batch(
             writer=self._writer,
             since=self._since,
             number=self._number,
             traces=tuple(trace for trace, _ in waiting),
-            figures=figures,
+            figures=self._figures.take(),
         )
 
     def _may_write(self, trace: TurnTrace) -> bool:

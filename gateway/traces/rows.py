@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, true
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, select, true
 
 from agent.core.ids import ConversationId, PersonId, RunId
 from agent.storage.statements import CompiledStatement, first_since, or_add, or_ignore, or_update
@@ -22,7 +22,12 @@ WRITER = "writer"  # the name of rows that tell how many batches a process has w
 
 _ADD = CompiledStatement(or_ignore(insert(turn_trace)))
 _COUNT = CompiledStatement(or_add(insert(figure), key=("name", "hour", "label"), column="value"))
-_WRITTEN = or_update(insert(figure), key=("name", "hour", "label"), columns=("value",))
+_WRITTEN = CompiledStatement(or_update(insert(figure), key=("name", "hour", "label"), columns=("value",)))
+_NUMBER = CompiledStatement(
+    select(figure.c.value).where(
+        figure.c.name == bindparam("name"), figure.c.hour == bindparam("hour"), figure.c.label == bindparam("label")
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +47,9 @@ def write(conn: Connection, batch: Batch, may_write: Callable[[TurnTrace], bool]
         if may_write(trace):
             _ADD.run(conn, values_of(trace))
     own = {"name": WRITER, "hour": hour_of(batch.since), "label": batch.writer}
-    found = select(figure.c.value).filter_by(**own)
-    if (conn.execute(found).scalar_one_or_none() or 0) >= batch.number:
+    if (_NUMBER.scalar(conn, own) or 0) >= batch.number:
         return  # a commit whose answer was lost: figures must not be added twice
-    conn.execute(_WRITTEN, own | {"value": batch.number})
+    _WRITTEN.run(conn, own | {"value": batch.number})
     for (name, hour, label), value in batch.figures.items():
         _COUNT.run(conn, {"name": name, "hour": hour, "label": label, "value": value})
 

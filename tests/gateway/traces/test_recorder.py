@@ -34,7 +34,7 @@ from agent.storage.errors import StorageTrouble
 from agent.storage.timestamps import to_timestamp
 from gateway.traces import rows
 from gateway.traces.figures import HOUR_US, Name
-from gateway.traces.recorder import DELIVERED_WITHIN_S, HEARD, MOST_OPEN, MOST_SPANS, Recorder
+from gateway.traces.recorder import DELIVERED_WITHIN_S, FIGURES_EVERY_S, HEARD, MOST_OPEN, MOST_SPANS, Recorder
 from gateway.traces.settings import TraceSettings
 from gateway.traces.trace import Span, TurnTrace
 from tests.fakes.clock import FakeClock
@@ -402,3 +402,22 @@ async def test_it_writes_by_itself_and_what_waits_at_the_end_with_flush(traced: 
     await traced.recorder.flush()
     assert await written() == 50
     assert (await traced.database.read(rows.traces))[0].run == "last"
+
+
+async def test_figures_wait_a_while_for_a_trace_that_takes_them_along(traced: Traced) -> None:
+    traced.recorder.received("telegram")
+    await traced.recorder.write(figures=False)
+    assert await traced.database.read(partial(rows.series, name="received", since=0, until=2**60, step=HOUR_US)) == ()
+    traced.begins()
+    traced.ends()
+    await traced.recorder.write(figures=False)
+    assert await traced.database.read(partial(rows.series, name="received", since=0, until=2**60, step=HOUR_US))
+    async with running(traced.recorder.run):
+        traced.recorder.received("slack")
+        traced.clock.advance(FIGURES_EVERY_S)
+        read = partial(rows.series, name="received", since=0, until=2**60, step=HOUR_US)
+
+        async def both() -> bool:
+            return len((await traced.database.read(read))[0].values) == 2
+
+        await until(both)
