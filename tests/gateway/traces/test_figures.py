@@ -21,7 +21,7 @@ from gateway.traces.figures import (
 )
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-65")
 @pytest.mark.parametrize(
     ("values", "share", "expected"),
     [
@@ -63,7 +63,7 @@ def test_buckets_have_inclusive_upper_ends(ms: float, label: str) -> None:
     assert bucket_of(ms) == label
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-65")
 def test_figures_add_up_within_their_hour_and_are_taken_once() -> None:
     figures = Figures()
     assert not figures

@@ -140,7 +140,7 @@ def of_kind(trace: TurnTrace, kind: str) -> list[Span]:
     return [span for span in trace.spans if span.kind == kind]
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-63")
 async def test_a_turn_is_told_in_its_parts_with_their_begin_length_and_cost(traced: Traced) -> None:
     traced.begins(waited_ms=70, inbox=5)
     traced.publish(
@@ -184,7 +184,7 @@ async def test_a_turn_is_told_in_its_parts_with_their_begin_length_and_cost(trac
     assert trace.ended_at - trace.started_at == 1_396_000
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-63")
 async def test_an_unknown_price_makes_the_cost_of_the_turn_unknown_and_never_nothing(traced: Traced) -> None:
     traced.begins()
     traced.publish(billed(), billed(cost_usd=None))
@@ -193,7 +193,7 @@ async def test_an_unknown_price_makes_the_cost_of_the_turn_unknown_and_never_not
     assert (trace.cost_usd, trace.unpriced) == (None, 1)
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-63")
 async def test_what_subagents_do_is_of_the_turn_and_marked(traced: Traced) -> None:
     traced.begins()
     traced.publish(SubagentStarted(conversation=HERE, run=RUN, request=INNER, agent="reader", steps=5))
@@ -208,7 +208,7 @@ async def test_what_subagents_do_is_of_the_turn_and_marked(traced: Traced) -> No
     assert of_kind(trace, "subagent") == [Span(kind="subagent", start_ms=0, ms=20, size=1)]
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-63")
 async def test_side_calls_count_where_a_compaction_of_the_turn_makes_them_and_else_stand_beside(traced: Traced) -> None:
     traced.begins()
     traced.publish(CompactTriggered(conversation=HERE, run=RUN, stage="hard", tokens_before=900))
@@ -235,7 +235,7 @@ async def test_who_stood_in_is_told_with_the_call(traced: Traced) -> None:
     assert [span.instead_of for span in of_kind(await traced.trace(), "model")] == ["main", ""]
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-63")
 async def test_names_that_a_model_made_up_and_words_are_not_kept(traced: Traced) -> None:
     traced.begins()
     traced.publish(tool("tell_ann_her_code_is_4711", exists=False))
@@ -245,7 +245,7 @@ async def test_names_that_a_model_made_up_and_words_are_not_kept(traced: Traced)
     assert "nobody keeps" not in held
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-63")
 async def test_each_attempt_at_a_run_has_a_trace_of_its_own(traced: Traced) -> None:
     traced.begins()
     traced.publish(PersistStarted(conversation=HERE, run=RUN))
@@ -255,7 +255,7 @@ async def test_each_attempt_at_a_run_has_a_trace_of_its_own(traced: Traced) -> N
     assert [(one.attempt, one.outcome) for one in await traced.traces()] == [(2, "answered"), (1, "suspended")]
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-63")
 async def test_the_delivery_is_that_of_the_end_and_is_waited_for_a_while(traced: Traced) -> None:
     traced.begins()
     said_before = to_timestamp(traced.clock.now())
@@ -285,7 +285,7 @@ async def test_a_message_that_does_not_leave_costs_the_trace_its_delivery_only(t
     assert await traced.trace() == trace
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-64")
 async def test_a_share_is_kept_and_figures_count_every_turn(traced: Traced) -> None:
     traced.settings = TraceSettings(sample=0.0)
     for number, verdict in enumerate(("answered", "failed", "answered")):
@@ -297,7 +297,7 @@ async def test_a_share_is_kept_and_figures_count_every_turn(traced: Traced) -> N
     assert (await traced.figure("turns"), await traced.figure("failed_turns")) == ({"": 3.0}, {"": 1.0})
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-64")
 async def test_nothing_is_noted_where_it_is_switched_off(traced: Traced) -> None:
     traced.begins()
     traced.settings = TraceSettings(enabled=False)
@@ -312,7 +312,7 @@ async def test_nothing_is_noted_where_it_is_switched_off(traced: Traced) -> None
     assert await traced.figure("received") == {}
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-65")
 async def test_figures_of_a_turn(traced: Traced) -> None:
     traced.begins(waited_ms=70)
     traced.publish(billed(), decided(), after_ms=450)
@@ -330,7 +330,7 @@ async def test_figures_of_a_turn(traced: Traced) -> None:
         assert await traced.figure(name) == values, name
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-64")
 async def test_a_trace_of_what_is_forgotten_meanwhile_is_not_written(traced: Traced) -> None:
     traced.begins()
     traced.ends()
@@ -345,7 +345,7 @@ async def test_a_trace_of_what_is_forgotten_meanwhile_is_not_written(traced: Tra
     assert (await traced.trace()).run == "later"
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-65")
 async def test_a_commit_whose_answer_was_lost_is_given_again_and_counts_once(
     sqlite_database: Database, clock: FakeClock
 ) -> None:

@@ -35,7 +35,7 @@ def runs(found: tuple[TurnTrace, ...]) -> list[str]:
     return [one.run for one in found]
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-63")
 async def test_a_trace_is_read_as_it_was_written_and_each_attempt_has_one(database: Database) -> None:
     first, second = trace(outcome="suspended", cost_usd=None, unpriced=2), trace(attempt=2)
     await written(database, batch(first, second), batch(first))
@@ -46,7 +46,7 @@ async def test_a_trace_is_read_as_it_was_written_and_each_attempt_has_one(databa
     assert await database.read(lambda conn: rows.trace_of(conn, RunId("other"))) == ()
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-65")
 async def test_figures_add_up_and_a_batch_that_is_repeated_adds_nothing(database: Database) -> None:
     key: Key = ("tokens_in", 0, "a/m")
     first, second = batch(figures={key: 5}), batch(number=2, figures={key: 7, ("tokens_in", HOUR_US, "b/m"): 1})
@@ -55,7 +55,7 @@ async def test_figures_add_up_and_a_batch_that_is_repeated_adds_nothing(database
     assert [(point.at, dict(point.values)) for point in points] == [(0, {"a/m": 12.0}), (HOUR_US, {"b/m": 1.0})]
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-65")
 async def test_a_series_has_steps_of_whole_hours_from_its_begin(database: Database) -> None:
     hours = {("turns", hour * HOUR_US, ""): 1.0 for hour in range(10)}
     await written(database, batch(figures=hours | {("sent", 0, "telegram"): 99.0}))  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ async def test_a_series_has_steps_of_whole_hours_from_its_begin(database: Databa
         await database.read(lambda conn: rows.series(conn, "turns", 0, HOUR_US, 7))
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-65")
 async def test_quantiles_of_any_range_come_from_its_buckets(database: Database) -> None:
     counted = {("turn_ms", 0, "100"): 50.0, ("turn_ms", HOUR_US, "200"): 50.0, ("turn_ms", 0, "sum"): 9.0}
     await written(database, batch(figures=counted))  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ async def test_quantiles_of_any_range_come_from_its_buckets(database: Database) 
     assert third_quarter == pytest.approx(150.0)
 
 
-@pytest.mark.requirement("G-62")
+@pytest.mark.requirement("G-66")
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
@@ -128,7 +128,7 @@ def _fill(conn: Connection) -> None:
         conn.execute(insert(turn_trace), some)
 
 
-@pytest.mark.requirement("G-62")
+@pytest.mark.requirement("G-66")
 async def test_a_page_of_a_hundred_thousand_traces_is_read_within_twenty_milliseconds(database: Database) -> None:
     await database.write(_fill)
     if database.dialect == "postgresql":
@@ -157,7 +157,7 @@ async def test_a_page_of_a_hundred_thousand_traces_is_read_within_twenty_millise
         assert bool(tries[0][1]) is not is_rare
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-64")
 async def test_old_traces_go_in_steps(database: Database) -> None:
     every = [trace(str(number), ended_at=number) for number in range(BATCH + 100)]
     await written(database, batch(*every))
@@ -167,7 +167,7 @@ async def test_old_traces_go_in_steps(database: Database) -> None:
     assert runs(left)[-1] == str(BATCH + 50)
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-64")
 async def test_what_is_too_much_goes_from_the_oldest_on(database: Database) -> None:
     await written(database, batch(*(trace(str(number)) for number in range(10))))
     whole = await database.read(rows.size)
@@ -177,7 +177,7 @@ async def test_what_is_too_much_goes_from_the_oldest_on(database: Database) -> N
     assert await database.write(partial(rows.prune_oldest, excess=1)) == 0
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-65")
 async def test_old_figures_go_week_by_week(database: Database) -> None:
     days = {("turns", day * DAY_US, ""): 1.0 for day in range(20)} | {("sent", 0, "slack"): 1.0}
     await written(database, batch(figures=days))  # type: ignore[arg-type]

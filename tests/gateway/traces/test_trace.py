@@ -16,7 +16,7 @@ def test_spans_are_read_as_they_were_written_and_say_only_what_is_not_as_usual()
     assert written.startswith('[{"kind":"queue","start_ms":-40,"ms":40},{')
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-64")
 @pytest.mark.parametrize(
     ("settings", "outcome", "took_ms", "kept"),
     [
@@ -32,7 +32,7 @@ def test_which_turns_are_kept(settings: TraceSettings, outcome: str, took_ms: in
     assert keeps(settings, RunId("run"), outcome=outcome, took_ms=took_ms) is kept
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-64")
 def test_a_share_of_runs_is_about_that_share_and_the_same_runs_each_time() -> None:
     runs = [RunId(random_uuid()) for _ in range(4_000)]
     sampled = [run for run in runs if is_sampled(run, 0.25)]

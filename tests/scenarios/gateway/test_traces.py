@@ -49,7 +49,7 @@ def kinds(trace: TurnTrace) -> list[str]:
     return [span.kind for span in sorted(trace.spans, key=lambda span: span.start_ms)]
 
 
-@pytest.mark.requirement("G-59", "G-61")
+@pytest.mark.requirement("G-63", "G-65")
 async def test_a_turn_with_a_tool_leaves_its_trace_and_figures(world: World) -> None:
     world.script(*calling("how much is it", "calculate", expression="6 * 7"))
     await world.answered("how much is it", "Done: how much is it")
@@ -74,7 +74,7 @@ async def test_a_turn_with_a_tool_leaves_its_trace_and_figures(world: World) -> 
     assert await figure(world, "unpriced_calls") == {"a/model-a": 2.0}
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-63")
 async def test_a_turn_that_fails_says_so(world_of: Callable[..., World]) -> None:
     async with world_of(providers=("a",)).process() as world:
         world.script({"match": {"contains": "break"}, "reply": {"status": 400, "error": "no"}})
@@ -85,7 +85,7 @@ async def test_a_turn_that_fails_says_so(world_of: Callable[..., World]) -> None
         assert await figure(world, "failed_turns") == {"": 1.0}
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-63")
 async def test_a_turn_that_is_taken_up_again_says_which_attempt_it_is(world_of: Callable[..., World]) -> None:
     world = world_of()
     async with world.process():
@@ -101,7 +101,7 @@ async def test_a_turn_that_is_taken_up_again_says_which_attempt_it_is(world_of: 
         assert all(number == 1 and outcome in ("broken", "suspended") for number, outcome in attempts[1:])
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-64")
 @pytest.mark.parametrize("what", ["herons", "all"])
 async def test_traces_go_with_what_is_forgotten(world: World, what: str) -> None:
     await world.answered("I like herons.", "herons")
@@ -116,7 +116,7 @@ async def test_traces_go_with_what_is_forgotten(world: World, what: str) -> None
     assert len(left) == (1 if what == "herons" else 0)
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-64")
 async def test_in_a_group_a_member_takes_along_their_own_traces_only(world: World) -> None:
     await world.answered("@bot the deploy key is under the doormat", "doormat", chat=GROUP)
     await world.answered("@bot my umbrella stands there too", "umbrella", chat=GROUP, person=BOB)
@@ -130,7 +130,7 @@ async def test_in_a_group_a_member_takes_along_their_own_traces_only(world: Worl
     assert await world.database.read(partial(rows.traces, person=PersonId("telegram:78"))) == ()
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-64")
 async def test_traces_go_with_a_conversation_that_is_deleted(world: World) -> None:
     await world.answered("the first of all words", "the first")
     await world.asks("/new", "kept")
@@ -144,7 +144,7 @@ async def test_traces_go_with_a_conversation_that_is_deleted(world: World) -> No
     assert len(await kept(world)) == 1
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-64")
 async def test_traces_go_with_messages_that_expire(world_of: Callable[..., World]) -> None:
     async with world_of(config="[retention]\nconversation_days = 30\n[traces]\ndays = 365\n").process() as world:
         await world.answered("the first of all words", "the first")
@@ -154,7 +154,7 @@ async def test_traces_go_with_messages_that_expire(world_of: Callable[..., World
         assert await kept(world) == ()
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-64")
 async def test_old_and_too_many_traces_go_with_the_upkeep_and_settings_count_at_once(world: World) -> None:
     await world.answered("the first of all words", "the first")
     world.config = "[traces]\nsample = 0.0\n"
@@ -177,7 +177,7 @@ async def test_old_and_too_many_traces_go_with_the_upkeep_and_settings_count_at_
     assert await world.database.read(partial(rows.series, name="turns", since=since, until=now, step=DAY_US)) == ()
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-64")
 async def test_the_oldest_traces_go_where_they_are_too_many(world: World) -> None:
     await world.answered("the first of all words", "the first")
     await traced(world)

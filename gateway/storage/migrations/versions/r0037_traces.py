@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0037_traces"
-down_revision = "0035_identities"
+down_revision = "0036_operator_actions"
 
 _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
