@@ -39,6 +39,7 @@ from gateway.running.rights import install_rights
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import install_spending, open_ledger
 from gateway.running.tools import install_tools
+from gateway.running.traces import install_traces
 from gateway.running.turns import install_turns, shared_parts
 from gateway.services import Packages, Services
 from gateway.telemetry.metrics import LoopLag, Metrics
@@ -85,6 +86,7 @@ async def build(
     models = await install_models(basics, messaging.alerts, ledger)
     messaging.delivery.spoken.connect(models.spoken_answers)
     memory = install_memory(basics, rights, place_settings, models.embedders, metrics)
+    traces = install_traces(basics, messaging.delivery, memory.memory.forgotten)
     skills = await install_skills(basics)
     groups = install_groups(basics, rights, place_settings)
     scheduling = Scheduling(basics, rights, messaging, place_settings, metrics, work_signal)
@@ -169,7 +171,7 @@ async def build(
         keep_owning=foundation.owned.keep,
         accounts=accounts,
         gateway=Gateway(
-            admit=router.admit,
+            admit=partial(traces.admit, router.admit),
             commands=commands.specs(partial(phrase, language="en"), switched_off=switched_off()),
             opened=partial(messaging.opened, adapter_opened),
             failed=alerts.login_refused,
@@ -182,6 +184,7 @@ async def build(
         dispatcher=turns.dispatcher,
         conversations=turns.conversations,
         ledger=ledger,
+        traces=traces.recorder,
         memory=memory.memory,
         learning=skills.learning,
         skills=skills.skills,
@@ -213,6 +216,7 @@ async def build(
             retention=lambda: live.settings.retention,
             memory=memory.memory,
             groups=groups.tidy,
+            traces=traces.tidy,
             ledger_days=lambda: live.settings.scheduler.ledger_days,
             miss_days=lambda: live.settings.memory.recall.miss_days,
         ),

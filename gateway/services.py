@@ -52,6 +52,7 @@ from gateway.running.turns import TurnServices
 from gateway.scheduler.process_scheduler import ProcessScheduler
 from gateway.scheduler.runner import Runner
 from gateway.storage import settings_rows
+from gateway.traces.recorder import Recorder
 
 _log = logging.getLogger("tieline.gateway")
 
@@ -92,6 +93,7 @@ class Services:
     dispatcher: LocalDispatcher
     conversations: Conversations
     ledger: Ledger
+    traces: Recorder
     memory: Memory
     learning: Learning
     skills: Skills
@@ -128,6 +130,7 @@ class Services:
             ("memory sweep", self.sweep.run),
             ("alerts", self.alerts.run),
             ("ledger", self.ledger.run),
+            ("traces", self.traces.run),
             ("work between turns", self.background.run),
             ("memory misses", self.memory.misses.run),
             ("skill learning", self.learning.run),
@@ -209,5 +212,6 @@ class Services:
             await self.memory.misses.flush()
             await self.memory.uses.flush()
             await self.learning.flush()
+            await self.traces.flush()
             await self.database.aclose()
             self.delivery.close()

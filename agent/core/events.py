@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.core.ids import ConversationId, RunId, SessionId
+from agent.core.ids import ConversationId, PersonId, RunId, SessionId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +21,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopStarted(Event):
+    """`inbox_id` is the work, `attempt` counts the runs begun for it; it was stored `waited_ms` before."""
+
     name: ClassVar[str] = "loop:start"
     session: SessionId
+    inbox_id: int = 0
+    person: PersonId | None = None
+    attempt: int = 1
+    waited_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +56,7 @@ class ToolStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEnded(Event):
-    """`exists`: there is such a tool; else the name is the model's own."""
+    """`exists`: there is such a tool; else the name is the model's own. `result_chars`: the length of its result."""
 
     name: ClassVar[str] = "tool:end"
     tool_name: str
@@ -59,6 +65,7 @@ class ToolEnded(Event):
     is_error: bool
     result_summary: str
     exists: bool = True
+    result_chars: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +93,10 @@ class PersistStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopEnded(Event):
-    """The last three: whether the transcript, the session and the memory have new content of the run (B-51)."""
+    """The three `_updated`: whether the transcript, the session and the memory have new content of the run (B-51).
+
+    `verdict` is how it ended, `messages` are those that it has committed at its end.
+    """
 
     name: ClassVar[str] = "loop:end"
     success: bool
@@ -94,12 +104,18 @@ class LoopEnded(Event):
     transcript_updated: bool = False
     session_updated: bool = False
     memory_updated: bool = False
+    verdict: str = "answered"
+    messages: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopFailed(Event):
+    """`verdict` and `messages` as those of LoopEnded; a verdict of "broken": nothing of its end was stored."""
+
     name: ClassVar[str] = "loop:error"
     error: str
+    verdict: str = "failed"
+    messages: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,11 +275,12 @@ class MemoryWritten(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySearched(Event):
-    """By a turn that begins, or by a tool; no event holds what was looked for."""
+    """By a turn that begins, or by a tool, whose call tells the time (0 here); no event holds what was looked for."""
 
     name: ClassVar[str] = "memory:search"
     strategy: str
     results: int
+    elapsed_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,7 +416,10 @@ class TokensUsed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallBilled(Event):
-    """One attempt at a call of a model was entered in the ledger. `cost_usd` None: its price is unknown."""
+    """One attempt at a call of a model was entered in the ledger, and has taken `elapsed_ms`.
+
+    `cost_usd` None: its price is unknown.
+    """
 
     name: ClassVar[str] = "llm_call_billed"
     purpose: str
@@ -411,6 +431,7 @@ class CallBilled(Event):
     cache_read: int
     cost_usd: float | None
     estimated: bool
+    elapsed_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,9 +177,16 @@ class MemoryState(Feature):
         self.jobs.start(job)
 
     async def _block(self, words: str, scope: Scope, run: Run) -> str:
+        began = self.clock.monotonic()
+
         def told(found: Recollected) -> None:
-            results = len(found.items) + len(found.edges)
-            event = MemorySearched(conversation=self.conversation, run=run.id, strategy=found.strategy, results=results)
+            event = MemorySearched(
+                conversation=self.conversation,
+                run=run.id,
+                strategy=found.strategy,
+                results=len(found.items) + len(found.edges),
+                elapsed_ms=round((self.clock.monotonic() - began) * 1000),
+            )
             self.announce(event)
 
         return await block_for(

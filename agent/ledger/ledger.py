@@ -440,13 +440,14 @@ class Ledger:
         )  # fmt: skip
         self._open[entry.call] = entry
         self._journal.open(entry)
-        return Reserved(entry, hold, self)
+        return Reserved(entry, hold, self, self._clock.monotonic())
 
-    def enter(self, entry: Entry, hold: Hold) -> None:
-        """The call has ended and came to this."""
+    def enter(self, entry: Entry, hold: Hold, began: float) -> None:
+        """The call, which began at that moment of the stopwatch, has ended and came to this."""
         del self._open[entry.call]
         of_work = self._ended.setdefault(entry.attribution.inbox_id, {})
-        of_work[entry.call] = _Ended(entry, self._clock.monotonic())
+        now = self._clock.monotonic()
+        of_work[entry.call] = _Ended(entry, now)
         self._anything.set()
         self._journal.end(entry)
         self.budgets.settle(hold, entry)
@@ -463,6 +464,7 @@ class Ledger:
                 cache_read=entry.cache_read,
                 cost_usd=entry.cost_usd,
                 estimated=entry.estimated,
+                elapsed_ms=round((now - began) * 1000),
             )
         )
 
@@ -518,6 +520,7 @@ class Reserved:
     entry: Entry
     hold: Hold
     ledger: Ledger
+    began: float  # on the stopwatch
 
     def settle(self, spent: Spent) -> None:
         """Implements `Reservation.settle`."""
@@ -559,7 +562,7 @@ class Reserved:
 
     def enter(self, entry: Entry) -> None:
         """It came to this."""
-        self.ledger.enter(entry, self.hold)
+        self.ledger.enter(entry, self.hold, self.began)
 
     def release(self) -> None:
         """It took nothing."""

@@ -63,6 +63,7 @@ from agent.storage.tables import (
     turn,
     user_model,
 )
+from agent.storage.trace_table import turn_trace
 
 # Search for what is to be forgotten. Changes nothing, and runs in a reader, so that no writer waits for it.
 
@@ -324,6 +325,7 @@ def left_behind(conn: Connection, meant: Meant) -> Left:
         (_rules, of(approval_rule.c.id, approval_rule.c.conv, here)),
         (_remarks, of(feedback.c.id, feedback.c.conv, here)),
         (_misses, of(skill_outcomes.c.id, skill_outcomes.c.conv, here)),
+        (_traces, of(turn_trace.c.id, turn_trace.c.conv, here)),
     )
 
 
@@ -470,6 +472,17 @@ def _misses(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) 
     statement = select(skill_outcomes.c.id, skill_outcomes.c.query).where(skill_outcomes.c.id.in_(ids))
     gone = [row.id for row in conn.execute(statement).all() if target.everything or target.holds(row.query)]
     conn.execute(delete(skill_outcomes).where(skill_outcomes.c.id.in_(gone)))
+
+
+def _traces(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
+    """Traces hold no words, and tell all the same when somebody spoke: they go with what was said."""
+    columns = (turn_trace.c.id, turn_trace.c.inbox_id, turn_trace.c.person)
+    gone = [
+        row.id
+        for row in conn.execute(select(*columns).where(turn_trace.c.id.in_(ids))).all()
+        if row.inbox_id in meant.runs or (target.everything and target.only_by in (None, row.person))
+    ]
+    conn.execute(delete(turn_trace).where(turn_trace.c.id.in_(gone)))
 
 
 Step = Callable[[Connection], object]

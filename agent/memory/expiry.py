@@ -41,6 +41,7 @@ from agent.storage.tables import (
     turn,
 )
 from agent.storage.timestamps import to_timestamp
+from agent.storage.trace_table import turn_trace
 
 BATCH = 100  # messages of one transaction: some 30 ms, in which nobody else writes
 PAGE = 1_000  # messages that are looked at for their sessions at once
@@ -197,6 +198,7 @@ def _remove(conn: Connection, id: SessionId, ids: Sequence[int], runs: set[int])
     for some_runs in chunks(sorted(runs)):
         conn.execute(delete(feedback).where(feedback.c.inbox_id.in_(some_runs)))
         conn.execute(delete(turn).where(turn.c.inbox_id.in_(some_runs)))
+        conn.execute(delete(turn_trace).where(turn_trace.c.inbox_id.in_(some_runs)))
     return frozenset(audiences)
 
 

@@ -369,6 +369,7 @@ class Persisted:
     transcript_updated: bool = False
     session_updated: bool = False
     memory_updated: bool = False
+    messages: int = 0  # for people, of the run's end
 
 
 # Usage of a run's calls, as the meter reports it; the ledger keeps them one by one.

@@ -117,6 +117,12 @@ def or_update(statement: Insert, *, key: Sequence[str], columns: Sequence[str]) 
     return statement.ext(_OnConflict(f"({', '.join(key)}) DO UPDATE SET {changes}"))
 
 
+def or_add(statement: Insert, *, key: Sequence[str], column: str) -> Insert:
+    """The insert adds its `column` to that of the row that has the same `key`."""
+    added = f"{column} = {statement.table.name}.{column} + excluded.{column}"
+    return statement.ext(_OnConflict(f"({', '.join(key)}) DO UPDATE SET {added}"))
+
+
 def first_since(conn: Connection, id: Column[int], at: Column[int], moment: int) -> int:
     """The id from which on rows are no older than `moment`; one more than the last where all are.
 

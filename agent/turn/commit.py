@@ -340,7 +340,12 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         else:  # a repeated commit knows no ids, and what was forgotten meanwhile must be read as it stands now
             states.message.forget()
     _report_tokens(run, states)
-    return Persisted(transcript_updated=run.opened, session_updated=run.opened, memory_updated=run.memory.written)
+    return Persisted(
+        transcript_updated=run.opened,
+        session_updated=run.opened,
+        memory_updated=run.memory.written,
+        messages=len(says),
+    )
 
 
 def read_by_people(executed: Executed, run: Run, states: States) -> str:

@@ -145,7 +145,17 @@ async def _announced(run: Run, states: States) -> AsyncIterator[_Outcome]:
     lifecycle.begin(run.id, run.token, at=services.clock.now(), said_at=run.work.incoming.received_at, goal=run.goal)
     lifecycle.language = run.audience.language
     runtime.outbox.begin(run.audience)
-    services.bus.publish(LoopStarted(conversation=conversation, run=run.id, session=run.session))
+    waited_s = (services.clock.now() - run.work.incoming.received_at).total_seconds()
+    started = LoopStarted(
+        conversation=conversation,
+        run=run.id,
+        session=run.session,
+        inbox_id=run.work.inbox_id,
+        person=run.work.incoming.person,
+        attempt=run.work.attempt,
+        waited_ms=max(0, round(waited_s * 1000)),
+    )
+    services.bus.publish(started)
     outcome, began, error = _Outcome(), services.clock.monotonic(), ""
     try:
         yield outcome
@@ -157,10 +167,17 @@ async def _announced(run: Run, states: States) -> AsyncIterator[_Outcome]:
         raise
     finally:
         lifecycle.end(services.clock.now())
+        persisted, executed = outcome.persisted, outcome.executed
         if error:
-            services.bus.publish(LoopFailed(conversation=conversation, run=run.id, error=error))
+            failed = LoopFailed(
+                conversation=conversation,
+                run=run.id,
+                error=error,
+                verdict=executed.verdict if executed is not None else "broken",
+                messages=persisted.messages,
+            )
+            services.bus.publish(failed)
         else:
-            persisted, executed = outcome.persisted, outcome.executed
             event = LoopEnded(
                 conversation=conversation,
                 run=run.id,
@@ -169,6 +186,8 @@ async def _announced(run: Run, states: States) -> AsyncIterator[_Outcome]:
                 transcript_updated=persisted.transcript_updated,
                 session_updated=persisted.session_updated,
                 memory_updated=persisted.memory_updated,
+                verdict=executed.verdict if executed is not None else "broken",
+                messages=persisted.messages,
             )
             services.bus.publish(event)
         with anyio.move_on_after(LEAVING_S, shield=True):

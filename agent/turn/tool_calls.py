@@ -415,6 +415,7 @@ def _announce_end(use: ToolUse, outcome: Outcome, run: Run, states: States) -> N
         is_error=outcome.is_error,
         result_summary=" ".join(outcome.content.split())[:LONGEST_SUMMARY],
         exists=states.tool.executor.toolbox.get(use.name) is not None,
+        result_chars=len(outcome.content),
     )
     announce(states, ended)
 

@@ -55,6 +55,7 @@ RELOADABLE = (
     "scheduler",
     "retention",
     "backup",
+    "traces",
 )
 # Keys of those sections that are fixed at the start all the same.
 FIXED = {"queue": ("linger_ms",), "retention": ("attachment_mb",), "context": ("tokenizer",),

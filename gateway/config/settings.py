@@ -46,6 +46,7 @@ from gateway.config.sections import (
 )
 from gateway.delivery.settings import Settings as DeliverySettings
 from gateway.scheduler.settings import SchedulerSettings
+from gateway.traces.settings import TraceSettings
 
 
 class Sections(BaseModel):
@@ -87,6 +88,7 @@ class Sections(BaseModel):
     network: NetworkSettings = Field(default_factory=NetworkSettings)
     retention: RetentionSettings = Field(default_factory=RetentionSettings)
     backup: BackupSettings = Field(default_factory=BackupSettings)
+    traces: TraceSettings = Field(default_factory=TraceSettings)
     logging: LoggingSettings = Field(default_factory=LoggingSettings)
     debug: DebugSettings = Field(default_factory=DebugSettings)
 

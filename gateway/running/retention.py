@@ -42,10 +42,11 @@ class Upkeep:
         retention: Callable[[], RetentionSettings],
         memory: Memory,
         groups: Callable[[], Awaitable[None]],
+        traces: Callable[[], Awaitable[None]],
         ledger_days: Callable[[], int],
         miss_days: Callable[[], int],
     ) -> None:
-        """`groups` removes what is kept too long of what people said among themselves.
+        """`groups` removes what is kept too long of what people said among themselves, `traces` those of turns.
 
         `ledger_days` is how long the ledger of schedules is kept, `miss_days` what the memory did not find.
         """
@@ -55,6 +56,7 @@ class Upkeep:
         self._retention = retention
         self._memory = memory
         self._groups = groups
+        self._traces = traces
         self._ledger_days = ledger_days
         self._miss_days = miss_days
 
@@ -87,6 +89,7 @@ class Upkeep:
         while await self._database.write(pruning) >= BATCH:
             await self._clock.sleep(0.2)
         await self._groups()
+        await self._traces()
         misses_before = int((now - timedelta(days=retention.within(self._miss_days()))).timestamp())
         await self._database.write(partial(misses.prune, before_s=misses_before))
         if retention.conversation_days:

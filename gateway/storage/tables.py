@@ -1,9 +1,10 @@
 """The gateway's own tables, beside the agent's on the same metadata."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Table, Text, UniqueConstraint, text
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Table, Text, UniqueConstraint, text
 
 from agent.storage.tables import Id, partial_index
 from agent.storage.tables import metadata as metadata  # with those of memory, learning and gateway on it
+from agent.storage.trace_table import turn_trace as turn_trace
 
 channel_setting = Table(
     "channel_setting",
@@ -146,6 +147,17 @@ schedule_run = Table(
 )
 partial_index("ix_schedule_run_open", schedule_run.c.id, where="ended_at is null")
 Index("ix_schedule_run_conv", schedule_run.c.conv, schedule_run.c.id)
+
+# Figures over time: a row for each hour, figure and label (a model, a platform, a bucket of a histogram).
+figure = Table(
+    "figures_hour",
+    metadata,
+    Column("name", Text, primary_key=True),  # first in the key: a plot reads one figure over many hours
+    Column("hour", BigInteger, primary_key=True, autoincrement=False),  # its begin
+    Column("label", Text, primary_key=True),
+    Column("value", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
 
 # Notes of adapters between starts: short texts that are cheap to lose.
 adapter_store = Table(

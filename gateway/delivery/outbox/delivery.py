@@ -38,7 +38,7 @@ from gateway.delivery.outbox.call_journal import CallJournal
 from gateway.delivery.outbox.rows import InFlightRows, Settle, Taken
 from gateway.delivery.outbox.sender import Sender
 from gateway.delivery.outbox.spoken import SpokenRows
-from gateway.delivery.outbox.worker import STORAGE_PAUSE_S, Reports, Worker
+from gateway.delivery.outbox.worker import STORAGE_PAUSE_S, Reports, Settled, Worker
 from gateway.delivery.pacing import FIRST_FRAME_AFTER_S
 from gateway.delivery.settings import Settings, Verbosity
 from gateway.delivery.sleep import InterruptibleSleep, Later
@@ -175,6 +175,7 @@ class Delivery:
         self.pairing_alerts = PairingAlerts(database, channel_for, clock, phrase, home, self.spawn)
         self._database = database
         self._reports = reports
+        self._settled: Settled = lambda row, sent: None
         self._journal = journal
         self.spoken = SpokenRows(phrase, guard)
         self._sender = Sender(self._write, home, phrase, guard, journal, self.spoken)
@@ -231,6 +232,10 @@ class Delivery:
                 tasks.start_soon(self._work, key, (), first, channel)
             else:  # nothing is sent any more; the next start does it
                 self._workers.discard(key)
+
+    def hear_settled(self, listener: Settled) -> None:
+        """Tell it of each row that was sent or given up; it must only note that."""
+        self._settled = listener
 
     async def reachable(self, key: ConversationKey, within_s: float) -> Channel | None:
         """The place, as soon as its account is open: work that a crash cut off goes on before accounts are."""
@@ -388,6 +393,7 @@ class Delivery:
             language=self._language(key),
             take_preview=take_preview,
             remove_preview=partial(self._discard, key, "preview"),
+            settled=lambda row, sent: self._settled(row, sent),
         )
 
     def _language(self, key: ConversationKey) -> str:

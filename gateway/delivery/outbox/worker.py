@@ -34,6 +34,7 @@ log = logging.getLogger("tieline.delivery")
 STORAGE_PAUSE_S = 2.0
 HAND_OVER_S = 0.5  # between looks at a row that another worker still carries: its place has moved
 FAULTS_ENOUGH = 5  # an adapter that raises what it must not is asked so often about one message
+Settled = Callable[[Claimed, bool], None]  # the row will not be looked at again: was it sent? Must only note it
 TRIES_AT_LEAST = 5  # a message that grew old while nobody ran is still tried so often
 
 
@@ -55,7 +56,7 @@ class Reports(Protocol):
 
 class Worker:
     """`take_preview` hands over the preview that the reply to a piece of work takes the place of, if there is one;
-    `remove_preview` sees to it that one goes.
+    `remove_preview` sees to it that one goes; `settled` hears of rows as below.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Worker:
         language: str,
         take_preview: Callable[[int | None], Awaitable[Shown | None]],
         remove_preview: Callable[[Shown], None],
+        settled: Settled,
     ) -> None:
         self._key = key
         self._conversation = ConversationId(str(key))
@@ -89,6 +91,7 @@ class Worker:
         self._language = language
         self._take_preview = take_preview
         self._remove_preview = remove_preview
+        self._told = settled
         self._preview: tuple[int, Shown] | None = None  # of the row it is meant for
         self._failures = (0, 0)  # row, failures in a row
         self._postponed_until = inf  # on the stopwatch; the row that is next
@@ -172,10 +175,12 @@ class Worker:
         match outcome:
             case Sent(refs):
                 self.login_refused = False
+                self._told(row, True)
                 return self._settled(row, partial(outbox_rows.mark_sent, row_id=row.id, sent_refs=refs)), 0.0, False
             case Refused(reason):
                 log.error("a message was given up: %s", reason, extra=extra)
                 self._reports.dead(self._key, row.id, reason)
+                self._told(row, False)
                 if self._preview is not None and self._preview[0] == row.id and self._preview[1].by == "key":
                     self._astray(self._preview[1])
                 return self._settled(row, partial(outbox_rows.mark_dead, row_id=row.id, note=reason)), 0.0, False

@@ -42,6 +42,10 @@ def hourly(upkeep: Upkeep, clock: FakeClock) -> Callable[[], Coroutine[Any, Any,
     return partial(scheduler.repeat, "upkeep", upkeep.run_once, every_s=EVERY_S, first_s=FIRST_S)
 
 
+async def nothing_of_turns() -> None:
+    """No turn is traced."""
+
+
 async def nothing_of_groups() -> None:
     """No place is read along in."""
 
@@ -57,6 +61,7 @@ class House:
             retention=lambda: self.retention,
             memory=Memory(database, clock, settings=MemorySettings),
             groups=nothing_of_groups,
+            traces=nothing_of_turns,
             ledger_days=lambda: 90,
             miss_days=lambda: 90,
         )
@@ -249,6 +254,7 @@ async def test_it_works_every_hour_and_a_failure_waits_for_the_next(
         retention=retention,
         memory=Memory(services.database, clock, settings=MemorySettings),
         groups=nothing_of_groups,
+        traces=nothing_of_turns,
         ledger_days=lambda: 90,
         miss_days=lambda: 90,
     )

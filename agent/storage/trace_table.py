@@ -1,0 +1,42 @@
+"""Table of the traces of turns: when each part of one began, how long it took and what it cost. Never words.
+
+The gateway writes and reads it; it is here because what is forgotten or expires takes the traces along.
+"""
+
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, Table, Text, UniqueConstraint
+
+from agent.storage.tables import Id, metadata
+
+turn_trace = Table(
+    "turn_trace",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("run_id", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),  # a run that is taken up again after a crash has one row for each
+    Column("conv", Text, nullable=False),
+    Column("inbox_id", BigInteger, nullable=False),
+    Column("person", Text),
+    Column("started_at", BigInteger, nullable=False),
+    Column("ended_at", BigInteger, nullable=False),
+    Column("outcome", Text, nullable=False),  # the run's verdict, or broken
+    Column("waited_ms", BigInteger, nullable=False),  # in the inbox
+    Column("elapsed_ms", BigInteger, nullable=False),  # from the run's begin to its end
+    Column("first_token_ms", BigInteger),  # since the run's begin; None: no model answered
+    Column("delivered_ms", BigInteger),  # from the commit to the last message sent; None: not known
+    Column("model_calls", Integer, nullable=False),
+    Column("tool_calls", Integer, nullable=False),
+    Column("tokens_in", BigInteger, nullable=False),
+    Column("tokens_cached", BigInteger, nullable=False),
+    Column("tokens_out", BigInteger, nullable=False),
+    Column("cost_usd", Float),  # None: the price of a call is unknown
+    Column("unpriced", Integer, nullable=False),  # calls whose price is unknown
+    Column("size", Integer, nullable=False),  # bytes of the row, about
+    Column("spans", Text, nullable=False),  # JSON
+    UniqueConstraint("run_id", "attempt"),
+)
+# With all that a page may ask for beside the conversation or person: rows are large, and most may be of one.
+Index("ix_turn_trace_conv", turn_trace.c.conv, turn_trace.c.id, turn_trace.c.elapsed_ms, turn_trace.c.outcome)
+Index("ix_turn_trace_person", turn_trace.c.person, turn_trace.c.id, turn_trace.c.elapsed_ms, turn_trace.c.outcome)
+Index("ix_turn_trace_outcome", turn_trace.c.outcome, turn_trace.c.id, turn_trace.c.elapsed_ms)
+Index("ix_turn_trace_elapsed", turn_trace.c.elapsed_ms, turn_trace.c.size)  # the sum of sizes reads nothing else
+Index("ix_turn_trace_inbox", turn_trace.c.inbox_id)
