@@ -1,7 +1,7 @@
 """Turn rows: which run works for an inbox row and how far its tools have come. Safe to repeat."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, cast
 
@@ -19,6 +19,7 @@ _BY_INBOX = turn.c.inbox_id == bindparam("inbox")
 _OPEN = CompiledStatement(or_ignore(insert(turn)))
 _IS_THERE = CompiledStatement(select(turn.c.id).where(_BY_INBOX))
 _FIND = select(turn).where(_BY_INBOX)
+_RUN_IDS = select(turn.c.inbox_id, turn.c.run_id).where(turn.c.inbox_id.in_(bindparam("rows", expanding=True)))
 _LAST = select(turn).where(turn.c.conv == bindparam("conversation")).order_by(turn.c.id.desc()).limit(1)
 _TAKE_OVER = update(turn).where(_BY_INBOX).values(run_id=bindparam("run"), epoch=bindparam("by"))
 _CHECKPOINT = update(turn).where(_BY_INBOX).values(checkpoint=bindparam("written"))
@@ -112,6 +113,12 @@ def open_run(
         "created_at": at,
     }
     _OPEN.run(conn, values)
+
+
+def run_ids(conn: Connection, inbox_ids: Iterable[int]) -> Mapping[int, RunId]:
+    """The newest run of each of these inbox rows."""
+    found = conn.execute(_RUN_IDS, {"rows": list(inbox_ids)})
+    return {row.inbox_id: RunId(row.run_id) for row in found}
 
 
 def find_run(conn: Connection, inbox_id: int) -> RunRow | None:

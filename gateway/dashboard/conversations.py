@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from agent.core.clock import Clock
-from agent.core.ids import ConversationId, PersonId, SessionId
+from agent.core.ids import ConversationId, PersonId, RunId, SessionId
 from agent.core.messages import (
     CompactionPart,
     FilePart,
@@ -25,6 +25,7 @@ from agent.core.messages import (
 from agent.ledger import rows as ledger_rows
 from agent.ledger.spending import UsageTotals
 from agent.sessions import export as session_export
+from agent.sessions import runs as run_rows
 from agent.sessions import store
 from agent.sessions.store import Session, Stored, read_parts
 from agent.storage.database import Database
@@ -60,7 +61,7 @@ class ShownPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownMessage:
-    """A message. `run` is the inbox row of its turn where it begins one, with what that cost."""
+    """A message. `run` is that of the turn which it begins, with what that cost."""
 
     id: int
     role: str
@@ -68,8 +69,16 @@ class ShownMessage:
     at: datetime | None
     parts: Sequence[ShownPart]
     hidden: str
-    run: int | None = None
+    run: RunId | None = None
     cost: UsageTotals | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """The costs and the runs of turns, by their inbox rows."""
+
+    costs: Mapping[int, UsageTotals]
+    runs: Mapping[int, RunId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +169,7 @@ class ConversationPages:
 
         def read(
             conn: Connection,
-        ) -> tuple[ConversationEntry, Sequence[Session], SessionId | None, Sequence[Stored], Mapping[int, UsageTotals]]:
+        ) -> tuple[ConversationEntry, Sequence[Session], SessionId | None, Sequence[Stored], Turns]:
             entry = conversation_list.find(conn, key)
             if entry is None:
                 raise LookupError(f"There is no conversation {key}.")
@@ -171,9 +180,10 @@ class ConversationPages:
             runs = {one.inbox_id for one in stored if one.inbox_id is not None}
             first = min((one.message.created_at for one in stored if one.message.created_at), default=None)
             since = to_timestamp(first) - 3_600_000_000 if first is not None else 0  # a call begins before its words
-            return entry, sessions, shown, stored, ledger_rows.by_run(conn, key, runs, since=since)
+            turns = Turns(costs=ledger_rows.by_run(conn, key, runs, since=since), runs=run_rows.run_ids(conn, runs))
+            return entry, sessions, shown, stored, turns
 
-        entry, sessions, shown, stored, costs = await self.database.read(read)
+        entry, sessions, shown, stored, turns = await self.database.read(read)
         if request.headers.get("hx-target") is None:  # not for each time that an open page looks again
             await self.audit(noted(request, self.clock, "conversations.read", key, f"session {shown or 'none'}"))
         page = stored[-MESSAGES:]
@@ -183,7 +193,7 @@ class ConversationPages:
             "key": quote(key, safe=""),
             "sessions": sessions,
             "shown": shown,
-            "messages": list(_shown(page, costs, entry)),
+            "messages": list(_shown(page, turns, entry)),
             "older": page[0].message.id if len(stored) > MESSAGES and page else None,
             "is_newest": before is None,
             "is_running": self.turns.is_running(key),
@@ -270,9 +280,7 @@ def _number(text: str | None) -> int | None:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
-def _shown(
-    stored: Sequence[Stored], costs: Mapping[int, UsageTotals], entry: ConversationEntry
-) -> Iterator[ShownMessage]:
+def _shown(stored: Sequence[Stored], turns: Turns, entry: ConversationEntry) -> Iterator[ShownMessage]:
     """The messages; the first of each turn carries what the turn cost."""
     last: int | None = None
     for one in stored:
@@ -286,8 +294,8 @@ def _shown(
             at=message.created_at,
             parts=list(_parts(one)),
             hidden="" if message.agent_visible else "taken back" if not message.user_visible else "not in the window",
-            run=run if begins else None,
-            cost=costs.get(run) if begins and run is not None else None,
+            run=turns.runs.get(run) if begins and run is not None else None,
+            cost=turns.costs.get(run) if begins and run is not None else None,
         )
 
 

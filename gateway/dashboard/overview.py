@@ -1,16 +1,21 @@
 """The first page of the dashboard: the state of everything, and the people who ask to be let in."""
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from gateway.dashboard.plots import STEPS, Plot
 from gateway.dashboard.shell import Done, Page, Section, action, view
 from gateway.telemetry.trouble import Kind
 from gateway.web.health import Reason
 from gateway.web.overview import OverviewSource, attention, figures, headline
 
 Reasons = Callable[[], Sequence[Reason]]
+
+RANGES = ((1, "a day"), (7, "a week"), (30, "a month"))  # days that can be shown, in words
 
 # The kind of a trouble's subject, in front of its name.
 KINDS: Mapping[Kind, str] = {
@@ -26,14 +31,27 @@ KINDS: Mapping[Kind, str] = {
 }
 
 
-def overview_section(source: OverviewSource, reasons: Reasons) -> Section:
-    """The section. `reasons` tells why the gateway is not ready."""
+Past = Callable[[int], Awaitable[Sequence[Plot]]]  # the plots of so many days
+
+
+async def no_past(days: int) -> Sequence[Plot]:
+    """Nothing was measured."""
+    return ()
+
+
+def overview_section(source: OverviewSource, reasons: Reasons, past: Past = no_past) -> Section:
+    """The section. `reasons` tells why the gateway is not ready, `past` draws what went on."""
 
     async def page(request: Request) -> Page:
         overview = await source.overview()
         why = reasons()
         needs = attention(overview, why)
+        asked_for = request.query_params.get("days", "")
+        days = int(asked_for) if asked_for in map(str, STEPS) else 1
         values = {
+            "days": days,
+            "ranges": RANGES,
+            "plots": [(plot, json.dumps(asdict(plot))) for plot in await past(days)],
             "overview": overview,
             "headline": headline(overview, why),
             "state": "bad" if why else "warn" if needs else "good",

@@ -6,10 +6,23 @@ from agent.core.phrases import counted
 from gateway.web.overview import compact, money
 from gateway.web.pages.rendering import environment
 
+
+def _took(ms: int | None) -> str:
+    """A time for people: "340 ms", "12.4 s", "3 min 20 s"; "–" where it is not known."""
+    if ms is None:
+        return "–"
+    if ms < 1_000:
+        return f"{ms} ms"
+    if ms < 60_000:
+        return f"{ms / 1_000:.1f} s"
+    return f"{ms // 60_000} min {ms % 60_000 // 1_000} s"
+
+
 _ENVIRONMENT = environment(Path(__file__).parent / "templates")  # a cache of compiled templates, no state
 _ENVIRONMENT.filters["compact"] = compact
 _ENVIRONMENT.filters["counted"] = counted
 _ENVIRONMENT.filters["money"] = money
+_ENVIRONMENT.filters["took"] = _took
 
 
 def render(name: str, **values: object) -> str:

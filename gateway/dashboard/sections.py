@@ -10,7 +10,9 @@ from gateway.dashboard.audit_log import audit_section, keeper
 from gateway.dashboard.conversations import ConversationPages
 from gateway.dashboard.live import Changes
 from gateway.dashboard.overview import overview_section
+from gateway.dashboard.plots import Plots
 from gateway.dashboard.shell import Audit, Section, Shell
+from gateway.dashboard.turns import turn_section
 from gateway.services import Services
 from gateway.web.health import Reason
 
@@ -42,7 +44,8 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         audit=audit,
     )
     return (
-        overview_section(services.overview, reasons),
+        overview_section(services.overview, reasons, Plots(basics.database, basics.clock).of_the_last),
         conversations.section(),
+        turn_section(basics.database),
         audit_section(basics.database),
     )

@@ -281,6 +281,7 @@ async def test_pairings_are_decided_on_the_status_page(site: Site, visitor: Visi
         state="good",
         reasons=(),
         figures=(),
+        plots=(),
         kinds=KINDS,
     )
     assert re.search(r"was started\s+<time", healthy), "the page makes “5 minutes ago” of it"

@@ -1,0 +1,146 @@
+"""Traces of turns: a list with filters, and one turn as a waterfall of what it waited for, asked and did."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from sqlalchemy import Connection
+from starlette.requests import Request
+
+from agent.core.ids import ConversationId, PersonId, RunId
+from agent.run.run import Verdict
+from agent.storage.database import Database
+from agent.storage.timestamps import from_timestamp
+from gateway.dashboard.listing import PAGE, asked
+from gateway.dashboard.shell import Page, Section, view
+from gateway.storage import conversation_list
+from gateway.traces import rows
+from gateway.traces.trace import Kind, Span, TurnTrace
+
+WIDE = 1000  # units of the drawing, from the first moment of a turn to its last
+SLOWER: Mapping[str, int] = {"1": 1_000, "5": 5_000, "30": 30_000, "120": 120_000}  # choices of seconds, in ms
+
+# Names of the kinds of spans, for people.
+KINDS: Mapping[Kind, str] = {
+    "queue": "Waited in the queue",
+    "context": "Made the context",
+    "recall": "Searched the memory",
+    "model": "Asked a model",
+    "retry": "Tried again",
+    "tool": "Used a tool",
+    "approval": "Waited for a person",
+    "compaction": "Compacted",
+    "subagent": "Sub-agent",
+    "commit": "Wrote the answer down",
+    "delivery": "Delivered",
+}
+OUTCOMES: tuple[str, ...] = (*get_args(Verdict), "broken")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A span as it is drawn: `left` and `width` of `WIDE` units, and what it says of itself."""
+
+    span: Span
+    left: float
+    width: float
+    facts: Sequence[str]
+
+
+def bars(trace: TurnTrace) -> Sequence[Bar]:
+    """The spans in the order in which they began, each where it stands between the first moment and the last."""
+    spans = sorted(trace.spans, key=lambda span: (span.start_ms, -span.ms))
+    begin = min((span.start_ms for span in spans), default=0)
+    end = max((span.start_ms + span.ms for span in spans), default=1)
+    scale = WIDE / max(1, end - begin)
+    return [
+        Bar(
+            span=span,
+            left=round((span.start_ms - begin) * scale, 1),
+            width=round(max(3.0, span.ms * scale), 1),
+            facts=_facts(span),
+        )
+        for span in spans
+    ]
+
+
+def _facts(span: Span) -> list[str]:
+    found: list[str] = []
+    if span.kind == "model":
+        found.append(f"{span.tokens_in:,} tokens read ({span.tokens_cached:,} cached), {span.tokens_out:,} written")
+        found.append("price unknown" if span.cost_usd is None else f"${span.cost_usd:.4f}")
+        if span.first_token_ms is not None:
+            found.append(f"first word after {span.first_token_ms:,} ms")
+    sizes = {"tool": "characters", "recall": "recalled", "compaction": "tokens freed", "delivery": "messages"}
+    if span.size and span.kind in sizes:
+        found.append(f"{span.size:,} {sizes[span.kind]}")
+    if span.retries:
+        found.append(f"after {span.retries} tries")
+    if span.instead_of:
+        found.append(f"in place of {span.instead_of}")
+    if span.beside:
+        found.append("beside the turn")
+    return found
+
+
+def turn_section(database: Database) -> Section:
+    """The section. It shows names and numbers, nobody's words."""
+
+    async def all_of(request: Request) -> Page:
+        query = request.query_params
+        look = asked(query, filters={"outcome": OUTCOMES, "slower": tuple(SLOWER), "conversation": (), "person": ()})
+        text = query.get("before", "")
+        before = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+        chosen = look.chosen
+
+        def read(conn: Connection) -> tuple[Sequence[TurnTrace], Mapping[ConversationId, str]]:
+            found = rows.traces(
+                conn,
+                conversation=ConversationId(chosen["conversation"]) if chosen["conversation"] else None,
+                person=PersonId(chosen["person"]) if chosen["person"] else None,
+                slower_than_ms=SLOWER.get(chosen["slower"]),
+                outcome=chosen["outcome"] or None,
+                before=before,
+                most=PAGE + 1,
+            )
+            return found, _names(conn, {trace.conversation for trace in found})
+
+        found, names = await database.read(read)
+        values = {
+            "traces": found[:PAGE],
+            "more": found[PAGE - 1].id if len(found) > PAGE else None,
+            "look": look,
+            "names": names,
+            "outcomes": [(one, one.replace("_", " ")) for one in OUTCOMES],
+            "slower": [(one, f"than {one} s") for one in SLOWER],
+            "is_newest": before is None,
+            "at": from_timestamp,
+        }
+        return Page(template="turns.html", values=values, live=before is None)
+
+    async def one(request: Request) -> Page:
+        run = RunId(request.path_params["run"])
+
+        def read(conn: Connection) -> tuple[Sequence[TurnTrace], Mapping[ConversationId, str]]:
+            found = rows.trace_of(conn, run)
+            return found, _names(conn, {trace.conversation for trace in found})
+
+        attempts, names = await database.read(read)
+        if not attempts:
+            raise LookupError("No trace of this turn is kept: it was not sampled, is too old, or was forgotten.")
+        values = {
+            "title": "One turn",
+            "attempts": [(trace, bars(trace)) for trace in attempts],
+            "names": names,
+            "kinds": KINDS,
+            "wide": WIDE,
+            "at": from_timestamp,
+        }
+        return Page(template="turn.html", values=values)
+
+    return Section(title="Turns", group="Now", entries=(view("/turns", all_of), view("/turns/{run}", one)))
+
+
+def _names(conn: Connection, keys: set[ConversationId]) -> Mapping[ConversationId, str]:
+    found = {key: conversation_list.find(conn, key) for key in keys}
+    return {key: (one.place or one.name or key) if one is not None else key for key, one in found.items()}
