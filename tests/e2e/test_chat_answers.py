@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, FilePayload, Page, expect
 
 from gateway.channels.document import Plain
 from gateway.channels.inbound import MessageReceived
@@ -78,16 +78,23 @@ async def test_no_formula_or_link_runs_loads_or_styles_anything(page: Page, site
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.on("dialog", lambda dialog: errors.append(dialog.message))
+    name = "<img src=x onerror=alert(6)>"
+    await page.locator("#picker").set_input_files([FilePayload(name=f"{name}.txt", mimeType="text/plain", buffer=b"x")])
+    await expect(page.locator("#send")).to_be_enabled()
+    await say(page, name)
+    await expect(page.locator("#title")).to_have_text(name)
+    await expect(page.locator(".message.person .download")).to_contain_text("onerror")
+    await answered(page)
     for number, text in enumerate(HOSTILE, 1):
         await site.brain.answer(KEY, f"{text}\n\nEnd of *{number}*.")
-    await answered(page, len(HOSTILE))
+    await answered(page, len(HOSTILE) + 1)
     await site.brain.answer(KEY, "$z_9$")
     await expect(page.locator("#thread math mi", has_text="z")).not_to_have_count(0)
     found = await page.evaluate(
-        """() => [...document.querySelectorAll('#thread .blocks *')].filter((each) =>
+        """() => [...document.querySelectorAll('#thread .bubble *, .conversations *, #title *')].filter((each) =>
             ['img', 'script', 'iframe', 'style', 'annotation', 'semantics'].includes(each.localName)
             || [...each.attributes].some(({name, value}) => name.startsWith('on') || name === 'style' || name === 'id'
-                || (name === 'href' && !/^(https:|#)/.test(value)))).map((each) => each.outerHTML)"""
+                || (name === 'href' && !/^(https:|files\\/|\\?c=|#)/.test(value)))).map((each) => each.outerHTML)"""
     )
     assert found == []
     assert not [url for url in asked if "evil.example" in url]

@@ -12,6 +12,7 @@ def line(*children: Text | Code) -> Block:
     return Paragraph(children)
 
 
+@pytest.mark.requirement("Z-165")
 @pytest.mark.parametrize(
     ("text", "document"),
     [
@@ -38,6 +39,7 @@ def test_money_without_markup_arrives_byte_for_byte() -> None:
     assert parse("Type `$x_1$`.")[0] == line(Text("Type "), Code("$x_1$"), Text("."))
 
 
+@pytest.mark.requirement("Z-165")
 def test_a_part_of_a_formula_is_code() -> None:
     code = Code("$x^2 + y$", formula=True)
     assert parted((code,), [4]) == [(Code("$x^2"),), (Code(" + y$"),)]
