@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from adapters.web.messages import Choice, Gone, Journal, Put, Shown, ShownFile, as_json
+from adapters.web.messages import Choice, Gone, Journal, Put, Shown, ShownFile, as_json, asked_by
 from adapters.web.render import blocks_as_html
 from adapters.web.stream import Event, Stream
 from agent.core.clock import Clock
@@ -60,8 +60,15 @@ class ChatSession:
     def stopped_by(self, answers: str) -> Shown | None:
         """Where it shows that an answer was stopped: its last words, or the message that got none."""
         words = [shown for shown in self.standing if shown.who == "bot" and shown.answers == answers]
-        asked = self._messages.get(answers)
+        asked = self._messages.get(asked_by(answers))
         return words[-1] if words else asked if asked is not None and asked.who == "person" else None
+
+    @property
+    def newest_answer(self) -> Shown | None:
+        """The last answer, with a reminder or an alert below it perhaps; None when a person wrote after it."""
+        exchanged = (shown for shown in self._messages.values() if shown.who == "person" or shown.answers)
+        last = max(exchanged, key=lambda shown: shown.order, default=None)
+        return last if last is not None and last.who == "bot" else None
 
     @property
     def standing(self) -> Sequence[Shown]:

@@ -11,6 +11,7 @@ import anyio
 from anyio import to_thread
 from pydantic import TypeAdapter
 
+from adapters.web.render import linked
 from agent.core.outbox import Tone
 
 
@@ -96,9 +97,22 @@ def entry_of_line(line: bytes) -> Entry:
 
 
 def as_json(shown: Shown) -> dict[str, Any]:
-    """The message for the browser, which needs neither the key nor whose answer it is."""
-    found: dict[str, Any] = _SHOWN.dump_python(shown, mode="json", exclude={"key", "answers"}, exclude_defaults=True)
+    """The message for the browser, which does not need the key. `html` is a person's text where that has links."""
+    found: dict[str, Any] = _SHOWN.dump_python(shown, mode="json", exclude={"key"}, exclude_defaults=True)
+    if shown.who == "person" and "://" in shown.text:
+        found["html"] = linked(shown.text)
     return found
+
+
+def again(asked: str, id: str) -> str:
+    """The id of a request to answer a message once more; it has no message of its own on the page."""
+    return f"again.{asked}.{id}"
+
+
+def asked_by(answers: str) -> str:
+    """The message that an answer is for, also when it was answered once more."""
+    _, is_again, rest = answers.partition("again.")
+    return rest.partition(".")[0] if is_again else answers
 
 
 def file_as_json(file: ShownFile) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from adapters.web.attachment_store import kind_of
-from adapters.web.messages import ShownFile
+from adapters.web.messages import ShownFile, again
 from gateway.channels.adapter import SignedIn
 from gateway.channels.inbound import Attachment, ButtonClicked, Mention, MessageReceived, Sender
 from gateway.channels.keys import ConversationKey
@@ -55,6 +55,15 @@ class PostedStop(BaseModel):
     id: Id
 
 
+class PostedAgain(BaseModel):
+    """Answer once more; `message` is the answer that a person was not content with."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: Id
+    message: str = Field(max_length=200)
+
+
 def said(
     key: ConversationKey,
     posted: Posted,
@@ -99,6 +108,25 @@ def stop(
         text="/stop",
         mention=Mention.DIRECT,
         interaction_id=posted.id,
+    )
+
+
+def retry(
+    key: ConversationKey, posted: PostedAgain, asked: str, *, person: SignedIn, languages: str | None, at: datetime
+) -> MessageReceived:
+    """The button below the newest answer is the command of that name, without a message on the page.
+
+    Its id names the message that is answered once more: a stop of that answer is shown there.
+    """
+    return MessageReceived(
+        key=key,
+        place=key.channel_id,
+        message_id=again(asked, posted.id),
+        sender=sender(person, languages),
+        received_at=at,
+        sent_at=at,
+        text="/retry",
+        mention=Mention.DIRECT,
     )
 
 

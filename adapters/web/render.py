@@ -1,5 +1,9 @@
-"""A document as HTML, one piece per block. Pure; writes no tag that it did not choose, then has nh3 look again."""
+"""A document as HTML, one piece per block. Pure; writes no tag that it did not choose, then has nh3 look again.
 
+A formula is its source: the page sets it, and where it cannot, the source is what a person reads.
+"""
+
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import assert_never
@@ -29,7 +33,12 @@ from gateway.channels.document import (
     Text,
 )
 
-_SCHEMES = frozenset({"http", "https", "mailto", "tel"})
+_SCHEMES = frozenset({"http", "https", "mailto"})
+
+# An address in running text, and what ends a sentence and no address. Each takes every sign once.
+_ADDRESS = re.compile(r"(?<![\w/])https?://[^\s<>\"'`\0]{1,2000}", re.IGNORECASE)
+_AFTER_ADDRESS = ".,;:!?*_~…"
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 # The second wall: even a mistake above must not let a script or a style through.
 _CLEANER = nh3.Cleaner(
@@ -48,7 +57,8 @@ _CLEANER = nh3.Cleaner(
     allowed_classes={
         "p": {"plain"},
         "div": {"table"},
-        "figure": {"code"},
+        "code": {"math"},
+        "figure": {"code", "formula"},
         "ul": {"tasks"},
         "th": {"left", "center", "right"},
         "td": {"left", "center", "right"},
@@ -63,6 +73,11 @@ _CLEANER = nh3.Cleaner(
 def blocks_as_html(document: Document) -> tuple[str, ...]:
     """Each block's HTML, safe to put into a page."""
     return tuple(_CLEANER.clean(_block(block)) for block in document)
+
+
+def linked(text: str) -> str:
+    """Text as HTML with its addresses as links, safe to put into a page."""
+    return _CLEANER.clean(_with_links(text))
 
 
 def text_length(document: Document) -> int:
@@ -108,12 +123,14 @@ def _one_inline_text(inline: Inline) -> str:
 def _block(block: Block) -> str:
     match block:
         case Plain(text):
-            return f'<p class="plain">{_text(text)}</p>'
+            return f'<p class="plain">{_with_links(text)}</p>'
         case Paragraph(children):
             return f"<p>{_inlines(children)}</p>"
         case Heading(level, children):
             tag = f"h{min(level + 2, 6)}"  # the page and the conversation have the first two levels
             return f"<{tag}>{_inlines(children)}</{tag}>"
+        case CodeBlock(code, formula=True):
+            return f'<figure class="formula"><code class="math">{_text(code)}</code></figure>'
         case CodeBlock(code, language):
             caption = f"<figcaption>{_text(language)}</figcaption>" if language else ""
             shown = coloured(_whole(code), language)
@@ -176,22 +193,22 @@ def _table(table: Table) -> str:
     return f'<div class="table" role="region" tabindex="0" aria-label="table">{inside}</div>'
 
 
-def _inlines(inlines: Sequence[Inline]) -> str:
-    return "".join(map(_inline, inlines))
+def _inlines(inlines: Sequence[Inline], *, in_link: bool = False) -> str:
+    return "".join(_inline(inline, in_link=in_link) for inline in inlines)
 
 
-def _inline(inline: Inline) -> str:
+def _inline(inline: Inline, *, in_link: bool) -> str:
     match inline:
         case Text(text, note):
-            return _note(text, note) if note else _text(text)
+            return _note(text, note) if note else _text(text) if in_link else _with_links(text)
         case Bold(children):
-            return f"<strong>{_inlines(children)}</strong>"
+            return f"<strong>{_inlines(children, in_link=in_link)}</strong>"
         case Italic(children):
-            return f"<em>{_inlines(children)}</em>"
+            return f"<em>{_inlines(children, in_link=in_link)}</em>"
         case Strike(children):
-            return f"<del>{_inlines(children)}</del>"
-        case Code(text):
-            return f"<code>{_text(text)}</code>"
+            return f"<del>{_inlines(children, in_link=in_link)}</del>"
+        case Code(text, formula):
+            return f'<code class="math">{_text(text)}</code>' if formula else f"<code>{_text(text)}</code>"
         case Link(url, children):
             return _link(url, children)
         case Break():
@@ -202,15 +219,44 @@ def _inline(inline: Inline) -> str:
 
 def _note(sign: str, number: int) -> str:
     """A footnote's sign leads to its words and back; the page finds them in the same message."""
-    which = "words" if sign.endswith(" ") else "note"
-    return f'<a href="#" data-{which}="{number}" aria-label="Footnote {number}">{_text(sign)}</a>'
+    which, gap = ("words", " ") if sign.endswith(" ") else ("note", "")
+    shown = _text(sign.rstrip())
+    return f'<a href="#" data-{which}="{number}" aria-label="Footnote {number}">{shown}</a>{gap}'
 
 
 def _link(url: str, children: Sequence[Inline]) -> str:
-    label = _inlines(children) or _text(url)
+    label = _inlines(children, in_link=True) or _text(url)
     if url.partition(":")[0].lower() not in _SCHEMES:  # nothing that a click could run
         return label if not url or label == _text(url) else f"{label} ({_text(url)})"
     return f'<a href="{escape(url)}" target="_blank">{label}</a>'
+
+
+def _with_links(text: str) -> str:
+    pieces, end = [], 0
+    for found in _ADDRESS.finditer(text):
+        address = _without_rest(found[0])
+        if address.endswith("/") and address.count("/") == 2:  # "https://" and no host
+            continue
+        pieces.append(_text(text[end : found.start()]))
+        pieces.append(f'<a href="{escape(address)}" target="_blank">{_text(address)}</a>')
+        end = found.start() + len(address)
+    pieces.append(_text(text[end:]))
+    return "".join(pieces)
+
+
+def _without_rest(address: str) -> str:
+    """The address without the signs of the sentence around it: a bracket stays where it was opened within."""
+    counts = {sign: address.count(sign) for sign in "()[]{}"}
+    end = len(address)
+    while end:
+        last = address[end - 1]
+        opening = _BRACKETS.get(last)
+        if opening is not None and counts[last] > counts[opening]:
+            counts[last] -= 1
+        elif last not in _AFTER_ADDRESS:
+            break
+        end -= 1
+    return address[:end]
 
 
 def _text(text: str) -> str:

@@ -21,8 +21,8 @@ from adapters.web.attachment_store import safe_name
 from adapters.web.channel import Shelves
 from adapters.web.chat_session import ChatSession
 from adapters.web.chat_sessions import ChatSessions, StillAnswering, TooMany, channel_id
-from adapters.web.messages import Shown, ShownFile, file_as_json
-from adapters.web.parse import Posted, PostedName, PostedPress, PostedStop, pressed, said, stop
+from adapters.web.messages import Shown, ShownFile, asked_by, file_as_json
+from adapters.web.parse import Posted, PostedAgain, PostedName, PostedPress, PostedStop, pressed, retry, said, stop
 from agent.core.clock import Clock
 from gateway.channels.adapter import Admit, Fullness, SignedIn
 from gateway.channels.errors import ChannelGone, GatewayUnavailable
@@ -79,6 +79,15 @@ class ChatHandlers:
         """The stop button."""
         key = ConversationKey(self._channel_type, channel_id)
         return await self._admit(stop(key, posted, person=person, languages=languages, at=self._clock.now()))
+
+    async def retry(
+        self, channel_id: str, posted: PostedAgain, asked: str, person: SignedIn, languages: str | None
+    ) -> Receipt:
+        """The button below the newest answer."""
+        key = ConversationKey(self._channel_type, channel_id)
+        return await self._admit(
+            retry(key, posted, asked, person=person, languages=languages, at=self._clock.now())
+        )  # fmt: skip
 
     async def _admit(self, inbound: Inbound) -> Receipt:
         if self.admit is None:
@@ -148,6 +157,7 @@ class Routes:
             Route("/c/{room}/messages", self._post, methods=["POST"]),
             Route("/c/{room}/press", self._press, methods=["POST"]),
             Route("/c/{room}/stop", self._stop, methods=["POST"]),
+            Route("/c/{room}/again", self._again, methods=["POST"]),
             Route("/files", self._upload, methods=["POST"]),
             Route("/files/{id}", self._download),
         ]
@@ -236,6 +246,17 @@ class Routes:
         posted = await _body(request, PostedStop)
         return await self._answer(
             self._talk.stop(_channel_id(request), posted, _person(request), _languages(request))
+        )  # fmt: skip
+
+    async def _again(self, request: Request) -> Response:
+        """Only the newest answer: the command would take that one back whichever was meant."""
+        posted = await _body(request, PostedAgain)
+        newest = (await self._session(request)).newest_answer
+        if newest is None or newest.id != posted.message:
+            raise HTTPException(409, "this is not the newest answer any more")
+        asked = asked_by(newest.answers or "")
+        return await self._answer(
+            self._talk.retry(_channel_id(request), posted, asked, _person(request), _languages(request))
         )  # fmt: skip
 
     async def _upload(self, request: Request) -> Response:

@@ -31,7 +31,10 @@ class Strike:
 
 @dataclass(frozen=True, slots=True)
 class Code:
+    """`formula`: LaTeX with its signs around it, which is shown as code where nothing sets formulas."""
+
     text: str
+    formula: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,11 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
+    """`formula`: LaTeX without the signs around it, which is shown as code where nothing sets formulas."""
+
     code: str  # without the last newline
     language: str = ""
+    formula: bool = False
 
 
 @dataclass(frozen=True, slots=True)

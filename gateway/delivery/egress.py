@@ -124,7 +124,7 @@ class Guard:
             case Text(text):
                 return replace(inline, text=self.text(text))
             case Code(text):
-                return Code(self.text(text))
+                return replace(inline, text=self.text(text))
             case Link(url, children):
                 return Link(self.text(url), tuple(map(self._inline, children)))
             case Bold(children) | Italic(children) | Strike(children):

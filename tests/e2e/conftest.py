@@ -4,14 +4,18 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
+from playwright.async_api import Browser, ConsoleMessage, Page, ViewportSize, async_playwright, expect
 
 from tests.e2e.site import Site, running_site
 
 PATIENCE_MS = 60_000  # for what surely comes: a busy machine is no failure
+
+DESKTOP: ViewportSize = {"width": 1280, "height": 860}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 FLAGS = (
     "--no-sandbox",
@@ -75,3 +79,33 @@ def pictures(tmp_path: Path) -> Path:
     folder = Path(os.environ.get("TIELINE_SCREENSHOTS", tmp_path / "pictures"))
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+async def signed_in(browser: Browser, site: Site, errors: Errors, **options: Any) -> Page:
+    """The chat page of somebody who has used a sign-in link."""
+    context = await browser.new_context(**{"viewport": DESKTOP, **options})
+    context.set_default_timeout(PATIENCE_MS)
+    await context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = await context.new_page()
+    errors.watch(page)
+    await page.goto(site.server.sign_in_link())
+    await expect(page.locator("#link")).to_have_attribute("data-state", "connected")
+    return page
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(browser: Browser, site: Site, errors: Errors) -> AsyncIterator[Page]:
+    page = await signed_in(browser, site, errors)
+    yield page
+    await page.context.close()
+    assert errors == []
+
+
+async def say(page: Page, text: str) -> None:
+    await page.locator("#text").fill(text)
+    await page.keyboard.press("Enter")
+
+
+async def answered(page: Page, count: int = 1) -> None:
+    """Wait until that many answers are there and whole."""
+    await expect(page.locator(".message.bot:not(.growing)")).to_have_count(count)

@@ -109,6 +109,8 @@ class Brain:
                     ),
                 )
                 await channel.send(Outbound(document=parse("Shall I **repeat** the evening run?"), buttons=buttons))
+            case MessageReceived(text="/retry"):
+                await self.answer(channel.key, "Another answer.", answers=inbound.message_id)
             case MessageReceived(text=text):
                 assert channel.presence is not None
                 await channel.presence.typing()
@@ -117,13 +119,15 @@ class Brain:
                 )
                 await anyio.sleep(self.pause_s)
                 answer = RICH if text == "rich" else f"You said: {text}"
-                await self.answer(channel.key, answer, reply_to=inbound.message_id)
+                await self.answer(channel.key, answer, reply_to=inbound.message_id, answers=inbound.message_id)
                 assert send_ephemeral is not None
                 await channel.delete(send_ephemeral)
             case ButtonClicked():
                 await channel.edit(SentRef(inbound.message_id), Outbound(document=parse("It runs again. **Noted.**")))
 
-    async def answer(self, key: ConversationKey, text: str, reply_to: str | None = None) -> None:
+    async def answer(
+        self, key: ConversationKey, text: str, reply_to: str | None = None, answers: str | None = None
+    ) -> None:
         channel = self.web.channel(key.channel_id)
         words = text.split(" ")
         assert channel.streams is not None
@@ -133,7 +137,7 @@ class Brain:
             await channel.streams.update(sent, parse(" ".join(words[:count])))
             if self.hold is not None and count > len(words) // 2:
                 await self.hold.wait()
-        await channel.streams.finish(sent, Outbound(document=parse(text), reply_to=reply_to))
+        await channel.streams.finish(sent, Outbound(document=parse(text), reply_to=reply_to, answers=answers))
 
 
 class FakeOverview:

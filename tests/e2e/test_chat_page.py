@@ -2,58 +2,24 @@
 
 import base64
 import wave
-from collections.abc import AsyncIterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-import pytest_asyncio
-from playwright.async_api import Browser, FilePayload, Page, ViewportSize, expect
+from playwright.async_api import Browser, FilePayload, Page, expect
 
 from agent.core.phrases import program_as_typed
 from gateway.channels.adapter import Fullness
 from gateway.channels.document import Plain
 from gateway.channels.inbound import ButtonClicked, MessageReceived
 from gateway.channels.outbound import Outbound
-from tests.e2e.conftest import PATIENCE_MS, Errors
+from tests.e2e.conftest import DESKTOP, PHONE, Errors, answered, say, signed_in
 from tests.e2e.site import RICH, Site
 from tests.fakes.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-DESKTOP = {"width": 1280, "height": 860}
-PHONE: ViewportSize = {"width": 390, "height": 844}
-
-
-async def signed_in(browser: Browser, site: Site, errors: Errors, **options: Any) -> Page:
-    context = await browser.new_context(**{"viewport": DESKTOP, **options})
-    context.set_default_timeout(PATIENCE_MS)
-    await context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = await context.new_page()
-    errors.watch(page)
-    await page.goto(site.server.sign_in_link())
-    await expect(page.locator("#link")).to_have_attribute("data-state", "connected")
-    return page
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def page(browser: Browser, site: Site, errors: Errors) -> AsyncIterator[Page]:
-    page = await signed_in(browser, site, errors)
-    yield page
-    await page.context.close()
-    assert errors == []
-
-
-async def say(page: Page, text: str) -> None:
-    await page.locator("#text").fill(text)
-    await page.keyboard.press("Enter")
-
-
-async def answered(page: Page, count: int = 1) -> None:
-    """Wait until that many answers are there and whole."""
-    await expect(page.locator(".message.bot:not(.growing)")).to_have_count(count)
 
 
 async def test_an_answer_streams_and_stays(page: Page, site: Site, pictures: Path) -> None:

@@ -22,7 +22,7 @@ async def doubles() -> AsyncIterator[Doubles]:
         yield running
 
 
-@pytest.mark.requirement("G-05")
+@pytest.mark.requirement("G-05", "Z-166")
 async def test_a_stopped_answer_is_marked_and_a_failed_one_can_be_tried_again(
     doubles: Doubles, tmp_path_factory: pytest.TempPathFactory, browser: Browser, errors: Errors, pictures: Path
 ) -> None:
@@ -65,6 +65,14 @@ async def test_a_stopped_answer_is_marked_and_a_failed_one_can_be_tried_again(
         await expect(page.locator(".message.tone-problem")).to_be_visible()
         await page.screenshot(path=pictures / "tones.png")
         await page.get_by_role("button", name="Try again").click()
-        await expect(page.locator("#thread")).to_contain_text("fine now")
+        fine = page.locator(".message.bot:not(.growing)", has_text="fine now")
+        await expect(fine).to_have_count(1)
+        await expect(page.locator(".message.tone-problem .foot")).to_contain_text("Answered again below")
+        await page.get_by_role("button", name="Answer again").click()
+        await expect(fine).to_have_count(2)
+        asked = await page.locator(".message.person .bubble").all_inner_texts()
+        assert asked == ["say much", "think long", "please fail"], "the button leaves no message"
+        sent = str((await doubles.llm.get("calls"))["calls"][-1]["body"]["messages"])
+        assert ("please fail" in sent, "fine now" in sent) == (True, False), "the answer before was taken back"
         assert errors == []
         await context.close()

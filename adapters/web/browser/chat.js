@@ -14,7 +14,7 @@ let typingTimer = 0;
 let typing = null;
 let missed = 0;
 
-const thread = new Thread({ onPress: press, onOlder: loadOlder, onAgain: () => sending.add("/retry", []) });
+const thread = new Thread({ onPress: press, onOlder: loadOlder, onAgain: again });
 const sending = new Sending({ thread, onTaken: () => sidebar.refresh().then(title) });
 const composer = new Composer({
   onSend: (text, files) => sending.add(text, files),
@@ -32,6 +32,17 @@ async function press(message, choice) {
     toast(refusal.message);
     return false;
   }
+}
+
+async function again(message) {
+  try {
+    const { outcome, reason } = await post(`c/${room}/again`, { id: newId(), message: message.id });
+    if (outcome === "accepted" || outcome === "duplicate") return true;
+    toast(reason || "Tieline did not take that");
+  } catch (refusal) {
+    toast(refusal.message);
+  }
+  return false;
 }
 
 async function loadOlder(before) {

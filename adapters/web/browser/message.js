@@ -1,6 +1,7 @@
 // One message as an element. The bot's blocks are HTML that the server rendered and cleaned.
 
 import { copyText, el, icon, sizeText, toast } from "./dom.js";
+import { setFormulas, withSources } from "./formula.js";
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 
@@ -41,7 +42,9 @@ function addCopy(figure) {
 // Replaces the blocks from `from` on; what stands before is not touched (selection and scroll positions stay).
 export function setBlocks(holder, from, blocks) {
   while (holder.children.length > from) holder.lastElementChild.remove();
-  holder.append(...blocks.map(blockOf));
+  const fresh = blocks.map(blockOf);
+  holder.append(...fresh);
+  for (const block of fresh) setFormulas(block);
 }
 
 function fileOf(file) {
@@ -86,6 +89,13 @@ function choicesOf(message, onPress) {
   return holder;
 }
 
+// The words of a person, with links where the server found addresses.
+function wordsOf(message) {
+  const words = el("span", { dir: "auto" }, message.html ? "" : message.text);
+  if (message.html) words.innerHTML = message.html;
+  return words;
+}
+
 function footOf(message, kind) {
   const at = message.at ? new Date(message.at) : new Date();
   const foot = el("div", { class: "foot" });
@@ -113,34 +123,44 @@ export function messageElement(message, { kind = "", quoted = "", onPress, onAga
     setBlocks(blocks, 0, message.blocks ?? []);
     bubble.append(blocks);
   } else if (message.text) {
-    bubble.append(el("span", { dir: "auto" }, message.text));
+    bubble.append(wordsOf(message));
   }
   if (message.files?.length) bubble.append(el("div", { class: "files" }, ...message.files.map(fileOf)));
   if (message.buttons?.length) bubble.append(choicesOf(message, onPress));
   const foot = footOf(message, kind);
   if (who === "bot" && kind !== "growing" && !message.private) {
+    if (onAgain) foot.append(againOf(message, onAgain), el("span", { class: "answered-again", hidden: true }, "Answered again below"));
     const copy = el("button", { class: "act", type: "button", "aria-label": "Copy this answer" }, icon("copy"), "Copy");
     copy.addEventListener("click", async () => {
       if (await copyText(readable(bubble.querySelector(".blocks")))) toast("Copied");
     });
     foot.append(copy);
-    if (message.tone === "problem" && onAgain) {
-      const again = el("button", { class: "act stays", type: "button" }, icon("again"), "Try again");
-      again.addEventListener("click", () => {
-        again.disabled = true;
-        onAgain();
-      });
-      foot.append(again);
-    }
   }
   node.append(bubble, foot);
   return node;
+}
+
+// Asks for an answer once more. The thread shows it below the newest one alone: that is the one it concerns.
+function againOf(message, onAgain) {
+  const isProblem = message.tone === "problem";
+  const again = el(
+    "button",
+    { class: "act stays again", type: "button", hidden: true },
+    icon("again"),
+    isProblem ? "Try again" : "Answer again",
+  );
+  again.addEventListener("click", async () => {
+    again.disabled = true;
+    if (!(await onAgain(message))) again.disabled = false;
+  });
+  return again;
 }
 
 // The text of an answer as a person reads it, without buttons and captions.
 export function readable(node) {
   const copy = node.cloneNode(true);
   for (const extra of copy.querySelectorAll("button, figcaption")) extra.remove();
+  withSources(copy);
   copy.classList.add("unseen");
   document.body.append(copy); // innerText needs a place in the page to know its lines
   copy.style.whiteSpace = "normal";

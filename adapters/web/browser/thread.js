@@ -248,7 +248,29 @@ export class Thread {
       node.classList.toggle("same", Boolean(before && before.day === day && before.who === who && who === "person"));
       before = { day, who };
     }
+    this.#markAgain();
     byId("welcome").hidden = this.list.children.length > 0 || !this.older.hidden;
+  }
+
+  // Only the newest answer can be asked for again; those before it that were, say so.
+  #markAgain() {
+    const inOrder = Array.from(this.messages.values()).filter((message) => !message.private && message.order);
+    inOrder.sort((a, b) => a.order - b.order);
+    const newest = inOrder.findLast((message) => message.who === "person" || message.answers); // alerts may stand below
+    const answers = new Map(); // message of a person -> what answered it last
+    for (const message of inOrder) if (message.answers) answers.set(askedBy(message), message.answers);
+    for (const message of inOrder.filter((each) => each.who === "bot")) {
+      const foot = document.getElementById(`m-${message.id}`)?.querySelector(".foot");
+      if (!foot?.querySelector(".again")) continue;
+      foot.querySelector(".again").hidden = this.isGrowing || message !== newest || !this.#isAnswer(message);
+      foot.querySelector(".answered-again").hidden = !message.answers || answers.get(askedBy(message)) === message.answers;
+    }
+  }
+
+  // An answer of the model, or none because of a problem: no reminder, and no reply to a command.
+  #isAnswer(message) {
+    const asked = message.answers && this.messages.get(askedBy(message));
+    return asked?.who === "person" && !(asked.text?.startsWith("/") && asked.text !== "/retry");
   }
 
   #oldest() {
@@ -258,6 +280,9 @@ export class Thread {
 }
 
 const isStatus = (message) => message.private && message.silent;
+
+// The message that an answer is for, also when it was answered once more.
+const askedBy = ({ answers }) => /^again\.([^.]*)\./.exec(answers)?.[1] ?? answers;
 
 function textOf(message) {
   const template = document.createElement("template");

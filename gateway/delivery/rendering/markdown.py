@@ -243,7 +243,7 @@ DEEPEST = 60  # levels of nesting; the parser drops text below its limit, so suc
 
 # Whatever can begin markup: within a line, and at its start. A text without a match is plain; one with a match is
 # parsed and may turn out plain as well.
-_INLINE = re.compile(r"[*_`~\[\]<>&\\|\0]")
+_INLINE = re.compile(r"[*_`~\[\]<>&\\|\0]|\$[^$\n]*\$")
 _LINE = re.compile(
     r"[ ]{0,3}(?:#{1,6}(?:[ \t]|$)|[-+](?:[ \t]|$)|\d{1,9}[.)](?:[ \t]|$)|(?:-[ \t]*){2,}$|=+[ \t]*$)|[ ]{0,3}\t|[ ]{4}"
 )
@@ -342,7 +342,8 @@ class _Reader:
                     yield Heading(int(token.tag[1:]), _on_one_line(children))
             case "fence" | "code_block":
                 language = token.info.split(maxsplit=1)[0] if token.info.strip() else ""
-                yield CodeBlock(token.content.removesuffix("\n"), language)
+                formula = bool(token.meta.get("formula"))
+                yield CodeBlock(token.content.removesuffix("\n"), language, formula)
             case "blockquote_open":
                 if blocks := self.blocks_until("blockquote_close"):
                     yield Quote(blocks)
@@ -454,7 +455,7 @@ def _run(tokens: Iterator[Token], closing: str, within: frozenset[str]) -> tuple
             case "softbreak" | "hardbreak":
                 found.append(Break())
             case "code_inline":
-                found.append(Code(token.content))
+                found.append(Code(token.content, bool(token.meta.get("formula"))))
             case "link_open":
                 _append(found, _link(str(token.attrs["href"]), _run(tokens, "link_close", within | {"link"}), within))
             case "image":

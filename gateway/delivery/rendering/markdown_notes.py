@@ -16,6 +16,8 @@ _DOLLARS = re.compile(r"\$\$?(?![\s$])[^$\n]{1,500}(?<!\s)\$\$?(?![\w$])")
 _BRACKETS = re.compile(r"\\\([^\n]{1,500}?\\\)|\\\[[^\n]{1,500}?\\\]")
 # Marks of a formula, which escaped brackets ("\\[a\\_b\\]") and sums of money lack: a command, or an unescaped sign.
 _FORMAL = re.compile(r"\\[A-Za-z]|(?<!\\)[\^_{}=]")
+# Between dollars also single letters and numbers with signs of operation: "$f(x)$", "$n - 1$", "$10$"; never words.
+_SYMBOLS = re.compile(r"(?=[^\w$]*[^\W_])(?:[^\W\d_](?![^\W\d_])|[\d\s()\[\]|+\-*/<>!.,:'≤≥≠±·×∈…])+")
 _REFERENCE = re.compile(r"\[\^([^\]\s^]{1,40})\]")
 _NOTE = re.compile(r"\[\^([^\]\s^]{1,40})\]:[ \t]+")
 _FENCES = {"$$": "$$", "\\[": "\\]"}
@@ -40,16 +42,21 @@ def _formula(state: StateInline, silent: bool) -> bool:
     sign, before = state.src[state.pos], state.src[state.pos - 1 : state.pos]
     if sign == "$":
         found = None if before.isalnum() else _DOLLARS.match(state.src, state.pos, state.posMax)
-        if found is None or not (_FORMAL.search(found[0]) or len(found[0].strip("$")) == 1):
+        if found is None or not (_FORMAL.search(found[0]) or _is_symbols(found[0].strip("$"))):
             return False
     else:
         found = _BRACKETS.match(state.src, state.pos, state.posMax) if sign == "\\" else None
         if found is None or not _FORMAL.search(found[0]):
             return False
     if not silent:
-        state.push("code_inline", "code", 0).content = found[0]
+        token = state.push("code_inline", "code", 0)
+        token.content, token.meta = found[0], {"formula": True}
     state.pos = found.end()
     return True
+
+
+def _is_symbols(formula: str) -> bool:
+    return len(formula) == 1 or _SYMBOLS.fullmatch(formula) is not None
 
 
 def _display(state: StateBlock, start: int, end: int, silent: bool) -> bool:
@@ -76,7 +83,7 @@ def _display(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         return True
     token = state.push("fence", "code", 0)
     token.info, token.content = "latex", "\n".join(line for line in lines if line.strip()) + "\n"
-    token.map = [start, number + 1]
+    token.map, token.meta = [start, number + 1], {"formula": True}
     state.line = number + 1
     return True
 

@@ -116,7 +116,8 @@ def _pieces(inline: Inline, cuts: Sequence[int]) -> list[Inline]:
     match inline:
         case Text(text) | Code(text):
             ends = (*cuts, len(text))
-            return [replace(inline, text=text[start:end]) for start, end in zip((0, *cuts), ends, strict=True)]
+            whole = inline if isinstance(inline, Text) else Code(text)  # a part of a formula is none
+            return [replace(whole, text=text[start:end]) for start, end in zip((0, *cuts), ends, strict=True)]
         case Break():
             return [inline]
         case Bold(children) | Italic(children) | Strike(children) | Link(_, children):

@@ -1,12 +1,13 @@
 """Documents as HTML: the right tags, and nothing a model writes can become one."""
 
+import time
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.web.render import blocks_as_html, text_length
+from adapters.web.render import blocks_as_html, linked, text_length
 from gateway.channels.document import (
     Block,
     Bold,
@@ -47,7 +48,7 @@ def said(*inlines: Inline) -> Paragraph:
         ),
         pytest.param(
             said(Text("¹ ", 1), Text("x")),
-            '<p><a href="#" data-words="1" aria-label="Footnote 1" rel="noopener noreferrer nofollow">¹ </a>x</p>',
+            '<p><a href="#" data-words="1" aria-label="Footnote 1" rel="noopener noreferrer nofollow">¹</a> x</p>',
             id="and its words back",
         ),
         pytest.param(Heading(1, (Text("t"),)), "<h3>t</h3>", id="the first heading is below the page's own"),
@@ -83,8 +84,8 @@ def said(*inlines: Inline) -> Paragraph:
         ),
         pytest.param(said(Link("a.md", (Text("a.md"),))), "<p>a.md</p>", id="an address is not said twice"),
         pytest.param(
-            said(Link('tel:1"onclick="x', (Text("x"),))),
-            '<p><a href="tel:1&quot;onclick=&quot;x" target="_blank" rel="noopener noreferrer nofollow">x</a></p>',
+            said(Link('mailto:a"onclick="x', (Text("x"),))),
+            '<p><a href="mailto:a&quot;onclick=&quot;x" target="_blank" rel="noopener noreferrer nofollow">x</a></p>',
             id="no way out of an attribute",
         ),
     ],
@@ -141,7 +142,7 @@ inlines: st.SearchStrategy[Inline] = st.recursive(
 blocks: st.SearchStrategy[Block] = (
     st.builds(Plain, st.text())
     | st.builds(Paragraph, st.tuples(inlines))
-    | st.builds(CodeBlock, st.text(), st.text())
+    | st.builds(CodeBlock, st.text(), st.text(), st.booleans())
     | st.builds(Table, st.tuples(st.tuples(inlines)), st.tuples(st.tuples(st.tuples(inlines))), st.just(("none",)))
 )
 
@@ -169,9 +170,59 @@ def test_whatever_a_model_writes_gives_only_our_own_tags(block: Block) -> None:
     assert tags.seen <= ALLOWED
     assert not [name for name, _ in tags.attributes if name.startswith("on") or name == "style"]
     links = [value or "" for name, value in tags.attributes if name == "href"]
-    assert all(link.split(":")[0].lower() in {"http", "https", "mailto", "tel"} for link in links)
+    assert all(link.split(":")[0].lower() in {"http", "https", "mailto"} for link in links)
 
 
 def test_length_counts_what_is_read() -> None:
     document = (Heading(2, (Text("ab"),)), List((Item((said(Text("cd")),)),)), CodeBlock("ef", "python"))
     assert text_length(document) == 6
+
+
+LINK = '<a href="{0}" target="_blank" rel="noopener noreferrer nofollow">{0}</a>'
+
+
+@pytest.mark.requirement("Z-167")
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        pytest.param("see https://a.example.", f"see {LINK.format('https://a.example')}.", id="the end of a sentence"),
+        pytest.param("(https://a.example/b_(c))", f"({LINK.format('https://a.example/b_(c)')})", id="brackets"),
+        pytest.param("HTTP://a.example?a=1&b", LINK.format("HTTP://a.example?a=1&amp;b"), id="in any spelling"),
+        pytest.param("javascript://a.example", "javascript://a.example", id="no link that runs"),
+        pytest.param("xhttps://a.example", "xhttps://a.example", id="within a word"),
+        pytest.param("https:// and https://.", "https:// and https://.", id="no host"),
+        pytest.param(
+            'https://a.example/"onmouseover=x', f'{LINK.format("https://a.example/")}"onmouseover=x', id="no way out"
+        ),
+        pytest.param("https://a.example/<b>", f"{LINK.format('https://a.example/')}&lt;b&gt;", id="no markup"),
+    ],
+)
+def test_an_address_in_running_text_is_a_link(text: str, html: str) -> None:
+    assert blocks_as_html((Plain(text),)) == (f'<p class="plain">{html}</p>',)
+    assert blocks_as_html((said(Text(text)),)) == (f"<p>{html}</p>",)
+    assert linked(text) == html
+
+
+@pytest.mark.requirement("Z-167")
+def test_an_address_within_a_link_or_code_is_none() -> None:
+    (html,) = blocks_as_html(
+        (said(Link("https://a.example", (Bold((Text("https://b.example"),)),)), Code("https://c.example")),)
+    )
+    assert html.count("<a ") == 1
+    assert "<code>https://c.example</code>" in html
+
+
+@pytest.mark.requirement("Z-167")
+def test_many_addresses_take_no_time() -> None:
+    began = time.monotonic()
+    linked("https://a.example/" + ")" * 100_000 + "https://" * 20_000)
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.requirement("Z-165")
+def test_a_formula_is_its_source() -> None:
+    hostile = "$x_1</code><script>alert(1)</script>$"
+    inline, block = blocks_as_html((said(Code(hostile, formula=True)), CodeBlock("a < b", "latex", formula=True)))
+    assert inline == '<p><code class="math">$x_1&lt;/code&gt;&lt;script&gt;alert(1)&lt;/script&gt;$</code></p>'
+    assert block == '<figure class="formula"><code class="math">a &lt; b</code></figure>'
+    assert text_length((said(Code("$x$", formula=True)),)) == 3

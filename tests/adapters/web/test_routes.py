@@ -421,3 +421,61 @@ async def test_a_stop_marks_what_it_ended_and_leaves_no_message(site: Site, visi
 async def test_a_stop_of_what_the_page_does_not_know_is_told(site: Site, visitor: Visitor) -> None:
     await site.web.channel("operator:main").send(replace(plain("Stopped."), answers="gone", tone="stopped"))
     assert await texts(visitor) == ["Stopped."]
+
+
+@pytest.mark.requirement("Z-166")
+async def test_the_newest_answer_is_asked_for_again_without_a_message(site: Site, visitor: Visitor) -> None:
+    asked = await visitor.say("hello")
+    await until(lambda: _has(visitor, "You said: hello"))
+    first = (await visitor.state())["messages"][-1]
+    response = await visitor.post("/chat/c/main/again", {"id": "again-0001", "message": first["id"]})
+    assert response.json()["outcome"] == "accepted"
+    await until(lambda: _has(visitor, "Another answer."))
+    retried = site.brain.heard[-1]
+    assert isinstance(retried, MessageReceived)
+    assert (retried.text, retried.message_id) == ("/retry", f"again.{asked}.again-0001")
+    assert await texts(visitor) == ["hello", "You said: hello", "Another answer."]
+    second = (await visitor.state())["messages"][-1]
+    await visitor.post("/chat/c/main/again", {"id": "again-0002", "message": second["id"]})
+    assert site.brain.heard[-1].message_id == f"again.{asked}.again-0002", "it is the same message that is answered"
+
+
+@pytest.mark.requirement("Z-166")
+async def test_no_other_than_the_newest_answer_is_asked_for_again(site: Site, visitor: Visitor) -> None:
+    asked = await visitor.say("hello")
+    await until(lambda: _has(visitor, "You said: hello"))
+    first = (await visitor.state())["messages"][-1]
+    await site.web.channel("operator:main").send(plain("a reminder"))
+    reminder = (await visitor.state())["messages"][-1]
+    for message in (reminder["id"], asked, "nothing"):
+        response = await visitor.post("/chat/c/main/again", {"id": "again-0001", "message": message})
+        assert (response.status_code, response.json()["error"]) == (409, "this is not the newest answer any more")
+    site.brain.hold = anyio.Event()
+    await visitor.say("more words than one is enough")
+    assert (await visitor.post("/chat/c/main/again", {"id": "again-0001", "message": first["id"]})).status_code == 409
+    assert "/retry" not in [each.text for each in site.brain.heard if isinstance(each, MessageReceived)]
+    assert (await visitor.post("/chat/c/none/again", {"id": "again-0001", "message": "m"})).status_code in {404, 409}
+
+
+@pytest.mark.requirement("Z-166")
+@pytest.mark.parametrize("has_words", [True, False], ids=["stopped halfway", "stopped before a word"])
+async def test_a_stop_marks_an_answer_that_was_asked_for_again(site: Site, visitor: Visitor, has_words: bool) -> None:
+    asked = await visitor.say("hello")
+    await until(lambda: _has(visitor, "You said: hello"))
+    channel, again = site.web.channel("operator:main"), f"again.{asked}.again-0001"
+    if has_words:
+        await channel.send(replace(plain("the beginning", "k-1"), answers=again))
+    await channel.send(replace(plain("Stopped.", "k-2"), answers=again, tone="stopped"))
+    found = (await visitor.state())["messages"]
+    tones = ["", "", "stopped"] if has_words else ["stopped", ""]
+    assert [message.get("tone", "") for message in found] == tones
+
+
+@pytest.mark.requirement("Z-167")
+async def test_a_persons_addresses_are_links_and_the_text_stays(site: Site, visitor: Visitor) -> None:
+    text = '<b>see</b> https://a.example/"onclick=x and javascript://x'
+    await visitor.say(text)
+    message = (await visitor.state())["messages"][0]
+    assert message["text"] == text
+    link = '<a href="https://a.example/" target="_blank" rel="noopener noreferrer nofollow">https://a.example/</a>'
+    assert message["html"] == f'&lt;b&gt;see&lt;/b&gt; {link}"onclick=x and javascript://x'

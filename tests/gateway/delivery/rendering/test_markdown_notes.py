@@ -2,14 +2,17 @@
 
 import pytest
 
-from gateway.channels.document import Block, Code, CodeBlock, Document, Paragraph, Text
+from gateway.channels.document import Block, Code, CodeBlock, Document, Paragraph, Plain, Text
+from gateway.delivery.egress import Guard
 from gateway.delivery.rendering.markdown import parse
+from gateway.delivery.rendering.splitting import parted
 
 
 def line(*children: Text | Code) -> Block:
     return Paragraph(children)
 
 
+@pytest.mark.requirement("Z-165")
 @pytest.mark.parametrize(
     ("text", "document"),
     [
@@ -18,12 +21,29 @@ def line(*children: Text | Code) -> Block:
         pytest.param(r"*a* \[citation\] and \(a\_b\)", (), id="brackets that are escaped"),
         pytest.param("*It* costs $5 and_a $6_b", (), id="money"),
         pytest.param("*set* $HOME/a=$B", (), id="a shell's variables"),
+        pytest.param("Let $x^2$ be", ("$x^2$",), id="no other markup"),
+        pytest.param("*Here* $f(x)$, $n - 1$, $10$ and $2n$", ("$f(x)$", "$n - 1$", "$10$", "$2n$"), id="symbols"),
+        pytest.param("*For* $5 and $6, $7-$8, US$9 or 10$", (), id="more money"),
+        pytest.param("*Say* '$' + '$' or $this one$", (), id="a sign and words"),
     ],
 )
 def test_a_formula_within_a_line_is_code(text: str, document: tuple[str, ...]) -> None:
     (paragraph,) = parse(text)
     assert isinstance(paragraph, Paragraph)
-    assert tuple(child.text for child in paragraph.children if isinstance(child, Code)) == document
+    formulas = [child for child in paragraph.children if isinstance(child, Code) and child.formula]
+    assert tuple(each.text for each in formulas) == tuple(each for each in document if each != "c")
+
+
+def test_money_without_markup_arrives_byte_for_byte() -> None:
+    assert parse("It costs $5 and $6.") == (Plain("It costs $5 and $6."),)
+    assert parse("Type `$x_1$`.")[0] == line(Text("Type "), Code("$x_1$"), Text("."))
+
+
+@pytest.mark.requirement("Z-165")
+def test_a_part_of_a_formula_is_code() -> None:
+    code = Code("$x^2 + y$", formula=True)
+    assert parted((code,), [4]) == [(Code("$x^2"),), (Code(" + y$"),)]
+    assert Guard().document((line(code),)) == (line(code),)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +52,8 @@ def test_a_formula_within_a_line_is_code(text: str, document: tuple[str, ...]) -
     ids=["dollars", "brackets", "within the lines"],
 )
 def test_a_formula_of_its_own_is_a_block_of_code(text: str) -> None:
-    assert parse(f"So:\n{text}\n\nEnd **now**")[1] == CodeBlock("a_1 = b\n- c * d", "latex")
+    assert parse(f"So:\n{text}\n\nEnd **now**")[1] == CodeBlock("a_1 = b\n- c * d", "latex", formula=True)
+    assert parse("```latex\na_1\n```") == (CodeBlock("a_1", "latex"),), "code that somebody wants to see"
 
 
 def test_what_is_never_closed_stays_text() -> None:
