@@ -237,10 +237,13 @@ class WireContract(ProviderContract):
     @pytest.mark.requirement("R-12")
     async def test_the_request_carries_prompt_messages_length_and_tools(self, stage: WireStage) -> None:
         request, _, _ = stage.wants_tool()
-        await hear(stage.provider, replace(request, max_tokens=777, reminder="It is noon."))
+        system = SystemPrompt("You are helpful.", "Ann likes tea.")
+        await hear(stage.provider, replace(request, system=system, max_tokens=777, reminder="It is noon."))
         body = json.dumps(stage.server.bodies[0])
-        for sent in ("You are helpful.", "weather?", "777", "get_weather", "The weather of a city.", "It is noon."):
+        for sent in ("You are helpful.", "Ann likes tea.", "weather?", "777", "It is noon."):
             assert sent in body
+        assert "get_weather" in body
+        assert "The weather of a city." in body
         assert body.index("It is noon.") < body.index("weather?")
 
     async def test_the_reminder_stays_with_the_newest_words_through_a_tool_loop(self, stage: WireStage) -> None:

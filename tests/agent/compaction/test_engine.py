@@ -21,6 +21,7 @@ from agent.core.events import (
     CompactTriggered,
     Event,
     MemoryFlushed,
+    MicrocompactRan,
     MidCompactLayer1Ran,
     MidCompactLayer2Ran,
     ReactiveCompactTriggered,
@@ -40,7 +41,7 @@ class Model:
 
     def __init__(self) -> None:
         self.asked: list[Question] = []
-        self.failing: AgentError | None = None
+        self.failing: AgentError | TimeoutError | None = None
         self.most_chars: int | None = None
         self.chatty = False  # its summaries have no headings
 
@@ -183,7 +184,7 @@ async def test_a_hard_compaction_puts_summary_pinned_and_tail(caplog: pytest.Log
     assert done.tokens_after == life.tokens < done.tokens_before
 
 
-@pytest.mark.requirement("Z-39", "Z-50", "Z-51", "H-08")
+@pytest.mark.requirement("Z-39", "Z-50", "Z-51", "H-03", "H-08")
 async def test_what_the_active_subgoal_owns_is_put_back_behind_the_summary() -> None:
     life = Life(strategy="subgoal")
     life.talk(30, 310)
@@ -238,6 +239,23 @@ async def test_who_listens_finds_everything_there_that_the_first_stage_takes() -
     assert life.tokens < full
 
 
+@pytest.mark.requirement("W-26")
+async def test_of_the_clearing_of_old_results_nobody_hears_and_of_the_pass_behind_it_once() -> None:
+    life = Life()
+    life.options = replace(life.options, microcompact=MicrocompactSettings(min_pressure=0.1, retain_recent=12))
+    for _ in range(20):
+        life.tool(200)
+    life.begin()
+    await life.engine.before_call(life.load())
+    assert life.of(MicrocompactRan)
+    assert life.begun == []
+    for _ in range(12):
+        life.tool(600)
+    await life.engine.before_call(life.load())
+    assert life.of(ToolOutputsPruned)
+    assert [stage for stage, _ in life.begun] == ["prune"]
+
+
 @pytest.mark.requirement("R-09", "B-53")
 async def test_high_water_keeps_eight_and_has_four_sections() -> None:
     life = Life()
@@ -269,7 +287,22 @@ async def test_at_most_one_model_compaction_a_turn() -> None:
     assert len(life.of(CompactTriggered)) == 1
 
 
-@pytest.mark.requirement("R-49", "G-19")
+@pytest.mark.requirement("G-31")
+async def test_no_second_one_for_a_stand_in_with_a_smaller_window() -> None:
+    life = Life()
+    life.talk(25, 310)
+    life.begin()
+    await life.engine.before_call(life.load())
+    asked = len(life.model.asked)
+    assert asked, "or nothing is seen here"
+    smaller = replace(life.load(), window=2_300, room=2_100)
+    assert life.tokens > smaller.room
+    await life.engine.before_call(smaller)
+    assert len(life.model.asked) == asked
+    assert life.tokens <= smaller.room, "it fits all the same"
+
+
+@pytest.mark.requirement("R-49", "G-19", "R-45")
 async def test_a_summary_made_ahead_is_spliced_in_without_a_call() -> None:
     life = Life()
     life.talk(18, 300)
@@ -283,9 +316,12 @@ async def test_a_summary_made_ahead_is_spliced_in_without_a_call() -> None:
     assert len(life.model.asked) == asked
     assert life.contents[0].startswith("[Session memory summary]\nGoal:")
     assert len(life.of(MidCompactLayer2Ran)) == 1
+    told = life.model.asked[0].text
+    assert [f"m{number} " in told for number in range(18)] == [True] * 14 + [False] * 4
+    assert [text[:3] for text in life.contents[1:5]] == ["m14", "m15", "m16", "m17"], "nothing else leaves with them"
 
 
-@pytest.mark.requirement("R-08")
+@pytest.mark.requirement("R-08", "R-45")
 async def test_level_full_collapses_the_oldest_half_without_a_model() -> None:
     life = Life(level="full")
     life.talk(21, 300)
@@ -358,6 +394,17 @@ class TestFailure:
         life.begin()
         await life.engine.before_call(life.load())
         assert len(life.model.asked) == asked, "the breaker is open: no model is asked"
+
+    @pytest.mark.requirement("W-29")
+    async def test_a_digest_takes_the_place_of_a_summary_that_takes_too_long(self) -> None:
+        life = Life()
+        life.model.failing = TimeoutError()
+        life.talk(30, 310)
+        life.begin()
+        await life.engine.before_call(life.load())
+        assert "[Mid-tier context collapse" in life.contents[0]
+        assert life.contents[-1] == "and now?"
+        assert life.tokens < 9_500
 
     @pytest.mark.requirement("G-20")
     async def test_ten_turns_later_it_recovers(self) -> None:

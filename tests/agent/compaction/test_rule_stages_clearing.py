@@ -52,6 +52,18 @@ def test_all_but_the_newest_three_are_cleared_and_a_second_run_frees_nothing() -
     assert errors == [False, True, False, False, False], "ids and error flags stay"
 
 
+@pytest.mark.requirement("R-07")
+def test_of_calls_made_at_once_each_result_counts() -> None:
+    ids = [f"c{number}" for number in range(5)]
+    at_once = [
+        Message(role="assistant", parts=tuple(ToolUse(id=id, name="look") for id in ids)),
+        Message(role="user", parts=tuple(ToolResult(tool_use_id=id, content=LONG) for id in ids)),
+    ]
+    state = state_with(at_once)
+    microcompact(state, Options())
+    assert results(state) == [CLEARED, CLEARED, LONG, LONG, LONG]
+
+
 @pytest.mark.parametrize(
     ("older", "options"),
     [

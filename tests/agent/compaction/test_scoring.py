@@ -97,6 +97,12 @@ def test_each_strategy_has_its_order(
     assert order(strategy, blocks(SHIPS, BREAD, MIXED), goal=goal, tiers=Given(tiers)) == first_to_last
 
 
+@pytest.mark.requirement("H-12")
+def test_multiplied_by_its_tier_the_twin_of_an_outdated_step_goes_before_that_of_a_completed_one() -> None:
+    tiers = Given({0: Tier.COMPLETED, 1: Tier.OUTDATED, 2: Tier.COMPLETED})
+    assert order("subgoal_mig_multiplied", blocks(SHIPS, SHIPS, SHIPS), tiers=tiers) == [1, 0, 2]
+
+
 @pytest.mark.requirement("H-29")
 @given(
     st.lists(st.tuples(st.one_of(st.none(), st.sampled_from((-0.7, 0.1, 0.3))), st.integers(1, 50)), max_size=12),

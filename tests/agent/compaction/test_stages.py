@@ -34,7 +34,7 @@ def stages(tokens: int, standing: PolicyInput = READY, limits: Limits = LIMITS) 
     return done
 
 
-@pytest.mark.requirement("R-08", "R-09", "R-48", "Z-28", "Z-29", "W-27", "B-94")
+@pytest.mark.requirement("R-05", "R-08", "R-09", "R-48", "Z-28", "Z-29", "W-27", "B-94")
 @pytest.mark.parametrize(
     ("tokens", "called"),
     [

@@ -105,7 +105,7 @@ async def test_the_first_subgoal_owns_what_was_before_it() -> None:
     assert [watch.subgoals.tier(position) for position in range(3)] == [Tier.ACTIVE] * 3
 
 
-@pytest.mark.requirement("Z-48", "Z-49")
+@pytest.mark.requirement("Z-48", "Z-49", "H-24")
 async def test_a_completed_one_makes_room_for_the_next_from_the_first_words_that_were_not_asked_about() -> None:
     watch, window = watched("a" * 250)
     await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE")
@@ -119,6 +119,19 @@ async def test_a_completed_one_makes_room_for_the_next_from_the_first_words_that
     watch.poll(window, BIG)
     tiers = [watch.subgoals.tier(position) for position in range(len(window))]
     assert tiers == [Tier.COMPLETED, *[Tier.ACTIVE] * (EVERY + 1)]
+    steps = [(one.description, one.state) for one in watch.subgoals.subgoals]
+    assert steps == [("book", "completed"), ("pay", "active")]
+
+
+@pytest.mark.requirement("H-07")
+async def test_an_answer_counts_once() -> None:
+    watch, window = watched("a" * 250)
+    await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE")
+    await answer(watch, window, "CURRENT: pay\nCOMPLETED: book", say(watch, window, *map(str, range(EVERY))))
+    window.append(text_message("user", "by card"))
+    assert watch.question(window, BIG, provider="") is None
+    assert not watch.poll(window, BIG), "nothing was completed since"
+    assert [watch.subgoals.tier(position) for position in range(1, len(window))] == [Tier.ACTIVE] * (EVERY + 1)
 
 
 @pytest.mark.requirement("H-24")
@@ -192,7 +205,8 @@ async def test_a_failed_extraction_is_no_trouble_but_subgoals_are_unknown_until_
     await watch.run(question, fails)
     watch.poll(window, BIG)
     assert not watch.known
-    assert watch.question(window, BIG, provider="") is None, "not twice about the same words"
+    window.append(text_message("assistant", "that is under way"))
+    assert watch.question(window, BIG, provider="") is None, "not twice about the same words of a person"
     window.append(text_message("user", "again"))
     await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE")
     assert watch.known

@@ -54,6 +54,14 @@ def test_extending_tags_what_is_new_and_nothing_else() -> None:
     assert list(subgoals.active(7)) == [2, 4, 5, 6]
 
 
+@pytest.mark.requirement("H-21")
+def test_extending_tags_also_a_single_message() -> None:
+    subgoals = registry(("book", 0, 2))
+    for size in range(3, 6):
+        subgoals.extend_active(size)
+        assert list(subgoals.active(size)) == list(range(size))
+
+
 @pytest.mark.requirement("Z-38", "Z-46", "H-02", "H-06")
 def test_a_position_has_the_tier_of_its_subgoal() -> None:
     subgoals = registry(("book", 1, 3), ("pay", 3, 5))
@@ -85,7 +93,7 @@ def test_after_a_fold_everything_behind_a_pair_moves_down() -> None:
     assert spans_of(subgoals) == [("book", "completed", 0, 4), ("pay", "active", 4, 6)]
 
 
-@pytest.mark.requirement("H-14", "G-22")
+@pytest.mark.requirement("H-14", "H-32", "G-22")
 def test_of_a_pair_that_became_one_the_active_half_counts() -> None:
     subgoals = registry(("book", 0, 2), ("pay", 2, 5))
     subgoals.follow(AppliedSummaries(pairs=(folded(1),)))

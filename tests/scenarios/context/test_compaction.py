@@ -140,7 +140,7 @@ async def test_with_every_summary_failing_the_conversation_goes_on(sqlite_databa
     assert any("[Mid-tier context collapse" in text for text in sent(model.requests[-1]))
 
 
-@pytest.mark.requirement("W-63", "B-26")
+@pytest.mark.requirement("W-63", "B-26", "H-39")
 async def test_level_off_stops_and_says_what_helps(sqlite_database: Database, tmp_path: Path) -> None:
     world = World(sqlite_database, tmp_path, provider(), settings=settings(level="off"))
     answers = [(await world.say(f"{number}: " + "word " * 700))[0] for number in range(8)]

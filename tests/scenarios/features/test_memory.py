@@ -99,6 +99,22 @@ async def test_the_graph_is_read_in_the_background_and_shown(database: Database,
     assert {"graph"} < {row.purpose for row in await world.usage_rows()}
 
 
+@pytest.mark.requirement("W-11")
+async def test_nothing_is_recalled_while_the_operator_has_it_off(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider()
+    world = MemoryWorld(sqlite_database, tmp_path, provider)
+    on = world.settings
+    await world.say("The boat lies in Bergen since spring.")
+    recalled = []
+    for settings in (Settings(memory=MemorySettings(recall=RecallSettings(enabled=False))), on):
+        world.settings = settings
+        await world.database.write(lambda conn: conn.execute(text("UPDATE conversation SET session_id = NULL")))
+        await world.restart()
+        await world.say("Where does the boat lie since spring?")
+        recalled.append("The boat lies in Bergen" in block(provider))
+    assert recalled == [False, True]
+
+
 @pytest.mark.requirement("Z-11")
 async def test_fixed_order_of_what_is_recalled(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(

@@ -67,6 +67,21 @@ async def test_one_line_hints_a_skill_and_the_turn_credits_it(sqlite_database: D
     assert [event.skill for event in world.events if isinstance(event, SkillPicked)] == ["mail"]
 
 
+@pytest.mark.requirement("W-08")
+async def test_a_skill_for_people_only_is_not_hinted_to_the_model_when_a_person_calls_it_up(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    provider = ScriptedProvider()
+    world = World(sqlite_database, tmp_path, provider)
+    with_skills(world, "mail", invocable_by_model=False)
+    with_skills(world, "sums", description="Adds numbers", triggers=("add up",))
+    await world.say("@@skill=mail to Ida")
+    (around,) = prompts(provider)
+    assert "The mail way." in around[1], "it is there, as the person wants it"
+    assert 'The skill "' not in "".join(around)
+    assert not [event for event in world.events if isinstance(event, SkillPicked)]
+
+
 @pytest.mark.requirement("W-09", "W-05")
 @pytest.mark.parametrize(
     ("skills", "hints"),

@@ -9,7 +9,8 @@ from sqlalchemy import select
 from agent.storage.tables import message
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
-from tests.gateway.world import World
+from tests.gateway.world import GROUP, World
+from tests.scenarios.gateway.test_group_context import AMBIENT, SILENT, TOLD, chat
 from tests.scenarios.gateway.test_plans import does, planned, task, together
 
 LIVE = '[plans.workflow]\nmode = "live"\n'
@@ -78,18 +79,55 @@ async def test_declined_it_is_a_normal_turn(world: World) -> None:
 
 
 @pytest.mark.requirement("W-17", "W-19", "R-55")
-@pytest.mark.parametrize("why", ["nobody answers", "no plan", "off", "no such words"])
+@pytest.mark.parametrize("why", ["nobody answers", "no plan", "no plan in time", "off", "no such words"])
 async def test_without_an_approved_plan_it_is_a_normal_turn(world: World, why: str) -> None:
     if why == "nobody answers":
         world.config += "approval_secs = 0.05\n"
+    elif why == "no plan in time":
+        world.config += "synthesis_timeout_secs = 0.05\n"
     elif why == "off":
         world.config = ""
-    world.script(planned(task(1, "read A", [1] if why == "no plan" else [])))
+    made = planned(task(1, "read A", [1] if why == "no plan" else []))
+    world.script({**made, "reply": {**made["reply"], "hold": "plan"}} if why == "no plan in time" else made)
     words = "hello there" if why == "no such words" else WORDS
     async with world.process():
         await world.answered(words, "echo: ")
         await until(lambda: not any(shown.actions for shown in world.screen().shown))
         asked = [json.dumps(body) for body in world.llm.bodies]
-        assert sum("Make the plan." in one for one in asked) == (0 if why in ("off", "no such words") else 1)
+        if why != "no plan in time":  # the time may be over before the question has reached the server
+            assert sum("Make the plan." in one for one in asked) == (0 if why in ("off", "no such words") else 1)
         if why == "off":
             assert len(asked) == 1
+
+
+@pytest.mark.requirement("W-16")
+async def test_a_turn_in_the_middle_of_its_loop_is_asked_nothing(world: World) -> None:
+    """The gate was switched on while the gateway was down."""
+    world.config = ""
+    call = {"type": "tool_use", "name": "current_time", "input": {}}
+    world.script(
+        planned(task(1, "read A")),
+        {"match": {"contains": WORDS, "tool_result": False}, "reply": {"blocks": [call]}},
+        {"match": {"contains": WORDS, "tool_result": True}, "reply": {"text": "All are sound.", "hold": "end"}},
+    )
+    async with world.process():
+        await world.say(WORDS)
+        await world.until_asked(2)
+    world.config = LIVE
+    world.go_on("end")
+    async with world.process():
+        await world.shows("All are sound.")
+        await world.settled()
+        assert not any("Make the plan." in json.dumps(body) for body in world.llm.bodies)
+
+
+@pytest.mark.requirement("W-17")
+async def test_nobody_is_asked_where_nobody_has_asked_for_anything(world: World) -> None:
+    world.config = AMBIENT + LIVE
+    world.script(planned(task(1, "read A")), {"match": {}, "reply": {"blocks": [SILENT]}})
+    async with world.process():
+        await chat(world, WORDS)
+        await world.settled()
+        (asked,) = [json.dumps(body) for body in world.llm.bodies]
+        assert "Nobody has asked you" in asked
+        assert [text for text in world.texts(GROUP) if TOLD not in text] == []

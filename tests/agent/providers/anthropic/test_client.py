@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from agent.core.clock import SystemClock
 from agent.core.errors import ProviderBusy, ProviderRefused, QuotaUsedUp
 from agent.core.messages import Message, RedactedThinking, TextPart, Thinking, text_message
-from agent.providers.provider import CacheTier, RedactedThinkingDone, Request, SystemPrompt, Usage
+from agent.providers.provider import CacheTier, Done, RedactedThinkingDone, Request, SystemPrompt, Usage
 from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
 from tests.contracts.provider_contract import KEY, asks, hear
@@ -141,6 +141,31 @@ async def test_what_a_cut_stream_had_counted_is_told(server: LlmServer, tmp_path
     assert len(heard.usage) == 1
     assert heard.usage[0].prompt > 0
     await provider.aclose()
+
+
+@pytest.mark.requirement("G-34")
+async def test_a_stream_with_pieces_that_nobody_knows_is_heard_to_its_end(tmp_path: Path) -> None:
+    def words(text: str) -> dict[str, Any]:
+        return {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
+
+    events = (
+        {"type": "message_start", "message": {"usage": {"input_tokens": 10, "output_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "moon_phase", "phase": "full"},
+        words("Good "),
+        words("morning"),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "moonset"}, "usage": {"output_tokens": 2}},
+        {"type": "message_stop"},
+    )
+    stream = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+    async with serving(Piecewise(body=stream.encode(), content_type="text/event-stream", pieces=6)) as server:
+        provider = provider_at(server.url, tmp_path)
+        heard = await hear(provider, asks("hi"))
+        await provider.aclose()
+    assert heard.error is None
+    assert heard.text == "Good morning"
+    assert heard.chunks[-1] == Done("other")
 
 
 async def test_a_server_without_tls_is_a_mistake_of_the_configuration(server: LlmServer, tmp_path: Path) -> None:
