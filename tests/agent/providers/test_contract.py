@@ -16,6 +16,8 @@ from agent.core.tools import ToolSpec
 from agent.providers.provider import CacheTier, Provider, Request, SystemPrompt, ToolSchema
 from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
+from agent.storage.database import Database
+from tests.agent.world import World
 from tests.contracts.provider_contract import KEY, TOOLS, ProviderContract, Stage, WireContract, WireStage, asks, hear
 from tests.fakes.llm_server import LlmServer, serving_llm
 from tests.fakes.provider import ScriptedProvider, calls, cut, fails, says
@@ -94,8 +96,7 @@ class TestLitellmAnthropic(WireContract):
         return wired("litellm", "anthropic/claude-sonnet-4-5", "", thinking=1024)
 
 
-@pytest.mark.requirement("W-37")
-@pytest.mark.parametrize(
+BUT_ANTHROPIC = pytest.mark.parametrize(
     ("type_", "model", "path"),
     [
         pytest.param("openai", "gpt-double", "/v1", id="openai"),
@@ -103,6 +104,24 @@ class TestLitellmAnthropic(WireContract):
         pytest.param("litellm", "anthropic/claude-sonnet-4-5", "", id="litellm, of Anthropic's models too"),
     ],
 )
+
+
+@pytest.mark.requirement("R-23")
+@BUT_ANTHROPIC
+async def test_an_answer_that_its_service_cuts_is_asked_for_once(
+    wired: Wired, sqlite_database: Database, tmp_path: Path, type_: str, model: str, path: str
+) -> None:
+    stage = wired(type_, model, path)
+    stage.server.replies(*[{"text": "Once upon", "stop_reason": "max_tokens"}] * 2)
+    world = World(sqlite_database, tmp_path, stage.provider)
+    text, notice = await world.say("tell me")
+    assert text == "Once upon"
+    assert "cut at the model's limit" in notice
+    assert len(stage.server.calls) == 1
+
+
+@pytest.mark.requirement("W-37")
+@BUT_ANTHROPIC
 async def test_a_cache_tier_changes_no_request_but_those_to_anthropic(
     wired: Wired, type_: str, model: str, path: str
 ) -> None:
