@@ -73,6 +73,24 @@ async def test_conversations_run_at_once_and_share_nothing(sqlite_database: Data
         assert said == [f"{world.key} {number}" for number in range(3)]
 
 
+@pytest.mark.requirement("R-54")
+async def test_conversations_at_once_use_up_no_steps_of_each_other(sqlite_database: Database, tmp_path: Path) -> None:
+    settings = Settings(agent=AgentSettings(step_budget=2))
+    worlds = []
+    for key in ("telegram:1", "slack:2"):
+        provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}), says("ok")])
+        tools = (FakeTool(),)
+        worlds.append(
+            World(sqlite_database, tmp_path, provider, tools=tools, settings=settings, key=ConversationId(key))
+        )
+    works = [await world.admit("go") for world in worlds]
+    async with anyio.create_task_group() as group:
+        for world, work in zip(worlds, works, strict=True):
+            group.start_soon(world.run, work)
+    for world, work in zip(worlds, works, strict=True):
+        assert [say.text for say in await world.says(work)] == ["ok"], "two steps each were enough"
+
+
 @pytest.mark.requirement("Z-01")
 async def test_an_agent_is_compared_by_identity_alone(sqlite_database: Database, tmp_path: Path) -> None:
     world = World(sqlite_database, tmp_path, ScriptedProvider())

@@ -1,6 +1,8 @@
 """The contract of providers, over every implementation and the fake."""
 
+import json
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,16 @@ from agent.core.clock import SystemClock
 from agent.core.errors import ProviderBusy
 from agent.core.messages import text_message
 from agent.core.tools import ToolSpec
-from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
+from agent.providers.provider import CacheTier, Provider, Request, SystemPrompt, ToolSchema
 from agent.providers.registry import LazyProvider, ProviderDeps
 from agent.providers.settings import ProviderSettings
+from agent.storage.database import Database
+from tests.agent.world import World
 from tests.contracts.provider_contract import KEY, TOOLS, ProviderContract, Stage, WireContract, WireStage, asks, hear
 from tests.fakes.llm_server import LlmServer, serving_llm
 from tests.fakes.provider import ScriptedProvider, calls, cut, fails, says
+
+TIERS: tuple[CacheTier, ...] = ("none", "5m", "1h")
 
 
 @pytest.fixture
@@ -88,6 +94,44 @@ class TestLitellmAnthropic(WireContract):
     @pytest.fixture
     def stage(self, wired: Wired) -> WireStage:
         return wired("litellm", "anthropic/claude-sonnet-4-5", "", thinking=1024)
+
+
+BUT_ANTHROPIC = pytest.mark.parametrize(
+    ("type_", "model", "path"),
+    [
+        pytest.param("openai", "gpt-double", "/v1", id="openai"),
+        pytest.param("litellm", "openai/gpt-double", "/v1", id="litellm"),
+        pytest.param("litellm", "anthropic/claude-sonnet-4-5", "", id="litellm, of Anthropic's models too"),
+    ],
+)
+
+
+@pytest.mark.requirement("R-23")
+@BUT_ANTHROPIC
+async def test_an_answer_that_its_service_cuts_is_asked_for_once(
+    wired: Wired, sqlite_database: Database, tmp_path: Path, type_: str, model: str, path: str
+) -> None:
+    stage = wired(type_, model, path)
+    stage.server.replies(*[{"text": "Once upon", "stop_reason": "max_tokens"}] * 2)
+    world = World(sqlite_database, tmp_path, stage.provider)
+    text, notice = await world.say("tell me")
+    assert text == "Once upon"
+    assert "cut at the model's limit" in notice
+    assert len(stage.server.calls) == 1
+
+
+@pytest.mark.requirement("W-37")
+@BUT_ANTHROPIC
+async def test_a_cache_tier_changes_no_request_but_those_to_anthropic(
+    wired: Wired, type_: str, model: str, path: str
+) -> None:
+    stage = wired(type_, model, path)
+    request, words = stage.wants_words()
+    for tier in TIERS:
+        assert (await hear(stage.provider, replace(request, cache_tier=tier))).text == words
+    plain, *tiered = stage.server.bodies
+    assert tiered == [plain] * 2
+    assert "cache_control" not in json.dumps(plain)
 
 
 class DemoStage:

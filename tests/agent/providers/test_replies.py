@@ -90,7 +90,7 @@ def test_thinking_after_text_stays_after_it() -> None:
     )
 
 
-@pytest.mark.requirement("Z-13", "R-14")
+@pytest.mark.requirement("Z-13", "R-14", "G-32")
 def test_text_after_a_call_stays_after_it() -> None:
     reply = collected(
         TextDelta("First "),

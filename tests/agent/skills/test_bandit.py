@@ -105,6 +105,7 @@ def test_priors_by_rank_go_by_quarter() -> None:
     assert priors_by_rank([]) == {}
 
 
+@pytest.mark.requirement("W-06")
 def test_the_router_loses_little_against_who_knows_the_best() -> None:
     ours, right_in_the_end = route(CASES[0], 1)
     anyones, _ = guess(CASES[0], 1)

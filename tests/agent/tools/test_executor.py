@@ -87,6 +87,7 @@ class TestFailures:
         assert (await run(tool)).is_error
         assert len(tool.calls) == 1
 
+    @pytest.mark.requirement("R-40")
     async def test_a_defect_is_told_without_its_text(self) -> None:
         outcome = await run(FakeTool(errors=[RuntimeError("secret token")]))
         assert (outcome.content, outcome.is_error) == ("echo failed (RuntimeError)", True)

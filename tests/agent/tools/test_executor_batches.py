@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from agent.tools.executor import batches_of
 
 
-@pytest.mark.requirement("G-04")
+@pytest.mark.requirement("G-04", "R-34")
 @pytest.mark.parametrize(
     ("calls", "groups"),
     [
@@ -21,7 +21,7 @@ def test_batches_of(calls: str, groups: list[str]) -> None:
     assert ["".join(batch) for batch in batches_of(calls, str.islower, 3)] == groups
 
 
-@pytest.mark.requirement("G-04")
+@pytest.mark.requirement("G-04", "R-34")
 @given(st.text("sU"), st.integers(1, 8))
 def test_order_is_kept_and_unsafe_calls_stand_alone(calls: str, most: int) -> None:
     batches = batches_of(calls, str.islower, most)

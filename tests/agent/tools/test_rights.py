@@ -54,6 +54,7 @@ def test_default(rank: AccessRole, touches: Touches, effects: frozenset[Effect])
     assert default_for(rank, touches, effects) == expected(rank, touches, effects)
 
 
+@pytest.mark.requirement("G-46")
 @pytest.mark.parametrize(
     ("name", "roles", "gate", "rule"),
     [

@@ -1,5 +1,6 @@
 """Whole turns that outgrow the window: what is stored, what another process finds, what can be found again."""
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -129,7 +130,25 @@ async def test_a_kill_after_the_compaction_goes_on_from_it(sqlite_database: Data
     assert sent(model.requests[-1]) == sent(model.requests[-2])
 
 
-@pytest.mark.requirement("R-43", "B-25")
+@pytest.mark.requirement("R-49")
+async def test_another_process_puts_in_the_summary_that_was_stored(sqlite_database: Database, tmp_path: Path) -> None:
+    model = provider()
+    world = World(sqlite_database, tmp_path, model, settings=settings())
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.background.run)
+        while not model.asides:
+            await world.say("word " * 300)
+            await anyio.wait_all_tasks_blocked()
+        await world.say("and now?")
+        assert not any(isinstance(event, MidCompactLayer2Ran) for event in world.events), "it is kept for later"
+        group.cancel_scope.cancel()
+    await world.restart()
+    await world.say("word " * 1_200)
+    assert sent(model.requests[-1])[0] == f"[Session memory summary]\n{SUMMARY}"
+    assert len(model.asides) == 1, "no model was asked once more"
+
+
+@pytest.mark.requirement("R-43", "B-25", "W-29")
 async def test_with_every_summary_failing_the_conversation_goes_on(sqlite_database: Database, tmp_path: Path) -> None:
     model = provider(aside=fails(ProviderBusy("down")))
     world = World(sqlite_database, tmp_path, model, settings=settings())
@@ -138,6 +157,9 @@ async def test_with_every_summary_failing_the_conversation_goes_on(sqlite_databa
     assert "auto_compact_circuit_breaker_tripped" in world.names()
     assert len(model.asides) <= 12
     assert any("[Mid-tier context collapse" in text for text in sent(model.requests[-1]))
+    exported = [json.loads(line) for line in (await world.agent.operations.export()).splitlines()]
+    said = [line["content"] for line in exported if line["role"] == "user"]
+    assert [int(text.split(":")[0]) for text in said] == list(range(30)), "people still have every word"
 
 
 @pytest.mark.requirement("W-63", "B-26", "H-39")

@@ -255,12 +255,15 @@ class TestWindow:
     async def test_but_once_an_iteration(self, sqlite_database: Database, tmp_path: Path) -> None:
         provider = ScriptedProvider()
         world = World(sqlite_database, tmp_path, provider)
-        await self.talk(world, 8)
+        await self.talk(world, 24)
         provider.otherwise = fails(ContextTooLong("too long"))
         asked = len(provider.requests)
-        (said,) = await world.say("and?")
-        assert "no longer fits" in said
+        work = await world.admit("and?")
+        await world.run(work)
+        (said,) = await world.says(work)
+        assert "no longer fits" in said.text
         assert len(provider.requests) == asked + 2
+        assert await world.turn_state(work) == "failed"
 
 
 @pytest.mark.requirement("B-05")

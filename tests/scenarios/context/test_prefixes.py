@@ -17,6 +17,7 @@ from agent.storage.database import Database
 from agent.turn.requests import cache_tier_for
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, calls, says
+from tests.fakes.tools import FakeTool, named
 
 
 class Fat:
@@ -140,6 +141,18 @@ async def test_another_list_in_the_definition_shows_other_tools(sqlite_database:
     assert {"calculate", "current_time"} < set(shown[0])
     assert shown[1] == ["calculate"]
     assert prefixes(world)[0] != prefixes(world)[1]
+
+
+@pytest.mark.requirement("R-11")
+async def test_another_description_of_a_tool_is_another_prefix(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, provider := ScriptedProvider())
+    toolbox = world.agent.tool.executor.toolbox
+    for description in ("Finds a page.", "Finds a page.", "Finds a page or a file."):
+        toolbox.lend("mcp:wiki", (FakeTool(spec=named("mcp__wiki__find", description=description)),))
+        await world.say("hi")
+    assert len({request.system.stable for request in provider.requests}) == 1, "nothing else has changed"
+    before, same, other = prefixes(world)
+    assert (same == before, other == before) == (True, False)
 
 
 @pytest.mark.requirement("R-11")

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agent.compaction.goal_watch import EVERY
 from agent.compaction.settings import (
     AgentCompressionSettings,
     CompressionSettings,
@@ -71,6 +72,25 @@ async def test_a_subgoal_is_asked_about_after_the_turn_and_shown(
         assert (seen.strategy, seen.subgoals, seen.active_subgoal) == (strategy, 1, "make tea")
     asked = provider.asides[0].messages[0].content
     assert asked.startswith("<messages>\nuser: tea, please")
+
+
+@pytest.mark.requirement("H-36")
+@pytest.mark.parametrize("strategy", ["subgoal", "subgoal_mig"])
+async def test_the_status_counts_a_completed_subgoal_too(
+    sqlite_database: Database, tmp_path: Path, strategy: StrategyName
+) -> None:
+    provider = ScriptedProvider(context_window=8_000, otherwise=says("ok", usage=Usage()), aside=says(TEA))
+    world = world_of(sqlite_database, tmp_path, provider, settings(strategy))
+    async with background(world):
+        await world.say("tea, please " * 600)
+        await anyio.wait_all_tasks_blocked()
+        provider.aside = says("CURRENT: fetch milk\nCOMPLETED: make tea")
+        for number in range(EVERY):
+            await world.say(f"and milk, {number}")
+            await anyio.wait_all_tasks_blocked()
+        await world.say("and sugar")
+        seen = await world.agent.operations.status()
+    assert (seen.strategy, seen.subgoals, seen.active_subgoal) == (strategy, 2, "fetch milk")
 
 
 async def test_the_task_goal_is_asked_about_after_the_turn_and_shown(sqlite_database: Database, tmp_path: Path) -> None:

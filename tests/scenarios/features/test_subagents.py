@@ -95,6 +95,17 @@ async def test_it_has_its_own_history_and_gives_back_one_answer(database: Databa
     assert (started.request, started.steps, ended.steps, ended.is_error) == (f"{started.run}-sub", 10, 2, False)
 
 
+@pytest.mark.requirement("R-32")
+async def test_it_reads_the_result_of_each_of_its_calls(sqlite_database: Database, tmp_path: Path) -> None:
+    both = calls_all([("echo", {"text": "four cups"}, "c"), ("echo", {"text": "no spoons"}, "s")])
+    provider = Two(hand("count"), says("ok"), tasks={"count": [both, says("done")]})
+    world = a_world(sqlite_database, tmp_path, provider, tools=(FakeTool(),))
+    await world.say("go")
+    told = provider.subagent_tasks[1].messages[-1]
+    assert told.role == "user"
+    assert [(one.tool_use_id, one.content) for one in told.tool_results] == [("c", "four cups"), ("s", "no spoons")]
+
+
 @pytest.mark.requirement("R-31", "R-50")
 async def test_its_task_list_is_that_of_the_session(database: Database, tmp_path: Path) -> None:
     task = [
@@ -363,6 +374,7 @@ async def test_a_crash_in_the_middle_is_told_and_nothing_runs_twice(sqlite_datab
     assert [say.text for say in await world.says()] == ["It was cut off."]
 
 
+@pytest.mark.requirement("R-36")
 async def test_a_long_answer_is_cut_with_a_notice(sqlite_database: Database, tmp_path: Path) -> None:
     provider = Two(hand("t"), says("ok"), tasks={"t": [says("ü" * 4001)]})
     world = a_world(sqlite_database, tmp_path, provider)
@@ -391,6 +403,7 @@ async def test_an_errand_without_an_answer_is_an_error(
     assert words in result.content
 
 
+@pytest.mark.requirement("R-15")
 async def test_its_calls_are_paid_from_the_same_purse(sqlite_database: Database, tmp_path: Path) -> None:
     provider = Two(hand("t"), says("ok"), tasks={"t": [says("done")]}, prices=Prices(input=1, output=1))
     world = a_world(sqlite_database, tmp_path, provider)

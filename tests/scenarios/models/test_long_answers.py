@@ -24,7 +24,7 @@ CUT_CALL = Script(
 )
 
 
-@pytest.mark.requirement("R-17", "R-22")
+@pytest.mark.requirement("R-17", "R-22", "R-45")
 async def test_a_cut_answer_is_asked_for_at_the_models_limit(database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[CUT, says("Once upon a time.")], output_ceiling=64_000)
     world = World(database, tmp_path, provider)

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from agent.core.errors import ToolError
 from agent.core.events import StepCompleted, ToolEnded, ToolStarted
 from agent.core.messages import ToolResult
-from agent.providers.provider import Done, TextDelta, ToolCallDelta, ToolCallDone, ToolCallStart
+from agent.providers.provider import Done, Prices, TextDelta, ToolCallDelta, ToolCallDone, ToolCallStart
 from agent.run.settings import AgentSettings, BudgetSettings, Settings, ToolSettings
 from agent.sessions import store
 from agent.storage import audit_rows
@@ -48,7 +48,7 @@ async def test_a_call_is_run_and_its_result_goes_back(database: Database, tmp_pa
     assert started in world.outbox.shown
 
 
-@pytest.mark.requirement("B-72")
+@pytest.mark.requirement("B-72", "R-33")
 async def test_the_duration_of_a_call_is_told_in_milliseconds(sqlite_database: Database, tmp_path: Path) -> None:
     class Slow(FakeTool):
         async def run(self, arguments: object, context: object) -> str:
@@ -218,13 +218,17 @@ SETTINGS = Settings()
         pytest.param(
             replace(SETTINGS, budget=BudgetSettings(max_tokens_in=25)), "budget of tokens", 3, id="tokens"
         ),
+        pytest.param(
+            replace(SETTINGS, budget=BudgetSettings(max_cost_usd=0.4)), "budget of 0.4 USD", 3, id="money"
+        ),
     ],
 )  # fmt: skip
 async def test_a_model_that_never_stops_is_stopped(
     sqlite_database: Database, tmp_path: Path, settings: Settings, phrase: str, requests: int
 ) -> None:
     endless = [calls("echo", {"text": str(number)}, id=f"c{number}") for number in range(20)]
-    provider = ScriptedProvider(scripts=endless)
+    fifteen_cents_a_call = Prices(input=10_000, output=10_000)
+    provider = ScriptedProvider(scripts=endless, prices=fifteen_cents_a_call)
     tool = FakeTool(errors=[ToolError("no")] * 20 if "failed" in phrase else [])
     world = World(sqlite_database, tmp_path, provider, tools=(tool,), settings=settings)
     work = await world.admit("go")

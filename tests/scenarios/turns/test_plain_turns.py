@@ -36,6 +36,15 @@ async def test_a_message_is_answered_stored_and_committed(database: Database, tm
     ]
 
 
+@pytest.mark.requirement("R-24")
+async def test_words_alone_are_the_answer_though_they_ask_something(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[says("Which one?")]))
+    work = await world.admit("book a flight")
+    await world.run(work)
+    assert [say.text for say in await world.says(work)] == ["Which one?"]
+    assert await world.turn_state(work) == "done", "nothing waits: the next message is a turn of its own"
+
+
 @pytest.mark.requirement("W-15")
 async def test_the_next_turn_has_the_history(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[thinks("hmm", "sig", says("One.")), says("Two.")])

@@ -63,14 +63,25 @@ async def test_a_stop_during_back_off_is_immediate(sqlite_database: Database, tm
 
 
 @pytest.mark.requirement("W-21", "W-20", "B-41", "G-05")
-async def test_a_stop_during_a_tool_leaves_a_result_for_it(sqlite_database: Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "agent",
+    [
+        pytest.param(AgentSettings(), id="steps are left"),
+        pytest.param(AgentSettings(step_budget=1), id="it was the last step"),
+    ],
+)
+async def test_a_stop_during_a_tool_leaves_a_result_for_it(
+    sqlite_database: Database, tmp_path: Path, agent: AgentSettings
+) -> None:
     provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}), says("ok")])
     tool = FakeTool(gate=anyio.Event())
-    world = World(sqlite_database, tmp_path, provider, tools=(tool,))
+    world = World(sqlite_database, tmp_path, provider, tools=(tool,), settings=Settings(agent=agent))
     work = await world.admit("go")
     assert await stopped(world, work, lambda: bool(tool.running)) < HEEDED_S
     assert tool.calls[0][1].cancel.fired
     assert len(provider.requests) == 1
+    assert [(say.text, say.kind) for say in await world.says(work)] == [("Stopped.", "notice")]
+    assert await world.turn_state(work) == "cancelled"
     assert (await world.texts())[-1] == ("user", "[tool_result: call_1]\nNot finished: the person stopped this run.")
     await world.say("and?")
     messages = provider.requests[1].messages

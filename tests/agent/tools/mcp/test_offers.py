@@ -97,6 +97,7 @@ def test_a_schema_that_is_none_is_not_shown_and_the_reason_is_said(schema: dict[
     assert shown.left_out["now"].startswith("its schema")
 
 
+@pytest.mark.requirement("R-12")
 def test_parameters_called_like_keywords_stay() -> None:
     """As GitHub's create_issue has them; the keywords of the same names are noise."""
     names = ("title", "examples", "$id", "$schema", "$comment", "required", "enum", "pattern", "type")
