@@ -21,10 +21,12 @@ from gateway.config.sections import WebSettings
 from gateway.delivery.rendering.markdown import parse
 from gateway.telemetry.metrics import Gauges, Metrics
 from gateway.telemetry.trouble import Troubles
+from gateway.operations.sign_ins import SignIns
 from gateway.web.health import not_ready
 from gateway.web.overview import Account, ActiveConversation, Budget, Overview, OwnWork, Pairing
 from gateway.web.server import WebServer
 from tests.fakes.running import running
+from tests.fakes.sign_ins import sign_ins_at
 
 COMMANDS = (
     CommandSpec(name="help", description="What you can do here"),
@@ -210,6 +212,7 @@ class Site:
     brain: Brain
     service: FakeOverview
     home: Path
+    sign_ins: SignIns
     full: dict[str, Fullness] = field(default_factory=dict)  # by conversation
 
     @property
@@ -248,10 +251,11 @@ async def running_site(home: Path, settings: WebSettings | None = None) -> Async
         await brain.work.send(inbound)
         return Receipt(Outcome.ACCEPTED)
 
-    async with running(server.run, lambda: web.run(admit), brain.live):
+    async with sign_ins_at(home, clock) as sign_ins, running(server.run, lambda: web.run(admit), brain.live):
+        server.let_in(sign_ins)
         server.mount_adapter(web, ChatSettings.entrance)
         server.mount_pages(service)
         server.measure(Metrics(), gauges)
         server.watch(lambda: not_ready(service.accounts, troubles.open))
-        yield Site(server, web, brain, service, home, full)
+        yield Site(server, web, brain, service, home, sign_ins, full)
         await web.aclose()

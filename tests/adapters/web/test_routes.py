@@ -205,7 +205,8 @@ async def test_a_number_that_is_none_is_refused(visitor: Visitor, number: str) -
 async def test_nobody_reaches_the_conversations_or_files_of_another(site: Site, visitor: Visitor) -> None:
     await visitor.say("my secret")
     file = await visitor.upload("secret.txt", b"secret")
-    link = site.server.sign_in_link(SignedIn(id=UserId("anna"), display="Anna"))
+    await site.sign_ins.add("anna", "Anna")
+    link = await site.server.sign_in_link(SignedIn(id=UserId("anna"), display="Anna"))
     async with visiting(site.server, link) as anna:
         assert await texts(anna) == []
         assert (await anna.client.get(f"/chat/files/{file['id']}")).status_code == 404
