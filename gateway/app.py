@@ -79,7 +79,7 @@ class App:
         )
         self._lag = LoopLag(self._clock)
         self._phrase = phrases_at(settings.home)
-        self.web = WebServer(settings.web, home=settings.home, clock=self._clock)
+        self.web = WebServer(settings.web, home=settings.home, clock=self._clock, proxy=settings.network.proxy)
         early = {"sign-in-link": self._link, "version": _version, "heard": self._heard}
         self._control = Control(settings.home, early, is_starting=True)
         self._services: Any = None

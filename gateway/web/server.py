@@ -33,6 +33,7 @@ from gateway.web.overview import OverviewSource
 from gateway.web.pages.templates import page
 from gateway.web.request_checks import directly_local, own_hosts
 from gateway.web.sessions import OPERATOR, Cookies, Sessions, SignInSource, session_of
+from gateway.web.sign_in.oidc import Oidc
 from gateway.web.sign_in.routes import Gate, GateParts, Rights, SignIn, owner_alone
 
 # A uvicorn server as one of our own tasks: stops in order when cancelled, and leaves signals alone.
@@ -141,8 +142,10 @@ class WebError(Exception):
 class WebServer:
     """`bind`, then `run` in a task, `let_in` people, then `mount…` whatever there is, then `watch`."""
 
-    def __init__(self, settings: WebSettings, *, home: Path, clock: Clock) -> None:
+    def __init__(self, settings: WebSettings, *, home: Path, clock: Clock, proxy: str | None = None) -> None:
+        """`proxy` is on the way to an identity provider."""
         self._settings = settings
+        self._proxy = proxy
         self._home = home
         self._clock = clock
         self.closing = anyio.Event()  # set as soon as it stops
@@ -169,6 +172,15 @@ class WebServer:
             raise WebError(f"cannot write {self._home / 'web'}: {error.strerror}; check its owner and mode") from error
         label = settings.oidc.label if settings.oidc.issuer else ""
         self.sign_in = SignIn(self._sessions, self._cookies, hosts, oidc_label=label)
+        self._oidc = Oidc(
+            settings.oidc,
+            sign_in=self.sign_in,
+            sessions=self._sessions,
+            cookies=self._cookies,
+            clock=self._clock,
+            base_url=self.url,
+            proxy=self._proxy,
+        )
         token = settings.metrics_token.get_secret_value() if settings.metrics_token else None
         self._health = HealthPages(self._is_trusted, token)
         self._gates = GateParts(
@@ -182,6 +194,7 @@ class WebServer:
             routes=[
                 *self._health.routes,
                 *self.sign_in.routes,
+                *(self._oidc.routes if settings.oidc.issuer else ()),
                 Mount("/static", StaticFiles(directory=STATIC)),
                 Route("/favicon.ico", _favicon),
             ],
@@ -200,6 +213,7 @@ class WebServer:
     def let_in(self, source: SignInSource) -> None:
         """The database is open: people can sign in, and who has signed in is known again."""
         self.sign_in.open(source)
+        self._oidc.open(source)
 
     def give_rights(self, rights: Rights) -> None:
         """From now on these are the rights in the dashboard; before, the owner alone has any."""

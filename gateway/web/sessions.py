@@ -52,6 +52,11 @@ class Session:
     ends_at: datetime
     method: Method = "link"
 
+    @property
+    def hash(self) -> str:
+        """The id by which the database and lists of sign-ins know it."""
+        return hashed(self.id)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSignIn:
@@ -144,15 +149,16 @@ class Sessions:
         await self._opened.add_code(hashed(code), person.id, until=until, most_open=OPEN_CODES)
         return code
 
-    async def redeem(self, code: str, visit: Visit, *, former: Session | None = None) -> Session | None:
-        """The session a code opens; None when it is unknown, used or too old. Raises StorageError."""
+    async def redeem(self, code: str, visit: Visit, *, former: str | None = None) -> Session | None:
+        """The session a code opens; None when it is unknown, used or too old. Raises StorageError.
+
+        `former` is the hash of the browser's session until now, which ends.
+        """
         id = _new_id()
-        person = await self._opened.redeem(hashed(code), hashed(id), visit, former=_hash_of(former))
+        person = await self._opened.redeem(hashed(code), hashed(id), visit, former=former)
         return self._session(id, person, "link")
 
-    async def begin(
-        self, person: UserId, method: Method, visit: Visit, *, former: Session | None = None
-    ) -> Session | None:
+    async def begin(self, person: UserId, method: Method, visit: Visit, *, former: str | None = None) -> Session | None:
         """A new session of somebody who has shown who they are; None when they may not sign in. Raises StorageError.
 
         Nobody else's word makes an owner: the owner comes by a link alone.
@@ -160,7 +166,7 @@ class Sessions:
         if person == OPERATOR.id:
             return None
         id = _new_id()
-        found = await self._opened.begin(hashed(id), person, method, visit, former=_hash_of(former))
+        found = await self._opened.begin(hashed(id), person, method, visit, former=former)
         return self._session(id, found, method)
 
     def cookie(self, session: Session) -> str:
@@ -200,7 +206,7 @@ class Sessions:
 
     async def sign_out(self, session: Session) -> None:
         """End it, in this browser and in any copy of its cookie. Raises StorageError."""
-        await self._opened.end(hashed(session.id))
+        await self._opened.end(session.hash)
 
     def signed(self, payload: bytes, purpose: str) -> str:
         """The payload as a cookie holds it; one signed for another purpose is none."""
@@ -214,6 +220,10 @@ class Sessions:
         except (binascii.Error, ValueError):
             return None
         return payload if hmac.compare_digest(signature, self._signature(payload, purpose)) else None
+
+    def derived(self, name: str) -> str:
+        """A secret of 43 letters that nobody else can make, always the same for a name."""
+        return _encoded(self._signature(name.encode(), "derived"))
 
     @property
     def _opened(self) -> SignInStore:
@@ -245,7 +255,7 @@ class Following:
         if due and not self._over:
             self._ends, self._looked_at = self._store.ends, self._clock.monotonic()
             try:
-                self._over = await self._store.find(hashed(self._session.id)) is None
+                self._over = await self._store.find(self._session.hash) is None
             except StorageError:
                 self._over = True  # whoever follows comes back, and is told to wait
         return self._over or self._session.ends_at <= self._clock.now()
@@ -300,10 +310,6 @@ def visit_of(connection: HTTPConnection) -> Visit:
 def hashed(secret: str) -> str:
     """The form in which the database knows a code or a session's id: both are long and random."""
     return hashlib.sha256(secret.encode()).hexdigest()
-
-
-def _hash_of(session: Session | None) -> str | None:
-    return None if session is None else hashed(session.id)
 
 
 def _new_id() -> str:

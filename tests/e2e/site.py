@@ -19,9 +19,9 @@ from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Button, CommandSpec, Outbound, SentRef
 from gateway.config.sections import WebSettings
 from gateway.delivery.rendering.markdown import parse
+from gateway.operations.sign_ins import SignIns
 from gateway.telemetry.metrics import Gauges, Metrics
 from gateway.telemetry.trouble import Troubles
-from gateway.operations.sign_ins import SignIns
 from gateway.web.health import not_ready
 from gateway.web.overview import Account, ActiveConversation, Budget, Overview, OwnWork, Pairing
 from gateway.web.server import WebServer

@@ -269,7 +269,7 @@ class SignIn:
         tries = await people.count_try(limits_of(visit_of(request).address))
         if tries is None:
             return await self._too_many("Too many wrong codes. Wait a minute.", 60)
-        session = await self._sessions.redeem(code, visit_of(request), former=former)
+        session = await self._sessions.redeem(code, visit_of(request), former=former.hash if former else None)
         if session is None:
             if former is not None:  # the link that signed this browser in, opened again
                 await people.forgive(tries)
@@ -294,7 +294,9 @@ class SignIn:
         session = None
         if len(password) <= LONGEST_PASSWORD and await people.is_password(person, password):
             former = await session_of(request, self._sessions, self._cookies)
-            session = await self._sessions.begin(UserId(person), "password", visit, former=former)
+            session = await self._sessions.begin(
+                UserId(person), "password", visit, former=former.hash if former else None
+            )
         if session is None:
             return as_html(await self.page(WRONG, person=person), status=403)
         await people.forgive(tries)

@@ -264,7 +264,9 @@ def test_rights_in_the_dashboard_go_with_the_rights_of_linked_accounts_alone() -
     ("person", "access", "decision"),
     [
         pytest.param("operator", AccessSettings(), Allowed(Role.OWNER), id="the owner"),
-        pytest.param("operator", AccessSettings(block=("web:operator",)), Allowed(Role.OWNER), id="whom nothing shuts out"),
+        pytest.param(
+            "operator", AccessSettings(block=("web:operator",)), Allowed(Role.OWNER), id="whom nothing shuts out"
+        ),
         pytest.param("anna", AccessSettings(), Allowed(Role.MEMBER), id="an account is a member"),
         pytest.param("anna", AccessSettings(dm="allowlist"), Allowed(Role.MEMBER), id="listed by having one"),
         pytest.param("anna", AccessSettings(platform_admins=True), Allowed(Role.MEMBER), id="no admin of her own chat"),

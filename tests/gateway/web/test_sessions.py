@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -24,8 +23,8 @@ def sign_ins(database: Database, clock: FakeClock) -> SignIns:
 
 
 @pytest.fixture
-async def sessions(sign_ins: SignIns, tmp_path: Path, clock: FakeClock) -> AsyncIterator[Sessions]:
-    yield at(tmp_path, clock, sign_ins)
+def sessions(sign_ins: SignIns, tmp_path: Path, clock: FakeClock) -> Sessions:
+    return at(tmp_path, clock, sign_ins)
 
 
 def at(home: Path, clock: FakeClock, sign_ins: SignIns) -> Sessions:
