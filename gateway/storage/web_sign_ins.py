@@ -32,7 +32,7 @@ class PersonRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSession:
-    """What a request needs to know of its sign-in. `display` is "" where the person has no row."""
+    """A sign-in as far as a request needs it. `display` is "" where the person has no row."""
 
     person: str
     display: str

@@ -115,7 +115,7 @@ class KnownPeople(Protocol):
         """Whether it is the person's; takes the same time for a person that there is not."""
 
     async def person_of(self, subject: str, id: str, display: str) -> UserId:
-        """Whose account the identity provider's `subject` is; a new one is made under `id`."""
+        """The account of the identity provider's `subject`; a new one is made under `id`."""
 
 
 class SignInSource(SignInStore, KnownPeople, Protocol):

@@ -35,7 +35,7 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the provider publishes, and when it was read."""
+    """Addresses and keys that the provider publishes, and when they were read."""
 
     metadata: Mapping[str, object]
     keys: KeySet
@@ -71,7 +71,7 @@ class IdentityProvider:
         return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(query)}"
 
     async def identity(self, code: str, asked: Asked) -> Identity:
-        """Who has signed in there, by the code that the browser brought."""
+        """The person who has signed in there, by the code that the browser brought."""
         known = await self._read()
         answer = await self._exchange(known.metadata, code, asked)
         token, access_token = answer.get("id_token"), answer.get("access_token")

@@ -179,7 +179,7 @@ def limits_of(address: str, person: str | None = None) -> Sequence[Limit]:
 
 
 def network_of(address: str) -> str:
-    """Whose an address is: of IPv6 a household or a customer has a whole /64."""
+    """The address, or its network: of IPv6 a household or a customer has a whole /64."""
     try:
         parsed = ip_address(address)
     except ValueError:
