@@ -30,6 +30,7 @@ Wrong = Literal[
     "nonce",
     "no nonce",
     "audience",
+    "audience with us as party",
     "audiences",
     "issuer",
     "expired",
@@ -146,6 +147,8 @@ class OidcServer:
                 del claims["nonce"]
             case "audience":
                 claims["aud"] = "another client"
+            case "audience with us as party":
+                claims |= {"aud": "another client", "azp": CLIENT}
             case "audiences":
                 claims |= {"aud": ["another client", CLIENT], "azp": "another client"}
             case "issuer":
