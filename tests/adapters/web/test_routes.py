@@ -202,7 +202,7 @@ async def test_a_number_that_is_none_is_refused(visitor: Visitor, number: str) -
     assert (await visitor.client.get("/chat/c/main/older", params={"before": number})).status_code == 400
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-69")
 async def test_nobody_reaches_the_conversations_or_files_of_another(site: Site, visitor: Visitor) -> None:
     await visitor.say("my secret")
     file = await visitor.upload("secret.txt", b"secret")

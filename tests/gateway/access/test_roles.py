@@ -228,7 +228,7 @@ PLAIN = RoleSection(name="ops", people=("web:anna",))
 OF_ZOE = RoleSection(name="editor", people=("web:zoe",), dashboard=("configure",))
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-68")
 @pytest.mark.parametrize(
     ("person", "roles", "rights"),
     [
@@ -248,7 +248,7 @@ def test_rights_in_the_dashboard(person: str, roles: tuple[RoleSection, ...], ri
     assert dashboard_rights(person, roles) == rights
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-68")
 def test_rights_in_the_dashboard_go_with_the_rights_of_linked_accounts_alone() -> None:
     linked = Identities({"web:zoe": (PersonId("web:zoe"), PersonId("telegram:77"))})
     lent = Identities({}, {"web:zoe": (PersonId("web:zoe"), PersonId("telegram:77"), PersonId("web:operator"))})
@@ -259,7 +259,7 @@ def test_rights_in_the_dashboard_go_with_the_rights_of_linked_accounts_alone() -
 # -- the web chat follows the account
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-69")
 @pytest.mark.parametrize(
     ("person", "access", "decision"),
     [

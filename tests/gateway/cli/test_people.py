@@ -35,7 +35,7 @@ def test_people_come_and_go(tieline: Tieline) -> None:
     assert "can sign in again" in told(tieline, "people", "enable", "anna")
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-70")
 def test_a_password_is_asked_for_twice_or_read(tieline: Tieline, home: Path) -> None:
     asked = told(tieline, "people", "add", "anna", "--password", stdin=f"{PASSWORD}\n{PASSWORD}\n")
     assert PASSWORD not in asked
@@ -60,7 +60,7 @@ def test_what_cannot_be_is_told_with_the_fix(tieline: Tieline) -> None:
     assert "Nobody" in told(tieline, "people", "list"), "no account without the password that was meant for it"
 
 
-@pytest.mark.requirement("G-62")
+@pytest.mark.requirement("G-71")
 async def test_sign_ins_are_listed_and_ended(tieline: Tieline, home: Path) -> None:
     opened = await open_database("sqlite:///tieline.db", home)
     visit = Visit(address="192.0.2.7", agent="A browser\x1b[2J")

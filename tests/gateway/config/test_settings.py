@@ -33,7 +33,7 @@ def mistakes(data: dict[str, Any], tmp_path: Path, **environ: str) -> list[str]:
     return list(caught.value.mistakes)
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-68")
 def test_a_right_of_the_dashboard_that_there_is_not_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         reading({"roles": [{"name": "support", "dashboard": ["view", "opreate"]}]}, tmp_path)

@@ -66,7 +66,7 @@ async def test_an_id_is_one_persons(sign_ins: SignIns) -> None:
 # -- sign-ins
 
 
-@pytest.mark.requirement("G-62")
+@pytest.mark.requirement("G-71")
 async def test_a_sign_in_is_listed_and_revoked(sign_ins: SignIns, database: Database, clock: FakeClock) -> None:
     await sign_ins.add("anna", "Anna")
     assert await begun(sign_ins, "s1")
@@ -83,7 +83,7 @@ async def test_a_sign_in_is_listed_and_revoked(sign_ins: SignIns, database: Data
     assert await SignIns(database, clock).find("s2") is not None, "another process knows the other one"
 
 
-@pytest.mark.requirement("G-62")
+@pytest.mark.requirement("G-71")
 async def test_a_new_sign_in_ends_the_browsers_former_one(sign_ins: SignIns) -> None:
     await sign_ins.add("anna")
     assert await begun(sign_ins, "s1")
@@ -93,7 +93,7 @@ async def test_a_new_sign_in_ends_the_browsers_former_one(sign_ins: SignIns) -> 
     assert await sign_ins.find("s2") is not None, "who fails to sign in stays who they are"
 
 
-@pytest.mark.requirement("G-62")
+@pytest.mark.requirement("G-71")
 async def test_disabling_a_person_ends_all_that_is_theirs(sign_ins: SignIns, clock: FakeClock) -> None:
     await sign_ins.add("anna")
     await sign_ins.add("bob")
@@ -152,7 +152,7 @@ async def test_old_rows_go(sign_ins: SignIns, database: Database, clock: FakeClo
 # -- passwords
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-70")
 async def test_a_password_is_kept_as_argon2id_alone(sign_ins: SignIns, database: Database) -> None:
     assert PasswordHasher().type is Type.ID, "what is taken where no test says otherwise"
     assert not await sign_ins.has_passwords()
@@ -166,7 +166,7 @@ async def test_a_password_is_kept_as_argon2id_alone(sign_ins: SignIns, database:
     assert not await sign_ins.has_passwords(), "the form would let nobody in"
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-70")
 @pytest.mark.parametrize("password", ["", "eleven char", "x" * 1025])
 async def test_a_password_of_a_wrong_length_is_refused(sign_ins: SignIns, password: str) -> None:
     await sign_ins.add("anna")
@@ -174,7 +174,7 @@ async def test_a_password_of_a_wrong_length_is_refused(sign_ins: SignIns, passwo
         await sign_ins.set_password("anna", password)
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-70")
 @pytest.mark.parametrize(
     ("person", "password", "right"),
     [
@@ -209,7 +209,7 @@ class Counting(PasswordHasher):
         return super().verify(hash, password)
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-70")
 async def test_nobodys_password_takes_as_long_as_somebodys(database: Database, clock: FakeClock) -> None:
     hasher = Counting()
     sign_ins = SignIns(database, clock, hasher)
@@ -222,7 +222,7 @@ async def test_nobodys_password_takes_as_long_as_somebodys(database: Database, c
     assert len(set(hasher.looked)) == 1, "the same parameters, so the same work"
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-70")
 async def test_a_hash_is_made_anew_when_the_parameters_have_grown(database: Database, clock: FakeClock) -> None:
     await SignIns(database, clock, CHEAP).add("anna")
     await SignIns(database, clock, CHEAP).set_password("anna", PASSWORD)
@@ -248,7 +248,7 @@ async def test_a_new_password_ends_the_sign_ins(sign_ins: SignIns) -> None:
 # -- tries
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-70")
 async def test_tries_are_counted_for_every_process(sign_ins: SignIns, database: Database, clock: FakeClock) -> None:
     limits = [Limit(name="address", most=2, within_s=60), Limit(name="address", most=3, within_s=3600)]
     first = await sign_ins.count_try(limits)
@@ -273,7 +273,7 @@ async def test_one_limit_that_is_reached_counts_nothing_under_the_others(sign_in
 # -- accounts by an identity provider
 
 
-@pytest.mark.requirement("G-64")
+@pytest.mark.requirement("G-73")
 async def test_an_identity_provider_makes_an_account_once(sign_ins: SignIns) -> None:
     assert await sign_ins.person_of("https://id.example/ 1", "anna-1", "Anna") == "anna-1"
     assert await sign_ins.person_of("https://id.example/ 1", "another", "Anna B.") == "anna-1"

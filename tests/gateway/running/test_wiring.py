@@ -37,7 +37,7 @@ ROLES = [{"name": "viewer", "people": ["web:anna"]}]
 OF_ANNA = Grant(subject="web:anna", kind="person", role="blocked", granted_by="web:operator", at=1)
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-68")
 def test_the_dashboard_asks_for_the_rights_of_now(tmp_path: Path) -> None:
     settings = read({"roles": ROLES}, {}, home=tmp_path, source=None)
     rights = Rights(Live(settings), AccessBook(), Decisions(), IdentityBook())
@@ -50,7 +50,7 @@ def test_the_dashboard_asks_for_the_rights_of_now(tmp_path: Path) -> None:
     assert rights.dashboard(UserId("operator")) == DASHBOARD_RIGHTS, "but nobody is shut out of their own machine"
 
 
-@pytest.mark.requirement("G-60")
+@pytest.mark.requirement("G-69")
 @pytest.mark.parametrize(
     ("person", "conversation", "role"),
     [

@@ -65,7 +65,7 @@ async def returned(client: httpx2.AsyncClient, **headers: str) -> httpx2.Respons
     return await client.get(there.headers["location"], headers={**HTML, "sec-fetch-site": "cross-site"})
 
 
-@pytest.mark.requirement("G-64")
+@pytest.mark.requirement("G-73")
 async def test_who_has_signed_in_there_is_signed_in_here(tmp_path: Path, provider: OidcServer) -> None:
     async with visiting(tmp_path, settings_for(provider)) as (site, client):
         assert 'href="/sign-in/oidc">Sign in with Example' in (await client.get("/sign-in")).text
@@ -86,7 +86,7 @@ async def test_who_has_signed_in_there_is_signed_in_here(tmp_path: Path, provide
         )
 
 
-@pytest.mark.requirement("G-64")
+@pytest.mark.requirement("G-73")
 async def test_the_way_there_is_bound_to_the_browser(tmp_path: Path, provider: OidcServer) -> None:
     async with visiting(tmp_path, settings_for(provider)) as (site, client):
         begun = await client.get("/sign-in/oidc")
@@ -100,7 +100,7 @@ async def test_the_way_there_is_bound_to_the_browser(tmp_path: Path, provider: O
             assert secret not in cookie
 
 
-@pytest.mark.requirement("G-64")
+@pytest.mark.requirement("G-73")
 async def test_another_browsers_answer_signs_nobody_in(tmp_path: Path, provider: OidcServer) -> None:
     async with visiting(tmp_path, settings_for(provider)) as (site, client):
         begun = await client.get("/sign-in/oidc")
@@ -122,7 +122,7 @@ async def test_another_browsers_answer_signs_nobody_in(tmp_path: Path, provider:
 WRONGS = [wrong for wrong in get_args(Wrong) if wrong]
 
 
-@pytest.mark.requirement("G-64")
+@pytest.mark.requirement("G-73")
 @pytest.mark.parametrize("wrong", [one for one in WRONGS if one not in ("huge", "no json", "plain http elsewhere")])
 async def test_whatever_is_wrong_lets_nobody_in(
     tmp_path: Path, provider: OidcServer, wrong: Wrong, caplog: pytest.LogCaptureFixture
@@ -148,7 +148,7 @@ async def test_whatever_is_wrong_lets_nobody_in(
         assert (await returned(client)).status_code == 303, "and the next try works"
 
 
-@pytest.mark.requirement("G-64")
+@pytest.mark.requirement("G-73")
 @pytest.mark.parametrize("wrong", ["huge", "no json", "plain http elsewhere"])
 async def test_a_configuration_that_cannot_be_taken(tmp_path: Path, provider: OidcServer, wrong: Wrong) -> None:
     async with visiting(tmp_path, settings_for(provider)) as (_, client):
@@ -164,7 +164,7 @@ async def test_a_provider_that_is_away_is_told(tmp_path: Path) -> None:
         assert (await client.get("/sign-in/oidc")).status_code == 502
 
 
-@pytest.mark.requirement("G-64")
+@pytest.mark.requirement("G-73")
 async def test_new_keys_of_the_provider_are_read_once_they_are_needed(tmp_path: Path, provider: OidcServer) -> None:
     async with visiting(tmp_path, settings_for(provider)) as (_, client):
         assert (await returned(client)).status_code == 303
@@ -186,7 +186,7 @@ async def test_the_secret_goes_where_the_provider_takes_it(
         assert ("client_secret" in provider.exchanged[0]) is (methods == ["client_secret_post"])
 
 
-@pytest.mark.requirement("G-64")
+@pytest.mark.requirement("G-73")
 @pytest.mark.parametrize(
     ("people", "allow", "claims", "found"),
     [
@@ -219,7 +219,7 @@ async def test_whose_account_it_is(
         assert all(one.startswith(found) and one != "operator" for one in signed_in)
 
 
-@pytest.mark.requirement("G-64")
+@pytest.mark.requirement("G-73")
 async def test_an_address_that_passes_to_another_person_is_another_account(
     tmp_path: Path, provider: OidcServer
 ) -> None:
@@ -272,7 +272,7 @@ SOUND = OidcSettings(
 )
 
 
-@pytest.mark.requirement("G-64")
+@pytest.mark.requirement("G-73")
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

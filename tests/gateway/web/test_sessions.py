@@ -38,7 +38,7 @@ async def redeemed(sessions: Sessions, code: str) -> Session | None:
     return await sessions.redeem(code, HERE)
 
 
-@pytest.mark.requirement("G-62")
+@pytest.mark.requirement("G-71")
 async def test_a_code_works_once(sessions: Sessions) -> None:
     code = await sessions.new_code(OPERATOR)
     session = await redeemed(sessions, code)
@@ -56,7 +56,7 @@ async def test_a_code_lives_ten_minutes(sessions: Sessions, clock: FakeClock) ->
     assert await redeemed(sessions, old) is None
 
 
-@pytest.mark.requirement("G-62")
+@pytest.mark.requirement("G-71")
 async def test_a_code_outlives_a_restart(
     sessions: Sessions, sign_ins: SignIns, tmp_path: Path, clock: FakeClock
 ) -> None:
@@ -144,7 +144,7 @@ async def test_a_changed_cookie_is_nothing(
     assert await sessions.read(sessions.signed(cookie.split(".")[0].encode(), "another purpose")) is None
 
 
-@pytest.mark.requirement("G-62")
+@pytest.mark.requirement("G-71")
 async def test_a_signature_without_a_row_opens_nothing(sessions: Sessions, clock: FakeClock) -> None:
     session = await sessions.read(await cookie_of(sessions))
     assert session is not None
@@ -152,7 +152,7 @@ async def test_a_signature_without_a_row_opens_nothing(sessions: Sessions, clock
     assert await sessions.read(sessions.cookie(never_begun)) is None
 
 
-@pytest.mark.requirement("G-62")
+@pytest.mark.requirement("G-71")
 async def test_signing_out_ends_every_copy_also_after_a_restart(
     sessions: Sessions, sign_ins: SignIns, tmp_path: Path, clock: FakeClock
 ) -> None:
@@ -165,7 +165,7 @@ async def test_signing_out_ends_every_copy_also_after_a_restart(
         assert await again.read(other) is not None
 
 
-@pytest.mark.requirement("G-62")
+@pytest.mark.requirement("G-71")
 async def test_who_follows_a_session_learns_of_its_end(
     sessions: Sessions, sign_ins: SignIns, database: Database, clock: FakeClock
 ) -> None:

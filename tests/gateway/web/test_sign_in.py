@@ -64,7 +64,7 @@ async def enters(client: httpx2.AsyncClient, person: str, password: str, **heade
 # -- passwords
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-70")
 async def test_the_form_is_there_once_somebody_has_a_password(site: Site, stranger: httpx2.AsyncClient) -> None:
     assert "<form" not in (await stranger.get("/sign-in")).text
     await site.sign_ins.set_password("anna", PASSWORD)
@@ -76,7 +76,7 @@ async def test_the_form_is_there_once_somebody_has_a_password(site: Site, strang
     assert style.headers["content-type"].startswith("text/css")
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-70")
 async def test_a_password_signs_in(site: Site, stranger: httpx2.AsyncClient) -> None:
     await site.sign_ins.set_password("anna", PASSWORD)
     entered = await enters(stranger, " Anna ", PASSWORD)
@@ -87,7 +87,7 @@ async def test_a_password_signs_in(site: Site, stranger: httpx2.AsyncClient) -> 
     assert (signed_in.person, signed_in.method, signed_in.address) == ("anna", "password", "127.0.0.1")
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-70")
 @pytest.mark.parametrize(
     ("person", "password"),
     [
@@ -118,7 +118,7 @@ async def test_whatever_is_wrong_is_told_alike(
     assert await site.sign_ins.list_all() == []
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-70")
 @pytest.mark.parametrize("origin", ["http://evil.example", "null"])
 async def test_a_form_of_another_site_signs_nobody_in(site: Site, stranger: httpx2.AsyncClient, origin: str) -> None:
     await site.sign_ins.set_password("anna", PASSWORD)
@@ -127,7 +127,7 @@ async def test_a_form_of_another_site_signs_nobody_in(site: Site, stranger: http
     assert "set-cookie" not in entered.headers
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-70")
 async def test_guessing_a_password_is_slowed_down(site: Site, stranger: httpx2.AsyncClient) -> None:
     await site.sign_ins.set_password("anna", PASSWORD)
     for _ in range(9):
@@ -138,7 +138,7 @@ async def test_guessing_a_password_is_slowed_down(site: Site, stranger: httpx2.A
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "900")
 
 
-@pytest.mark.requirement("G-61")
+@pytest.mark.requirement("G-70")
 async def test_guesses_from_many_addresses_meet_the_limit_of_the_person(tmp_path: Path) -> None:
     settings = WebSettings(port=0, trusted_proxies=("127.0.0.1",))
     async with running_site(tmp_path, settings) as site, browser(site.url) as client:
@@ -250,7 +250,7 @@ async def chosen_by_somebody_else(signed: Signed) -> dict[str, str]:
     return {signed.name: "planted.cookie"}
 
 
-@pytest.mark.requirement("G-62")
+@pytest.mark.requirement("G-71")
 @pytest.mark.parametrize(
     "cookies",
     [
@@ -281,7 +281,7 @@ async def test_a_cookie_that_is_no_sign_in(
         assert "reasons" not in (await stranger.get("/readyz", headers={"x-forwarded-for": "192.0.2.9"})).json()
 
 
-@pytest.mark.requirement("G-62")
+@pytest.mark.requirement("G-71")
 async def test_the_token_of_another_session_changes_nothing(site: Site) -> None:
     async with as_anna(site) as anna, as_anna(site) as other:
         refused = await anna.post("/sign-out", {}, **{"x-csrf-token": other.token})
@@ -291,7 +291,7 @@ async def test_the_token_of_another_session_changes_nothing(site: Site) -> None:
         assert (await anna.post("/sign-out", {})).status_code == 204
 
 
-@pytest.mark.requirement("G-62")
+@pytest.mark.requirement("G-71")
 async def test_another_persons_link_signs_the_browser_over(site: Site) -> None:
     async with visiting(site.server) as visitor:
         link = await site.server.sign_in_link(ANNA)
@@ -301,7 +301,7 @@ async def test_another_persons_link_signs_the_browser_over(site: Site) -> None:
         assert [one.person for one in await site.sign_ins.list_all()] == ["anna"]
 
 
-@pytest.mark.requirement("G-62")
+@pytest.mark.requirement("G-71")
 async def test_an_open_page_ends_when_the_person_is_disabled(site: Site) -> None:
     async with as_anna(site) as anna, anna.events() as events:
         await anext(events)
@@ -322,7 +322,7 @@ def only(person: str, *rights: DashboardRight) -> Callable[[UserId], frozenset[D
     return lambda asked: frozenset(rights) if asked == person else frozenset()
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-68")
 async def test_the_gate_tells_the_rights(site: Site) -> None:
     site.server.mount("/told", [Route("/", told)], entrance="sign_in")
     async with visiting(site.server) as owner, as_anna(site) as anna:
@@ -333,7 +333,7 @@ async def test_the_gate_tells_the_rights(site: Site) -> None:
         assert (await anna.client.get("/told/")).json() == {"person": "anna", "rights": ["view"]}
 
 
-@pytest.mark.requirement("G-59")
+@pytest.mark.requirement("G-68")
 @pytest.mark.parametrize(
     ("rights", "views", "operates"),
     [
@@ -375,7 +375,7 @@ async def answered(
         return answer.status_code, [one.person for one in await site.sign_ins.list_all()]
 
 
-@pytest.mark.requirement("G-63")
+@pytest.mark.requirement("G-72")
 @pytest.mark.parametrize(
     ("settings", "headers", "found"),
     [
@@ -432,12 +432,12 @@ async def test_a_header_that_names_somebody(
     assert await answered(tmp_path, settings, *headers) == found
 
 
-@pytest.mark.requirement("G-63")
+@pytest.mark.requirement("G-72")
 async def test_a_header_lets_no_disabled_person_in(tmp_path: Path) -> None:
     assert await answered(tmp_path, HEADER, ("x-forwarded-user", "anna"), disabled=True) == (401, [])
 
 
-@pytest.mark.requirement("G-63")
+@pytest.mark.requirement("G-72")
 async def test_a_sign_in_by_header_ends_with_the_proxys_word(tmp_path: Path) -> None:
     async with running_site(tmp_path, HEADER) as site, browser(site.url) as client:
         for one in ("anna", "bob"):
@@ -461,7 +461,7 @@ async def test_the_owners_link_works_behind_such_a_proxy(tmp_path: Path) -> None
         assert (await owner.client.get("/", headers={"x-forwarded-user": "anna"})).status_code == 200
 
 
-@pytest.mark.requirement("G-63")
+@pytest.mark.requirement("G-72")
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

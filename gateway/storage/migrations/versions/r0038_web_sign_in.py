@@ -1,13 +1,13 @@
 """Tables of people who sign in to the web server: who they are, their sign-ins, one-time codes and tries.
 
-Revision ID: 0036_web_sign_in
+Revision ID: 0038_web_sign_in
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0036_web_sign_in"
-down_revision = "0035_identities"
+revision = "0038_web_sign_in"
+down_revision = "0037_traces"
 
 _NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
