@@ -79,7 +79,7 @@ fmt: setup ## format the code
 lock: setup ## lock the requirements anew, with hashes and without addresses; make the table of models
 	$(BIN)/uv lock --quiet --upgrade
 	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev -o requirements/run.lock > /dev/null
-	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev --extra postgresql --extra documents -o requirements/image.lock > /dev/null
+	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev --extra postgresql --extra documents --extra oidc -o requirements/image.lock > /dev/null
 	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --group dev --extra litellm --extra postgresql -o requirements/dev.lock > /dev/null
 	echo "hatchling>=1.27" | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes \
 		--no-header --no-annotate -o requirements/build.lock - > /dev/null

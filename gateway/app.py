@@ -21,8 +21,9 @@ from anyio.abc import TaskGroup
 from agent.core.clock import Clock, SystemClock
 from agent.core.events import EventBus
 from agent.core.phrases import as_typed, home_as_typed, program_as_typed, with_home, with_program
-from gateway.channels.adapter import Adapter
+from gateway.channels.adapter import Adapter, SignedIn
 from gateway.channels.entry_points import installed, token_forms
+from gateway.channels.keys import UserId
 from gateway.config.live import LOOK_EVERY_S, Live
 from gateway.config.settings import Settings
 from gateway.phrases.catalogue import Catalogue, marked, read_catalogue
@@ -33,6 +34,7 @@ from gateway.telemetry.redaction import Redactor
 from gateway.telemetry.trouble import Troubles
 from gateway.web.control import Control, ControlError, OperationError
 from gateway.web.server import WebError, WebServer
+from gateway.web.sessions import OPERATOR
 
 HEARD_WITHIN_S = 30.0
 DRAIN_S = 30.0  # for running turns, when told to end (G-27)
@@ -77,11 +79,12 @@ class App:
         )
         self._lag = LoopLag(self._clock)
         self._phrase = phrases_at(settings.home)
-        self.web = WebServer(settings.web, home=settings.home, clock=self._clock)
+        self.web = WebServer(settings.web, home=settings.home, clock=self._clock, proxy=settings.network.proxy)
         early = {"sign-in-link": self._link, "version": _version, "heard": self._heard}
         self._control = Control(settings.home, early, is_starting=True)
         self._services: Any = None
         self._has_pages = False  # the operator's pages come with the first web chat, which they link to
+        self._can_sign_in = anyio.Event()
         self.ready = anyio.Event()
 
     def bind(self) -> None:
@@ -120,13 +123,15 @@ class App:
     async def _serve(self, stop: anyio.Event) -> None:
         foundation = await self._open()
         ends: Any = foundation
+        self.web.let_in(foundation.sign_ins)
+        self._can_sign_in.set()
         try:
             async with anyio.create_task_group() as tasks:
                 await foundation.accounts.listen(tasks)
                 self._services = ends = services = await self._build(foundation)
                 self._mount(tasks)
                 await services.run(tasks)
-                self._announce_address()
+                await self._announce_address()
                 tasks.start_soon(services.ingest, tasks)
                 services.keep_doing(tasks, "configuration", partial(self.live.look, self._clock), every_s=LOOK_EVERY_S)
                 tasks.start_soon(services.warm_up)
@@ -196,6 +201,7 @@ class App:
             self._bus.listen(event_log.listen)
             tasks.start_soon(services.loops.keep, "event log", event_log.run)
         self._control.add({**services.operations.table(), "status": services.overview.status})
+        self.web.give_rights(services.dashboard_rights)
         self.web.measure(self._metrics, services.overview.gauges)
         self.web.expect({one.channel_type: one.entrance for one in self.live.settings.channels})
         self.web.watch(services.overview.reasons)
@@ -213,11 +219,11 @@ class App:
                 sections = import_module("gateway.dashboard.sections")
                 self.web.mount_dashboard(partial(sections.dashboard, self._services))
 
-    def _announce_address(self) -> None:
+    async def _announce_address(self) -> None:
         settings = self.live.settings
         provider = self._services.providers.default
         if self._is_read_by_a_person:
-            self._announce(f"Chat:     {self._new_link()}")
+            self._announce(f"Chat:     {await self._new_link()}")
         else:  # into a journal no code may go that signs an owner in
             command = f"{program_as_typed()} sign-in{home_as_typed(settings.home)}"
             self._announce(f"Chat:     {self.web.url}/chat/    (a link to sign in: {command})")
@@ -229,8 +235,8 @@ class App:
         command = f"{program_as_typed()} console{home_as_typed(settings.home)}"
         self._announce(f"Stop with Ctrl-C. In a second shell: {command}")
 
-    def _new_link(self) -> str:
-        link = self.web.sign_in_link()
+    async def _new_link(self, person: SignedIn = OPERATOR) -> str:
+        link = await self.web.sign_in_link(person)
         self._redactor.add(link.rpartition("=")[2])
         return link
 
@@ -243,8 +249,16 @@ class App:
             return channel_type
         raise OperationError(f"{channel_type} does not hear yet", fix="look at `tieline doctor`, then try again")
 
-    async def _link(self, _: Mapping[str, Any]) -> str:
-        return self._new_link()
+    async def _link(self, arguments: Mapping[str, Any]) -> str:
+        """A link for the owner, or for another person; the database may still be opening."""
+        id = str(arguments.get("person") or OPERATOR.id)
+        with anyio.move_on_after(HEARD_WITHIN_S):
+            await self._can_sign_in.wait()
+            try:
+                return await self._new_link(OPERATOR if id == OPERATOR.id else SignedIn(id=UserId(id), display=id))
+            except ValueError as error:
+                raise OperationError(str(error), fix="`tieline people list` shows who may") from error
+        raise OperationError("the gateway is still starting", fix="try again in a moment")
 
     def _as_logged(self, text: str) -> str:
         return with_home(self._redactor(text), self.live.settings.home)

@@ -137,6 +137,7 @@ async def build(
     operations = Operations(
         database,
         clock=clock,
+        sign_ins=foundation.sign_ins,
         home=basics.home,
         phrase=phrase,
         admins=lambda: live.settings.access.admins,
@@ -197,6 +198,8 @@ async def build(
         known_models=models.known,
         refresh_model_lists=partial(refresh_lists, models),
         operations=operations,
+        sign_ins=foundation.sign_ins,
+        dashboard_rights=rights.dashboard,
         overview=OverviewService(
             basics=basics,
             version=version,

@@ -23,14 +23,17 @@ from agent.tools.approvals import REAP_EVERY_S, Approvals
 from agent.tools.mcp.servers import Servers
 from agent.tools.toolbox import Toolbox
 from agent.turn.tokenizer import Tokenizer
+from gateway.access.settings import DashboardRight
 from gateway.backup import nightly
 from gateway.backup.nightly import NightlyBackup
+from gateway.channels.keys import UserId
 from gateway.commands.place.provider import PROVIDER_SETTING
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
 from gateway.operations.operations import Operations
+from gateway.operations.sign_ins import SignIns
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.router import Router
 from gateway.running import retention
@@ -103,6 +106,8 @@ class Services:
     known_models: KnownModels
     refresh_model_lists: Callable[[], Awaitable[None]]
     operations: Operations
+    sign_ins: SignIns
+    dashboard_rights: Callable[[UserId], frozenset[DashboardRight]]
     overview: OverviewService
     scheduler: ProcessScheduler
     schedules: Runner

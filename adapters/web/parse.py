@@ -146,7 +146,7 @@ def pressed(
 
 
 def sender(person: SignedIn, languages: str | None) -> Sender:
-    return Sender(id=person.id, display=person.display, language=first_language(languages), is_chat_admin=True)
+    return Sender(id=person.id, display=person.display, language=first_language(languages))
 
 
 def first_language(languages: str | None) -> str | None:

@@ -304,9 +304,11 @@ class Routes:
         return JSONResponse({"outcome": found.outcome, "reason": found.reason})
 
 
-async def _as_sse(session: ChatSession, after: str | None, is_over: Callable[[], bool]) -> AsyncIterator[str]:
+async def _as_sse(
+    session: ChatSession, after: str | None, is_over: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[str]:
     async for id, event in session.events(after):
-        if is_over():  # signed out, perhaps from another copy of the cookie
+        if await is_over():  # signed out, perhaps from another copy of the cookie
             return
         if event is None:
             yield "event: alive\ndata: {}\n\n"  # a comment would not reach the page

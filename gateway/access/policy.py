@@ -42,8 +42,9 @@ Why = Literal[
 
 NO_MENTION: Why = "no mention of the bot"
 
-# People who proved to the machine itself that they run it.
-OPERATOR_PLATFORMS = frozenset({"web", "console"})
+OWNER = "web:operator"  # who proved to the machine itself to run it
+TERMINAL = "console"  # everybody there has proved it
+ACCOUNTS = "web"  # everybody there was given an account by the owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +123,20 @@ def is_let_in(inbound: Received, settings: AccessSettings, grants: Grants, *, by
     return named or (settings.groups == "open" and not by_name)
 
 
+def is_owner(person: str) -> bool:
+    """Whether the account proves by itself that its person runs the gateway; nothing shuts them out."""
+    return person == OWNER or person.partition(":")[0] == TERMINAL
+
+
+def _is_let_in_by_name(person: str, settings: AccessSettings) -> bool:
+    """Whether the configuration, or the owner who made an account of the web server, lets this very person in."""
+    return person in settings.allow or person.partition(":")[0] == ACCOUNTS
+
+
 def role_of(inbound: Received, settings: AccessSettings, grants: Grants) -> Role:
     """The sender's role in this place, before any policy for strangers."""
     person = person_name(inbound)
-    if inbound.key.platform in OPERATOR_PLATFORMS:
+    if is_owner(person):
         return Role.OWNER
     granted = grants.role(person, place_names(inbound))
     if granted is Role.BLOCKED or blocked_account(person, settings, grants):
@@ -136,14 +147,14 @@ def role_of(inbound: Received, settings: AccessSettings, grants: Grants) -> Role
     counts = inbound.chat_type is ChatType.DIRECT or is_let_in(inbound, settings, grants)
     if settings.platform_admins and inbound.sender.is_chat_admin and counts:
         return max(granted, Role.ADMIN)
-    return max(granted, Role.MEMBER) if person in settings.allow else granted
+    return max(granted, Role.MEMBER) if _is_let_in_by_name(person, settings) else granted
 
 
 def role_everywhere(person: str, settings: AccessSettings, grants: Grants) -> Role:
     """A person's role for the whole bot: an admin of one place, or of one of the platform's groups, is nobody."""
+    if is_owner(person):
+        return Role.OWNER
     own = _own_role(person, settings, grants)
-    if own is Role.OWNER and person.partition(":")[0] in OPERATOR_PLATFORMS:
-        return own
     if blocked_account(person, settings, grants):
         return Role.BLOCKED
     return max(own, lent_role(person, settings, grants))
@@ -164,13 +175,13 @@ def lent_role(person: str, settings: AccessSettings, grants: Grants) -> Role:
     """
     others = grants.identities.with_rights_of(person)[1:]
     roles = [_own_role(other, settings, grants) for other in others]
-    roles += [Role.MEMBER for other in others if other in settings.allow]
+    roles += [Role.MEMBER for other in others if _is_let_in_by_name(other, settings)]
     return max(roles, default=Role.STRANGER)
 
 
 def _own_role(account: str, settings: AccessSettings, grants: Grants) -> Role:
     """The role for the whole bot that this very account has, blocks left out."""
-    if account.partition(":")[0] in OPERATOR_PLATFORMS:
+    if is_owner(account):
         return Role.OWNER
     granted = max(grants.everywhere.get(account, Role.STRANGER), Role.STRANGER)
     return max(granted, Role.ADMIN) if account in settings.admins else granted

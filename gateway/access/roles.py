@@ -13,8 +13,8 @@ from agent.tools.mcp.offers import PREFIX, prefix_of
 from agent.tools.rights import DENIES, WILD, RightsVerdict, approving_roles, matched, rules_of
 from agent.tools.settings import RoleSettings
 from gateway.access.identities import NOBODY_LINKED, Identities
-from gateway.access.policy import Grants, Role, is_let_in
-from gateway.access.settings import AccessSettings
+from gateway.access.policy import OWNER, Grants, Role, is_let_in
+from gateway.access.settings import DASHBOARD_RIGHTS, AccessSettings, DashboardRight, RoleSection
 from gateway.channels.inbound import ChatType, Received
 
 RANK_NAMES: Mapping[Role, AccessRole] = MappingProxyType(
@@ -48,6 +48,16 @@ def roles_of_sender(
     person = f"{inbound.key.platform}:{inbound.sender.id}"
     counting = [role if gives or _only_forbids(role) else replace(role, platform_roles=()) for role in roles]
     return roles_of(person, inbound.sender.platform_roles, counting, grants.identities)
+
+
+def dashboard_rights(
+    person: str, roles: Iterable[RoleSection], identities: Identities = NOBODY_LINKED
+) -> frozenset[DashboardRight]:
+    """The rights in the dashboard of a person (`web:anna`): the owner's are all, another's those of their roles."""
+    if person == OWNER:
+        return DASHBOARD_RIGHTS
+    accounts = set(identities.with_rights_of(person))
+    return frozenset(right for role in roles if not accounts.isdisjoint(role.people) for right in role.rights)
 
 
 def _only_forbids(role: RoleSettings) -> bool:

@@ -1,13 +1,25 @@
 """Settings of access: who may talk to the bot. Closed unless opened."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, get_args
 
 from agent.core.settings_section import SECTION_CONFIG
+from agent.tools.settings import RoleSettings
 
 DirectPolicy = Literal["pairing", "allowlist", "open", "closed"]
 GroupPolicy = Literal["allowlist", "open", "closed"]
 BotPolicy = Literal["ignore", "mentions"]
+
+# In the dashboard: look; decide, retry, pause and the like; read what people wrote; change the configuration.
+DashboardRight = Literal["view", "operate", "transcripts", "configure"]
+DASHBOARD_RIGHTS: frozenset[DashboardRight] = frozenset(get_args(DashboardRight))
+
+# Named roles whose section says nothing of the dashboard.
+DASHBOARD_ROLES: Mapping[str, frozenset[DashboardRight]] = MappingProxyType(
+    {"viewer": frozenset({"view"}), "operator": frozenset({"view", "operate"})}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +89,17 @@ class PersonSettings:
         if not self.name.strip():
             found.append("name: is empty; name the person")
         return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleSection(RoleSettings):
+    """One `[[roles]]`: what an agent goes by, and the rights in the dashboard (left out: by the name of the role)."""
+
+    dashboard: tuple[DashboardRight, ...] | None = None
+
+    @property
+    def rights(self) -> frozenset[DashboardRight]:
+        """The rights in the dashboard of the role's people."""
+        if self.dashboard is None:
+            return DASHBOARD_ROLES.get(self.name.lower(), frozenset())
+        return frozenset(self.dashboard)

@@ -270,7 +270,8 @@ class Adapter(Protocol):
     # Mounted below `/channels/<channel_type>`, of the web server or (entrance `control`) of the control socket. The
     # platform's own are reachable by anybody and check the platform's signature themselves. Those behind an entrance of
     # ours find the person in `request.state.person: SignedIn`; in the browser they may use `/static/frame.css` and must
-    # send `request.state.csrf` back as header `x-csrf-token` with everything that changes state.
+    # send `request.state.csrf` back as header `x-csrf-token` with everything that changes state. An answer that goes on
+    # (an event stream) ends once `await request.state.is_over()` says so.
     channel_type: str
     routes: Sequence[BaseRoute]
 

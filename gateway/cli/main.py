@@ -20,6 +20,8 @@ COMMANDS = {
     "doctor": ("gateway.cli.doctor:command", "Check everything and tell how to mend it."),
     "config": ("gateway.cli.config:command", "Check or show the configuration."),
     "pair": ("gateway.cli.pair:command", "Let people in: list, approve or deny pairing codes."),
+    "people": ("gateway.cli.people:command", "Give people an account of the web page: list, add, disable, link."),
+    "sign-ins": ("gateway.cli.people:sign_ins", "List who is signed in to the web page, or end a sign-in."),
     "rights": ("gateway.cli.rights:command", "Show who may have what done, and by which rule."),
     "mcp": ("gateway.cli.mcp:command", "Log in at MCP servers that ask for it."),
     "inbox": ("gateway.cli.queues:inbox", "Messages that wait for their turn."),

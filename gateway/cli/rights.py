@@ -129,6 +129,7 @@ def table(settings: Settings) -> dict[str, Any]:
             "commands": list(role.commands),
             "models": list(role.models),
             "approve": list(role.approve),
+            "dashboard": sorted(role.rights),
         }
         for role in settings.roles
     ]

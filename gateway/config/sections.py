@@ -241,7 +241,71 @@ class BackupSettings:
         return found
 
 
-# Section `[web]`: where the web server listens and whom it believes.
+# Section `[web]`: where the web server listens, whom it believes, and how people sign in.
+
+PERSON_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")  # of a person of the web server: a folder is called so
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
+_CONFUSABLE = frozenset({"host", "cookie", "origin", "authorization", "user-agent", "x-csrf-token", "accept"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OidcSettings:
+    """`[web.oidc]`: sign-in by an identity provider (OpenID Connect); without `issuer` there is none.
+
+    `claim` of the identity token names the person. `people` maps its values to persons of the web server; with `allow`
+    every address of these domains (`"@example.org"`) has an account, which the first sign-in makes. `label` is the text
+    of the button.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
+
+    issuer: str = ""
+    client_id: str = ""
+    client_secret: SecretStr | None = None
+    claim: Literal["email", "sub", "preferred_username"] = "email"
+    people: Mapping[str, str] = field(default_factory=dict)
+    allow: tuple[str, ...] = ()
+    label: str = "Sign in with your account"
+
+    def mistakes(self) -> list[str]:
+        """Mistakes, one line each."""
+        if not self.issuer:
+            return ["web.oidc.issuer: is missing"] if self.client_id or self.people or self.allow else []
+        parts = urlsplit(self.issuer)
+        found = []
+        if not self.client_id:
+            found.append("web.oidc.client_id: is missing; the identity provider gives one")
+        if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
+            found.append(f'web.oidc.issuer: "{self.issuer}" must begin with https:// (http:// on this machine alone)')
+        if parts.query or parts.fragment:
+            found.append(f'web.oidc.issuer: "{self.issuer}" must have neither ? nor #')
+        if self.client_secret is None or not self.client_secret.get_secret_value():
+            found.append("web.oidc.client_secret: is missing; the identity provider gives one")
+        if not self.people and not self.allow:
+            found.append('web.oidc: nobody may sign in; set people = {"anna@example.org" = "anna"} or allow')
+        if self.allow and self.claim != "email":
+            found.append(f'web.oidc.allow: is about addresses, and claim is "{self.claim}"; use claim = "email"')
+        found += [
+            f'web.oidc.allow: "{domain}" is no domain; write it as "@example.org"'
+            for domain in self.allow
+            if not re.fullmatch(r"@[^@\s]+\.[^@\s]+", domain)
+        ]
+        found += _unusable_ids("web.oidc.people", self.people)
+        if not self.label.strip():
+            found.append("web.oidc.label: is empty; it is the text of the button")
+        missing = needs_extra("web.oidc", "oidc", module="authlib")
+        return [*found, missing] if missing else found
+
+
+def _unusable_ids(key: str, people: Mapping[str, str]) -> list[str]:
+    """Mistakes of a map from outer names to persons. The owner is nobody's: he comes by a link alone."""
+    return [
+        f'{key}: "{person}" is the owner, who signs in by a link alone; name another person'
+        if person == "operator"
+        else f'{key}: "{person}" is no id of a person; `tieline people list` shows them'
+        for person in people.values()
+        if person == "operator" or not PERSON_ID.fullmatch(person)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +315,8 @@ class WebSettings:
     `public_url` is how people reach it from outside (`https://chat.example.org`): sign-in links and webhooks use it.
     `allowed_hosts` are further names it may be called by. `trusted_proxies` are the addresses or networks whose
     `X-Forwarded-*` headers count; none by default. `metrics_token` lets a scraper in that is not on this machine.
+    `person_header` is a header in which a trusted proxy names who has signed in there; with `header_people` what it
+    says is looked up, else it is the person's id.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
@@ -263,6 +329,9 @@ class WebSettings:
     trusted_proxies: tuple[str, ...] = ()
     max_upload_mb: int = 20
     metrics_token: SecretStr | None = None
+    person_header: str = ""
+    header_people: Mapping[str, str] = field(default_factory=dict)
+    oidc: OidcSettings = field(default_factory=OidcSettings)
 
     def mistakes(self) -> list[str]:
         """Mistakes, one line each."""
@@ -285,6 +354,17 @@ class WebSettings:
         ]
         if not 1 <= self.max_upload_mb <= 1024:
             found.append(f"web.max_upload_mb: {self.max_upload_mb} must be between 1 and 1024")
+        found += self._mistakes_of_header()
+        return found + self.oidc.mistakes()
+
+    def _mistakes_of_header(self) -> list[str]:
+        name, found = self.person_header, _unusable_ids("web.header_people", self.header_people)
+        if name and not self.trusted_proxies:
+            found.append("web.person_header: anybody could send it; name the proxy in trusted_proxies, too")
+        if name and (not _HEADER.fullmatch(name) or name.lower() in _CONFUSABLE):
+            found.append(f'web.person_header: "{name}" cannot be it; use a name such as "X-Forwarded-User"')
+        if self.header_people and not name:
+            found.append("web.header_people: has no effect without person_header")
         return found
 
     @property

@@ -28,8 +28,8 @@ from agent.run.settings import (
 from agent.run.settings import Settings as TurnSettings
 from agent.skills.settings import SkillSettings
 from agent.tools.mcp.settings import McpSettings
-from agent.tools.settings import ApprovalSettings, HookSettings, RoleSettings
-from gateway.access.settings import AccessSettings, PersonSettings
+from agent.tools.settings import ApprovalSettings, HookSettings
+from gateway.access.settings import AccessSettings, PersonSettings, RoleSection
 from gateway.channels.adapter import ChannelSettings
 from gateway.config.places import PlaceRules, PlaceSection
 from gateway.config.sections import (
@@ -74,7 +74,7 @@ class Sections(BaseModel):
     tools: ToolSettings = Field(default_factory=ToolSettings)
     mcp: McpSettings = Field(default_factory=McpSettings)
     approvals: ApprovalSettings = Field(default_factory=ApprovalSettings)
-    roles: tuple[RoleSettings, ...] = ()
+    roles: tuple[RoleSection, ...] = ()
     plans: PlanSettings = Field(default_factory=PlanSettings)
     hooks: tuple[HookSettings, ...] = ()
     memory: MemorySettings = Field(default_factory=MemorySettings)
@@ -139,7 +139,7 @@ class Settings(Sections):
     def secrets(self) -> frozenset[str]:
         """Every secret value in it, for redaction."""
         found = {secret for provider in self.llm.providers for secret in provider.secrets}
-        for section in (self.web, self.tools.web, *self.channels):
+        for section in (self.web, self.web.oidc, self.tools.web, *self.channels):
             found |= set(_secrets(section))
         found |= self.mcp.secrets
         return frozenset(value for value in found if len(value) >= 6)  # shorter ones would blank ordinary words

@@ -14,13 +14,12 @@ from starlette.routing import Route
 
 from agent.core.clock import Clock
 from agent.storage.timestamps import to_timestamp
+from gateway.access.settings import DashboardRight
 from gateway.channels.adapter import SignedIn
 from gateway.dashboard.rendering import render
 from gateway.storage.operator_actions import OperatorAction
 from gateway.web.control import OperationError
 
-Right = Literal["view", "operate", "transcripts", "configure"]
-RIGHTS: frozenset[Right] = frozenset({"view", "operate", "transcripts", "configure"})
 Group = Literal["Now", "Work", "People", "Program"]
 GROUPS: tuple[Group, ...] = ("Now", "Work", "People", "Program")
 
@@ -68,18 +67,18 @@ class Entry:
     """A page or an action of a section, and the right that it needs. `name` is an action's, in the audit log."""
 
     path: str
-    needs: Right
+    needs: DashboardRight
     view: View | None = None
     action: Action | None = None
     name: str = ""
 
 
-def view(path: str, endpoint: View, *, needs: Right = "view") -> Entry:
+def view(path: str, endpoint: View, *, needs: DashboardRight = "view") -> Entry:
     """A page for GET. `endpoint` raises LookupError for what there is not."""
     return Entry(path=path, needs=needs, view=endpoint)
 
 
-def action(path: str, endpoint: Action, *, name: str, needs: Right = "operate") -> Entry:
+def action(path: str, endpoint: Action, *, name: str, needs: DashboardRight = "operate") -> Entry:
     """A change for POST, kept in the audit log under this name. `endpoint` raises OperationError to say no.
 
     It returns a Page in place of Done for a form with mistakes: nothing was done then.
@@ -104,7 +103,7 @@ class Section:
         return self.entries[0].path
 
     @property
-    def needs(self) -> Right:
+    def needs(self) -> DashboardRight:
         return self.entries[0].needs
 
 
@@ -178,7 +177,7 @@ class Shell:
         frame = {"layout": "layout.html", "navigation": navigation, "csrf": request.state.csrf, "chat": self._chat}
         return HTMLResponse(render(page.template, **frame, **values), status_code=page.status_code)
 
-    async def _refused(self, request: Request, section: Section, needs: Right) -> Response:
+    async def _refused(self, request: Request, section: Section, needs: DashboardRight) -> Response:
         text = f"Your account has no right for {NEEDED[needs]}. An owner gives it with a role (section [[roles]])."
         return await self._page(request, section, Page(template="nothing.html", values={"text": text}, status_code=403))
 
@@ -200,9 +199,9 @@ def noted(request: Request, clock: Clock, action: str, subject: str, detail: str
     )
 
 
-def rights_of(request: Request) -> frozenset[Right]:
+def rights_of(request: Request) -> frozenset[DashboardRight]:
     """The rights of the person who asks; none where nobody said which."""
-    rights: frozenset[Right] = getattr(request.state, "rights", frozenset())
+    rights: frozenset[DashboardRight] = getattr(request.state, "rights", frozenset())
     return rights
 
 

@@ -30,7 +30,9 @@ from gateway.operations.dead_letters import DeadLetters
 from gateway.operations.operator_commands import OperatorCommands
 from gateway.operations.references import Finding
 from gateway.operations.remarks import Remarks
+from gateway.operations.sign_ins import SignIns
 from gateway.operations.usage import Usage
+from gateway.operations.web_people import WebPeople
 from gateway.phrases.catalogue import Catalogue
 from gateway.storage import grants, identities, pairings, settings_rows
 from gateway.storage.grants import Grant
@@ -59,6 +61,7 @@ class Operations:
         callbacks: OperationCallbacks | None = None,
         admins: Callable[[], Sequence[str]] = lambda: (),
         people: Callable[[], Sequence[PersonSettings]] = lambda: (),
+        sign_ins: SignIns | None = None,
         wanted: Callable[[str | None, bool], Wanted],
     ) -> None:
         """`admins` are those that the configuration names, `people` those whose accounts it links.
@@ -72,6 +75,7 @@ class Operations:
         self._home = home
         self._phrase = phrase
         self._callbacks = callbacks or OperationCallbacks()
+        self._web_people = WebPeople(sign_ins or SignIns(database, clock))
         self.usage = Usage(database, clock, people, self._callbacks.settle)
         self.commands = OperatorCommands(database, clock, self._callbacks)
 
@@ -83,6 +87,7 @@ class Operations:
             "pair.deny": self.pair_deny,
             **DeadLetters(self._database, self._callbacks).table(),
             **Finding(self._database).table(),
+            **self._web_people.table(),
             "access.grants": self.access_grants,
             "access.links": self.access_links,
             "access.settings": self.access_settings,

@@ -18,7 +18,7 @@ from agent.providers.routing import Models
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from agent.storage.timestamps import to_timestamp
-from gateway.access.policy import OPERATOR_PLATFORMS, subject_kind
+from gateway.access.policy import is_owner, subject_kind
 from gateway.channels.adapter import Health, Ids, State
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.ephemeral.pairing_alerts import alert_key
@@ -287,9 +287,7 @@ class Alerts:
     def _recipients(self) -> Mapping[str, _Chat]:
         """The owners that can be reached, and whoever sits at the machine itself."""
         found = {owner: self._chats.get(owner) or self._private_chat(owner) for owner in self._owners()}
-        found |= {
-            person: chat for person, chat in self._chats.items() if person.partition(":")[0] in OPERATOR_PLATFORMS
-        }
+        found |= {person: chat for person, chat in self._chats.items() if is_owner(person)}
         return {owner: chat for owner, chat in found.items() if chat is not None}
 
     def _private_chat(self, owner: str) -> _Chat | None:

@@ -25,6 +25,7 @@ from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import Inbound
 from gateway.channels.keys import ConversationKey
 from gateway.config.settings import Settings
+from gateway.operations.sign_ins import SignIns
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.messages import first_words
 from gateway.running.accounts import Accounts
@@ -38,10 +39,13 @@ KNOWN_FOR = timedelta(days=7)  # conversations that catch-up looks at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foundation:
-    """The open database, itself and with passing trouble waited out, and the accounts, which are not open yet."""
+    """The open database, itself and with passing trouble waited out, people who sign in to the web server, and the
+    accounts, which are not open yet.
+    """
 
     owned: OwnedDatabase
     database: Database
+    sign_ins: SignIns
     accounts: Accounts
 
     async def aclose(self) -> None:
@@ -73,7 +77,8 @@ async def open_all(
         store=partial(Kept, database, clock),
         not_taken=partial(_not_taken, phrase),
     )
-    return Foundation(owned=owned, database=database, accounts=Accounts(settings.channels, adapter_context))
+    accounts = Accounts(settings.channels, adapter_context)
+    return Foundation(owned=owned, database=database, sign_ins=SignIns(database, clock), accounts=accounts)
 
 
 def note_version(home: Path) -> None:

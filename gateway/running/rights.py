@@ -10,10 +10,10 @@ from agent.inbox import AccessRole, HeldRoles
 from agent.tools.mcp.resources import RESOURCE_TOOLS
 from gateway.access.grants import AccessBook
 from gateway.access.identities import IdentityBook
-from gateway.access.policy import OPERATOR_PLATFORMS, Decisions, Role, lent_role, role_everywhere
-from gateway.access.roles import RANK_NAMES, RANKS, deciders, roles_today, without_effect
-from gateway.access.settings import AccessSettings
-from gateway.channels.keys import ConversationKey
+from gateway.access.policy import ACCOUNTS, Decisions, Role, is_owner, lent_role, role_everywhere
+from gateway.access.roles import RANK_NAMES, RANKS, dashboard_rights, deciders, roles_today, without_effect
+from gateway.access.settings import AccessSettings, DashboardRight
+from gateway.channels.keys import ConversationKey, UserId
 from gateway.commands.all import all_commands
 from gateway.config.live import Live
 from gateway.config.settings import Settings
@@ -40,6 +40,13 @@ class Rights:
     def role_everywhere(self, person: PersonId | None) -> Role:
         """The person's role for the whole bot: an admin of a single place or group is nobody there."""
         return role_everywhere(person, self.access(), self.book.grants) if person is not None else Role.STRANGER
+
+    def dashboard(self, user: UserId) -> frozenset[DashboardRight]:
+        """The rights in the dashboard of a user of the web server; nobody who is blocked has any."""
+        person = PersonId(f"{ACCOUNTS}:{user}")
+        if is_blocked(self.book, self.access(), person):
+            return frozenset()
+        return dashboard_rights(person, self.live.settings.roles, self.book.grants.identities)
 
     def is_admin(self, person: PersonId | None) -> bool:
         """Whether the person is an admin of the whole bot."""
@@ -94,7 +101,7 @@ def role_today(
     now = max(book.grants.role(person or "", _places(key)), lent_role(person or "", access, book.grants), Role.MEMBER)
     if person in access.admins:
         now = max(now, Role.ADMIN)
-    if key.platform in OPERATOR_PLATFORMS:
+    if is_owner(person or _at_home(key)):
         now = Role.OWNER
     return RANK_NAMES[min(now, RANKS[then])]
 
@@ -105,6 +112,11 @@ def roles_held_today(
     """`role_today`, and the named roles of today."""
     role = role_today(book, live.settings.access, person, conversation, then.role)
     return HeldRoles(role, roles_today(person or "", then.roles, live.settings.roles, book.grants.identities))
+
+
+def _at_home(key: ConversationKey) -> str:
+    """The account whose conversation it is, where a platform has only direct chats: for what names nobody."""
+    return f"{key.platform}:{key.channel_id.partition(':')[0] if key.platform == ACCOUNTS else ''}"
 
 
 def _places(key: ConversationKey) -> frozenset[str]:

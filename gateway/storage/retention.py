@@ -9,7 +9,7 @@ from sqlalchemy import Connection, and_, delete, select, true
 from agent.plans.plan import OPEN
 from agent.storage.statements import first_since
 from agent.storage.tables import approval, inbox, outbox, plan, session, task, tool_call, turn
-from gateway.storage import identities, pairings
+from gateway.storage import identities, pairings, web_sign_ins
 from gateway.storage.tables import schedule_run, setting_change
 
 BATCH = 500
@@ -46,4 +46,5 @@ def prune(
     decided = and_(approval.c.created_at < audit_before, approval.c.status != "pending", approval.c.screen == "settled")
     removed += conn.execute(delete(approval).where(decided)).rowcount
     identities.prune(conn, now)
+    web_sign_ins.prune(conn, now)
     return removed + pairings.prune(conn, now)

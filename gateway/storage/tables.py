@@ -192,3 +192,49 @@ person_zone = Table(
     Column("zone", Text),  # None: they were asked and have not told
     Column("updated_at", BigInteger, nullable=False),
 )
+
+# People who sign in to the web server beside the owner, who needs no row.
+web_person = Table(
+    "web_person",
+    metadata,
+    Column("id", Text, primary_key=True),  # `anna`: she is `web:anna` in grants and settings
+    Column("display", Text, nullable=False),
+    Column("subject", Text, unique=True),  # who the identity provider says it is; NULL: an operator made the account
+    Column("password_hash", Text),  # argon2id; NULL: without a password
+    Column("created_at", BigInteger, nullable=False),
+    Column("disabled_at", BigInteger),
+)
+
+# A cookie without a row here is none. Of ids and codes only the hash is kept.
+web_session = Table(
+    "web_session",
+    metadata,
+    Column("id_hash", Text, primary_key=True),
+    Column("person", Text, nullable=False),  # `operator`, or the id of a `web_person`
+    Column("method", Text, nullable=False),  # link | password | oidc | proxy
+    Column("created_at", BigInteger, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),  # within the hour
+    Column("address", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("ended_at", BigInteger),
+)
+Index("ix_web_session_person", web_session.c.person)
+
+web_code = Table(
+    "web_code",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("person", Text, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("used_at", BigInteger),
+)
+
+# Tries to sign in, by address and by person: enough of them within a while and more are refused.
+web_attempt = Table(
+    "web_attempt",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("by", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
+Index("ix_web_attempt_by", web_attempt.c.by, web_attempt.c.at)

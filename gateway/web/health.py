@@ -46,7 +46,7 @@ def not_ready(adapters: Mapping[str, Health], troubles: Sequence[Trouble]) -> tu
 class HealthPages:
     """The three routes. Until `watch` was called the process is starting; details are for the operator only."""
 
-    def __init__(self, is_trusted: Callable[[Request], bool], metrics_token: str | None = None) -> None:
+    def __init__(self, is_trusted: Callable[[Request], Awaitable[bool]], metrics_token: str | None = None) -> None:
         self._is_trusted = is_trusted
         self._token = metrics_token
         self._reasons: Callable[[], Sequence[Reason]] = lambda: (STARTING,)
@@ -78,12 +78,12 @@ class HealthPages:
     async def _readyz(self, request: Request) -> Response:
         reasons = self.reasons()
         answer: dict[str, object] = {"ready": not reasons}
-        if self._is_trusted(request):
+        if await self._is_trusted(request):
             answer["reasons"] = [reason.as_json() for reason in reasons]
         return JSONResponse(answer, status_code=503 if reasons else 200)
 
     async def _metrics_page(self, request: Request) -> Response:
-        if not self._is_trusted(request) and not self._has_token(request):
+        if not await self._is_trusted(request) and not self._has_token(request):
             text = "metrics are for this machine, signed-in people and holders of the metrics_token of section [web]\n"
             return PlainTextResponse(text, status_code=403)
         if self._metrics is None:

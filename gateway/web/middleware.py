@@ -1,6 +1,7 @@
 """The outermost layer of the web server: wrong hosts, huge or endless bodies, headers every answer carries."""
 
 from collections.abc import Sequence
+from ipaddress import ip_address, ip_network
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
@@ -57,6 +58,37 @@ class Doorway:
         limit = self._settings.max_upload_mb << 20 if large else SMALL_BODY
         body = _Body(receive, limit=limit, announced=headers.get("content-length"), within_s=self._body_within_s)
         await self._app(scope, body.receive, answer.send)
+
+
+class PersonHeader:
+    """Outermost, where the peer is still whoever has connected: notes whom a trusted proxy names as signed in.
+
+    The person's id is in `request.state.named_by_proxy`. From anybody else the header is nothing, nor is one that came
+    twice: the proxy may have added its own to a visitor's.
+    """
+
+    def __init__(self, app: ASGIApp, settings: WebSettings) -> None:
+        self._app = app
+        self._name = settings.person_header
+        self._people = settings.header_people
+        self._trusted = [ip_network(proxy, strict=False) for proxy in settings.trusted_proxies]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._is_trusted(scope):
+            named = Headers(scope=scope).getlist(self._name)
+            if len(named) == 1:
+                said = named[0].strip()
+                person = self._people.get(said) if self._people else said
+                if person:
+                    scope.setdefault("state", {})["named_by_proxy"] = person
+        await self._app(scope, receive, send)
+
+    def _is_trusted(self, scope: Scope) -> bool:
+        try:
+            peer = ip_address(scope["client"][0])
+        except (TypeError, ValueError):
+            return False
+        return any(peer in network for network in self._trusted)
 
 
 class _Answer:

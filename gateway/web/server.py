@@ -22,14 +22,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from agent.core.clock import Clock
+from agent.storage.errors import StorageError
 from gateway.channels.adapter import Adapter, Entrance, SignedIn
 from gateway.config.sections import WebSettings
 from gateway.telemetry.metrics import Gauges, Metrics
 from gateway.web.health import STOPPING, HealthPages, Reason
-from gateway.web.middleware import Doorway
+from gateway.web.middleware import Doorway, PersonHeader
 from gateway.web.pages.templates import page
 from gateway.web.request_checks import directly_local, own_hosts
-from gateway.web.sessions import OPERATOR, Cookies, Gate, Sessions, SignIn, session_of
+from gateway.web.sessions import OPERATOR, Cookies, Sessions, SignInSource, session_of
+from gateway.web.sign_in.oidc import Oidc
+from gateway.web.sign_in.routes import Gate, GateParts, Rights, SignIn, owner_alone
 
 # A uvicorn server as one of our own tasks: stops in order when cancelled, and leaves signals alone.
 
@@ -135,10 +138,12 @@ class WebError(Exception):
 
 
 class WebServer:
-    """`bind`, then `run` in a task, then `mount…` whatever there is, then `watch`."""
+    """`bind`, then `run` in a task, `let_in` people, then `mount…` whatever there is, then `watch`."""
 
-    def __init__(self, settings: WebSettings, *, home: Path, clock: Clock) -> None:
+    def __init__(self, settings: WebSettings, *, home: Path, clock: Clock, proxy: str | None = None) -> None:
+        """`proxy` is on the way to an identity provider."""
         self._settings = settings
+        self._proxy = proxy
         self._home = home
         self._clock = clock
         self.closing = anyio.Event()  # set as soon as it stops
@@ -146,6 +151,7 @@ class WebServer:
         self._everything_mounted = False
         self._awaited: set[str] = set()
         self._upload_paths: list[str] = []
+        self._rights: Rights = owner_alone
 
     def bind(self) -> None:
         """Take the port; from now on connections wait. Raises WebError with the fix."""
@@ -162,14 +168,31 @@ class WebServer:
         except OSError as error:
             self._socket.close()
             raise WebError(f"cannot write {self._home / 'web'}: {error.strerror}; check its owner and mode") from error
-        self.sign_in = SignIn(self._sessions, self._cookies, self._clock)
+        label = settings.oidc.label if settings.oidc.issuer else ""
+        self.sign_in = SignIn(self._sessions, self._cookies, hosts, oidc_label=label)
+        self._oidc = Oidc(
+            settings.oidc,
+            sign_in=self.sign_in,
+            sessions=self._sessions,
+            cookies=self._cookies,
+            clock=self._clock,
+            base_url=self.url,
+            proxy=self._proxy,
+        )
         token = settings.metrics_token.get_secret_value() if settings.metrics_token else None
         self._health = HealthPages(self._is_trusted, token)
-        self._hosts = hosts
+        self._gates = GateParts(
+            sessions=self._sessions,
+            cookies=self._cookies,
+            hosts=hosts,
+            rights=lambda person: self._rights(person),
+            ask=self.sign_in.ask,
+        )
         self._app = Starlette(
             routes=[
                 *self._health.routes,
                 *self.sign_in.routes,
+                *(self._oidc.routes if settings.oidc.issuer else ()),
                 Mount("/static", StaticFiles(directory=STATIC)),
                 Route("/favicon.ico", _favicon),
             ],
@@ -185,9 +208,18 @@ class WebServer:
         shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
         return (self._settings.public_url or f"http://{shown}:{self.port}").rstrip("/")
 
-    def sign_in_link(self, person: SignedIn = OPERATOR) -> str:
-        """A new one-time link, good for ten minutes."""
-        return self.sign_in.link(self.url, person)
+    def let_in(self, source: SignInSource) -> None:
+        """The database is open: people can sign in, and who has signed in is known again."""
+        self.sign_in.open(source)
+        self._oidc.open(source)
+
+    def give_rights(self, rights: Rights) -> None:
+        """From now on these are the rights in the dashboard; before, the owner alone has any."""
+        self._rights = rights
+
+    async def sign_in_link(self, person: SignedIn = OPERATOR) -> str:
+        """A new one-time link, good for ten minutes. Raises StorageError; ValueError for who may not sign in."""
+        return await self.sign_in.link(self.url, person)
 
     async def run(self) -> None:
         """Serve until cancelled; running answers get a few seconds to end."""
@@ -195,6 +227,8 @@ class WebServer:
         app: ASGIApp = self._app
         if self._settings.trusted_proxies:
             app = ProxyHeadersMiddleware(app, list(self._settings.trusted_proxies))  # type: ignore[arg-type,assignment]
+        if self._settings.person_header:
+            app = PersonHeader(app, self._settings)
         await serve(app, self._socket, self.closing)
 
     def mount(self, path: str, routes: Sequence[BaseRoute], *, entrance: Entrance) -> None:
@@ -250,7 +284,7 @@ class WebServer:
     def _behind_sign_in(self, routes: Sequence[Mount | Route]) -> None:
         for route in routes:
             inside = route.app if isinstance(route, Mount) else Router([route])
-            gate = Gate(inside, sessions=self._sessions, cookies=self._cookies, hosts=self._hosts)
+            gate = Gate(inside, self._gates)
             kept = Mount(route.path, gate) if isinstance(route, Mount) else Route(route.path, gate)
             self._app.router.routes.append(kept)
 
@@ -266,11 +300,15 @@ class WebServer:
     def _is_awaited(self, path: str) -> bool:
         return any(f"{path.rstrip('/')}/".startswith(f"{awaited.rstrip('/')}/") for awaited in self._awaited)
 
-    def _is_trusted(self, request: Request) -> bool:
+    async def _is_trusted(self, request: Request) -> bool:
         client = request.client.host if request.client else None
         if directly_local(client, request.headers, self._settings):
             return True
-        return session_of(request, self._sessions, self._cookies) is not None
+        try:
+            session = await session_of(request, self._sessions, self._cookies)
+        except StorageError:
+            return False
+        return session is not None and "view" in self._rights(session.person.id)
 
 
 def _listen(host: str, port: int) -> socket.socket:

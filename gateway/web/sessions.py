@@ -1,7 +1,7 @@
-"""Sign-in to the web server: one-time links, signed session cookies, their tokens, and the routes.
+"""Sessions of the web server: one-time codes, signed cookies, and the tokens of pages.
 
-The cookie carries its session under a signature; the key lies in the data directory with mode 0600. Signing out is
-remembered until the session would have ended by itself.
+A cookie carries its session under a signature whose key lies in the data directory with mode 0600. It is good as long
+as the database has the sign-in too: signing out, revoking and disabling a person end it in every copy.
 """
 
 import base64
@@ -11,122 +11,309 @@ import hmac
 import json
 import os
 import secrets
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
-from urllib.parse import urlencode
+from typing import Literal, Protocol
 
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import HTTPConnection, Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.requests import HTTPConnection
 
 from agent.core.clock import Clock
-from agent.core.phrases import program_as_typed
+from agent.storage.errors import StorageError
 from gateway.channels.adapter import SignedIn
 from gateway.channels.keys import UserId
-from gateway.web.pages.templates import sign_in_page
-from gateway.web.request_checks import SAFE_METHODS, origin_allowed
 
 CODE_LIFE = timedelta(minutes=10)
 SESSION_LIFE = timedelta(days=30)
 RENEW_AFTER = timedelta(days=1)
 OPEN_CODES = 20  # more than that are not open at once; the oldest goes
+LOOK_EVERY_S = 2.0  # at a session that something long, such as an event stream, follows
+
+Method = Literal["link", "password", "oidc", "proxy"]
 
 OPERATOR = SignedIn(id=UserId("operator"), display="Operator")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """The address and the browser that a sign-in comes from, as they were told."""
+
+    address: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
+    """A sign-in. `id` is a secret: only its hash leaves the cookie."""
+
     id: str
     person: SignedIn
     ends_at: datetime
+    method: Method = "link"
+
+    @property
+    def hash(self) -> str:
+        """The id by which the database and lists of sign-ins know it."""
+        return hashed(self.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSignIn:
+    """A sign-in as the database has it."""
+
+    person: SignedIn
+    method: Method
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """At most `most` tries under a name within a time."""
+
+    name: str
+    most: int
+    within_s: float
+
+
+class SignInStore(Protocol):
+    """Sign-ins and one-time codes in the database; `code` and `session` are hashes. Everything raises StorageError."""
+
+    @property
+    def ends(self) -> int:
+        """How often this process has ended sign-ins: where it has changed, ask again."""
+
+    async def add_code(self, code: str, person: UserId, *, until: datetime, most_open: int) -> None:
+        """Keep a code for one sign-in. Raises ValueError when nobody may sign in by this id."""
+
+    async def redeem(self, code: str, session: str, visit: Visit, *, former: str | None) -> SignedIn | None:
+        """Use a code up and begin the session, in one step; None when the code is unknown, used or too old."""
+
+    async def begin(
+        self, session: str, person: UserId, method: Method, visit: Visit, *, former: str | None
+    ) -> SignedIn | None:
+        """Begin a session of somebody known and end the browser's `former` one; None when they may not sign in."""
+
+    async def find(self, session: str) -> OpenSignIn | None:
+        """The sign-in, if it is open; notes that it is in use."""
+
+    async def end(self, session: str) -> None: ...
+
+
+class KnownPeople(Protocol):
+    """Tries and passwords of people, and their names at an identity provider. Everything raises StorageError."""
+
+    async def count_try(self, limits: Sequence[Limit]) -> Sequence[int] | None:
+        """Count a try; None, uncounted, when one of the limits is reached."""
+
+    async def forgive(self, tries: Sequence[int]) -> None:
+        """Count these no more: they were right."""
+
+    async def has_passwords(self) -> bool:
+        """Whether anybody can sign in with one."""
+
+    async def is_password(self, person: str, password: str) -> bool:
+        """Whether it is the person's; takes the same time for a person that there is not."""
+
+    async def person_of(self, subject: str, id: str, display: str) -> UserId:
+        """The account of the identity provider's `subject`; a new one is made under `id`."""
+
+
+class SignInSource(SignInStore, KnownPeople, Protocol):
+    """The database's side of signing in, as the web server needs it."""
 
 
 class Sessions:
-    """Gives out codes and cookies and checks them."""
+    """Gives out codes and cookies and checks them; from `open` on."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
-        """Keeps its key and the list of ended sessions in `folder`. Raises OSError when it cannot."""
+        """Keeps its key in `folder`. Raises OSError when it cannot."""
         self._clock = clock
-        self._ended_file = folder / "signed-out.json"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._key = _read_or_make_key(folder / "session.key")
-        self._codes: dict[str, tuple[SignedIn, datetime]] = {}
-        self._ended = _read_ended(self._ended_file)
+        (folder / "signed-out.json").unlink(missing_ok=True)  # of versions that kept no sign-ins in the database
+        self._store: SignInStore | None = None
 
-    def new_code(self, person: SignedIn) -> str:
-        """A code for one sign-in within ten minutes. Only its hash is kept."""
+    def open(self, store: SignInStore) -> None:
+        """The database is open."""
+        self._store = store
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the database is open; before that everybody is told to wait."""
+        return self._store is not None
+
+    async def new_code(self, person: SignedIn) -> str:
+        """A code for one sign-in within ten minutes. Raises StorageError; ValueError for who may not sign in."""
         code = secrets.token_urlsafe(24)
-        self._codes[_hashed(code)] = (person, self._clock.now() + CODE_LIFE)
-        while len(self._codes) > OPEN_CODES:
-            del self._codes[next(iter(self._codes))]
+        until = self._clock.now() + CODE_LIFE
+        await self._opened.add_code(hashed(code), person.id, until=until, most_open=OPEN_CODES)
         return code
 
-    def redeem(self, code: str) -> Session | None:
-        """The session a code opens; None when it is unknown, used or too old."""
-        person, until = self._codes.pop(_hashed(code), (None, None))
-        if person is None or until is None or self._clock.now() >= until:
+    async def redeem(self, code: str, visit: Visit, *, former: str | None = None) -> Session | None:
+        """The session a code opens; None when it is unknown, used or too old. Raises StorageError.
+
+        `former` is the hash of the browser's session until now, which ends.
+        """
+        id = _new_id()
+        person = await self._opened.redeem(hashed(code), hashed(id), visit, former=former)
+        return self._session(id, person, "link")
+
+    async def begin(self, person: UserId, method: Method, visit: Visit, *, former: str | None = None) -> Session | None:
+        """A new session of somebody who has shown who they are; None when they may not sign in. Raises StorageError.
+
+        Nobody else's word makes an owner: the owner comes by a link alone.
+        """
+        if person == OPERATOR.id:
             return None
-        return Session(id=secrets.token_urlsafe(18), person=person, ends_at=self._clock.now() + SESSION_LIFE)
+        id = _new_id()
+        found = await self._opened.begin(hashed(id), person, method, visit, former=former)
+        return self._session(id, found, method)
 
     def cookie(self, session: Session) -> str:
         """The browser's cookie."""
-        payload = json.dumps(
-            [session.id, session.person.id, session.person.display, int(session.ends_at.timestamp())]
-        ).encode()
-        return f"{_encoded(payload)}.{_encoded(self._signature(payload))}"
+        payload = json.dumps([session.id, session.person.id, int(session.ends_at.timestamp())]).encode()
+        return self.signed(payload, "session")
 
-    def read(self, cookie: str) -> Session | None:
-        """The session in a cookie; None when it is not ours, has ended or was signed out."""
+    async def read(self, cookie: str) -> Session | None:
+        """The session in a cookie; None when it is not ours, has ended, or is in no row. Raises StorageError."""
+        payload = self.verified(cookie, "session")
+        if payload is None:
+            return None
+        session_id, person, ends = json.loads(payload)  # ours: the signature says so
+        ends_at = datetime.fromtimestamp(ends, self._clock.now().tzinfo)
+        if ends_at <= self._clock.now():
+            return None
+        found = await self._opened.find(hashed(session_id))
+        if found is None or found.person.id != person:
+            return None
+        return Session(id=session_id, person=found.person, ends_at=ends_at, method=found.method)
+
+    def following(self, session: Session) -> "Following":
+        """For what lasts longer than a request: tells whether the session is over."""
+        return Following(session, self._opened, self._clock)
+
+    def renewed(self, session: Session) -> Session | None:
+        """The session with its full life again, when a day of it is used up; None when that is not due."""
+        ends_at = self._clock.now() + SESSION_LIFE
+        return None if ends_at - session.ends_at < RENEW_AFTER else replace(session, ends_at=ends_at)
+
+    def token(self, session: Session) -> str:
+        """The token that a page must send back with everything that changes state (CSRF)."""
+        return _encoded(hmac.digest(self._key, b"csrf:" + session.id.encode(), "sha256"))
+
+    def token_matches(self, session: Session, token: str) -> bool:
+        return hmac.compare_digest(self.token(session).encode(), token.encode())
+
+    async def sign_out(self, session: Session) -> None:
+        """End it, in this browser and in any copy of its cookie. Raises StorageError."""
+        await self._opened.end(session.hash)
+
+    def signed(self, payload: bytes, purpose: str) -> str:
+        """The payload as a cookie holds it; one signed for another purpose is none."""
+        return f"{_encoded(payload)}.{_encoded(self._signature(payload, purpose))}"
+
+    def verified(self, cookie: str, purpose: str) -> bytes | None:
+        """The payload of a cookie; None when we did not sign it for this purpose."""
         payload_text, _, signature_text = cookie.partition(".")
         try:
             payload, signature = _decoded(payload_text), _decoded(signature_text)
         except (binascii.Error, ValueError):
             return None
-        if not hmac.compare_digest(signature, self._signature(payload)):
+        return payload if hmac.compare_digest(signature, self._signature(payload, purpose)) else None
+
+    def derived(self, name: str) -> str:
+        """A secret of 43 letters that nobody else can make, always the same for a name."""
+        return _encoded(self._signature(name.encode(), "derived"))
+
+    @property
+    def _opened(self) -> SignInStore:
+        assert self._store is not None, "the database is not open"
+        return self._store
+
+    def _session(self, id: str, person: SignedIn | None, method: Method) -> Session | None:
+        if person is None:
             return None
-        session_id, person, display, ends = json.loads(payload)  # ours: the signature says so
-        ends_at = datetime.fromtimestamp(ends, self._clock.now().tzinfo)
-        session = Session(id=session_id, person=SignedIn(id=UserId(person), display=display), ends_at=ends_at)
-        return None if self.is_over(session) else session
+        return Session(id=id, person=person, ends_at=self._clock.now() + SESSION_LIFE, method=method)
 
-    def is_over(self, session: Session) -> bool:
-        """Signed out since, or too old: for what lasts longer than a request."""
-        return session.id in self._ended or session.ends_at <= self._clock.now()
-
-    def renewed(self, session: Session) -> Session | None:
-        """The session with its full life again, when a day of it is used up; None when that is not due."""
-        ends_at = self._clock.now() + SESSION_LIFE
-        if ends_at - session.ends_at < RENEW_AFTER:
-            return None
-        return Session(id=session.id, person=session.person, ends_at=ends_at)
-
-    def token(self, session: Session) -> str:
-        """The token that a page must send back with everything that changes state (CSRF)."""
-        return _encoded(self._signature(b"csrf:" + session.id.encode()))
-
-    def token_matches(self, session: Session, token: str) -> bool:
-        return hmac.compare_digest(self.token(session).encode(), token.encode())
-
-    def sign_out(self, session: Session) -> None:
-        """End it, in this browser and in any copy of its cookie."""
-        now = self._clock.now().timestamp()
-        # A renewed cookie of the same session may live longer than the one at hand.
-        self._ended[session.id] = now + SESSION_LIFE.total_seconds()
-        self._ended = {id: until for id, until in self._ended.items() if until > now}
-        _write_private(self._ended_file, json.dumps(self._ended).encode())
-
-    def _signature(self, payload: bytes) -> bytes:
-        return hmac.digest(self._key, payload, "sha256")
+    def _signature(self, payload: bytes, purpose: str) -> bytes:
+        return hmac.digest(self._key, f"{purpose}:".encode() + payload, "sha256")
 
 
-def _hashed(code: str) -> str:
-    return hashlib.sha256(code.encode()).hexdigest()
+class Following:
+    """Whether a session is over. The database is asked every two seconds, and at once when this process ended one."""
+
+    def __init__(self, session: Session, store: SignInStore, clock: Clock) -> None:
+        self._session = session
+        self._store = store
+        self._clock = clock
+        self._ends = store.ends
+        self._looked_at = clock.monotonic()
+        self._over = False
+
+    async def __call__(self) -> bool:
+        due = self._ends != self._store.ends or self._clock.monotonic() >= self._looked_at + LOOK_EVERY_S
+        if due and not self._over:
+            self._ends, self._looked_at = self._store.ends, self._clock.monotonic()
+            try:
+                self._over = await self._store.find(self._session.hash) is None
+            except StorageError:
+                self._over = True  # whoever follows comes back, and is told to wait
+        return self._over or self._session.ends_at <= self._clock.now()
+
+
+class Cookies:
+    """The session's cookie. Its name carries the port: cookies of one host are shared by all its ports."""
+
+    def __init__(self, *, port: int, secure: bool) -> None:
+        self.name = f"tieline_{port}"
+        self._secure = secure
+
+    def header(self, value: str, *, scheme: str) -> str:
+        """A `Set-Cookie` value; "" takes the cookie away."""
+        age = int(SESSION_LIFE.total_seconds()) if value else 0
+        return f"{self.name}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{self._if_secure(scheme)}"
+
+    def brief_header(self, name: str, value: str, *, path: str, age_s: int, scheme: str) -> str:
+        """A `Set-Cookie` value of a cookie that comes along from another site too, below `path`; "" takes it away."""
+        age = age_s if value else 0
+        own = f"{self.name}_{name}={value}; Path={path}; Max-Age={age}"
+        return f"{own}; HttpOnly; SameSite=Lax{self._if_secure(scheme)}"
+
+    def _if_secure(self, scheme: str) -> str:
+        return "; Secure" if self._secure or scheme == "https" else ""
+
+
+async def session_of(connection: HTTPConnection, sessions: Sessions, cookies: Cookies) -> Session | None:
+    """The session a request carries, if it is valid. Raises StorageError.
+
+    One that a proxy's word has begun is valid only while the proxy goes on to name the same person.
+    """
+    cookie = connection.cookies.get(cookies.name)
+    session = await sessions.read(cookie) if cookie and sessions.is_open else None
+    if session is not None and session.method == "proxy" and named_by_proxy(connection) != session.person.id:
+        return None
+    return session
+
+
+def named_by_proxy(connection: HTTPConnection) -> str | None:
+    """The id of the person whom a trusted proxy names (`gateway.web.middleware.PersonHeader`)."""
+    named: str | None = getattr(connection.state, "named_by_proxy", None)
+    return named
+
+
+def visit_of(connection: HTTPConnection) -> Visit:
+    """Where a request comes from."""
+    address = connection.client.host if connection.client else ""
+    return Visit(address=address, agent=connection.headers.get("user-agent", ""))
+
+
+def hashed(secret: str) -> str:
+    """The form in which the database knows a code or a session's id: both are long and random."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _new_id() -> str:
+    return secrets.token_urlsafe(18)
 
 
 def _encoded(raw: bytes) -> str:
@@ -150,14 +337,6 @@ def _read_or_make_key(path: Path) -> bytes:
     return key
 
 
-def _read_ended(path: Path) -> dict[str, float]:
-    try:
-        ended = json.loads(path.read_text())
-    except (FileNotFoundError, ValueError):
-        return {}
-    return ended if isinstance(ended, dict) else {}
-
-
 def _write_private(path: Path, content: bytes) -> None:
     """Replace the file in one step, readable by its owner alone from the first byte."""
     new = path.with_suffix(".new")
@@ -167,162 +346,3 @@ def _write_private(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     new.replace(path)
-
-
-# Sign-in check: lets in who is signed in, and takes a change of state only from a page of ours.
-
-# A visit that starts on another site comes without the cookie (SameSite=Strict); loading once more brings it.
-BOUNCE = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0"><title>Tieline</title>'
-
-
-class Cookies:
-    """The session's cookie. Its name carries the port: cookies of one host are shared by all its ports."""
-
-    def __init__(self, *, port: int, secure: bool) -> None:
-        self.name = f"tieline_{port}"
-        self._secure = secure
-
-    def header(self, value: str, *, scheme: str) -> str:
-        """A `Set-Cookie` value; "" takes the cookie away."""
-        age = int(SESSION_LIFE.total_seconds()) if value else 0
-        secure = "; Secure" if self._secure or scheme == "https" else ""
-        return f"{self.name}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}"
-
-
-class Gate:
-    """Wraps what only signed-in people may reach; sets `request.state.person`, `.csrf`, `.session` and `.is_over`.
-
-    The last is asked by what goes on after the request was let in.
-    """
-
-    def __init__(self, app: ASGIApp, *, sessions: Sessions, cookies: Cookies, hosts: frozenset[str]) -> None:
-        self._app = app
-        self._sessions = sessions
-        self._cookies = cookies
-        self._hosts = hosts
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        connection = HTTPConnection(scope)
-        session = session_of(connection, self._sessions, self._cookies)
-        if session is None:
-            await (await _ask_to_sign_in(scope, connection.headers))(scope, receive, send)
-            return
-        if scope["method"] not in SAFE_METHODS:
-            refusal = self._refusal(session, connection.headers)
-            if refusal:
-                await JSONResponse({"error": refusal}, status_code=403)(scope, receive, send)
-                return
-        state = scope.setdefault("state", {})
-        state["person"], state["csrf"], state["session"] = session.person, self._sessions.token(session), session
-        state["rights"] = frozenset({"view", "operate", "transcripts", "configure"})  # the only person there is
-        state["is_over"] = partial(self._sessions.is_over, session)
-        renewed = self._sessions.renewed(session)
-
-        async def send_renewed(message: Message) -> None:
-            if renewed is not None and message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                if "set-cookie" not in headers:
-                    cookie = self._cookies.header(self._sessions.cookie(renewed), scheme=scope["scheme"])
-                    headers.append("set-cookie", cookie)
-            await send(message)
-
-        await self._app(scope, receive, send_renewed)
-
-    def _refusal(self, session: Session, headers: Headers) -> str:
-        same = origin_allowed(
-            origin=headers.get("origin"),
-            fetch_site=headers.get("sec-fetch-site"),
-            host=headers.get("host", ""),
-            hosts=self._hosts,
-        )
-        if not same:
-            return "this request came from another site"
-        if not self._sessions.token_matches(session, headers.get("x-csrf-token", "")):
-            return "this page is out of date; load it again"
-        return ""
-
-
-async def _ask_to_sign_in(scope: Scope, headers: Headers) -> Response:
-    if scope["method"] != "GET" or "text/html" not in headers.get("accept", ""):
-        fix = f"open the one-time link that `{program_as_typed(to_unpaired=True)} sign-in` prints in a browser"
-        return JSONResponse({"error": "not signed in", "fix": fix}, status_code=401)
-    if headers.get("sec-fetch-site") == "cross-site":
-        return HTMLResponse(BOUNCE)
-    return HTMLResponse(await sign_in_page(), status_code=401)
-
-
-def session_of(connection: HTTPConnection, sessions: Sessions, cookies: Cookies) -> Session | None:
-    """The session a request carries, if it is valid."""
-    cookie = connection.cookies.get(cookies.name)
-    return sessions.read(cookie) if cookie else None
-
-
-# Sign-in and sign-out: `/sign-in?code=…` with a one-time code that the terminal printed.
-
-TRIES = 10  # wrong codes per address and minute
-WINDOW_S = 60.0
-ADDRESSES = 1_000
-
-
-class SignIn:
-    """Routes reachable by anybody, so every wrong code is counted."""
-
-    def __init__(self, sessions: Sessions, cookies: Cookies, clock: Clock, *, start: str = "/") -> None:
-        """`start` is where a new session begins."""
-        self._sessions = sessions
-        self._cookies = cookies
-        self._clock = clock
-        self._wrong: OrderedDict[str, list[float]] = OrderedDict()
-        self.start = start
-
-    def link(self, base_url: str, person: SignedIn) -> str:
-        """A new one-time link, good for ten minutes."""
-        return f"{base_url}/sign-in?{urlencode({'code': self._sessions.new_code(person)})}"
-
-    @property
-    def routes(self) -> Sequence[BaseRoute]:
-        return [Route("/sign-in", self._sign_in, methods=["GET"])]
-
-    async def sign_out(self, request: Request) -> Response:
-        """Mounted behind the gate."""
-        self._sessions.sign_out(request.state.session)
-        gone = self._cookies.header("", scheme=request.url.scheme)
-        return Response(status_code=204, headers={"set-cookie": gone})
-
-    async def _sign_in(self, request: Request) -> Response:
-        code = request.query_params.get("code", "")
-        if session_of(request, self._sessions, self._cookies) is not None:
-            return RedirectResponse(self.start, status_code=303)
-        if not code:
-            return HTMLResponse(await sign_in_page())
-        if request.method == "HEAD" or "prefetch" in _purpose(request):
-            return PlainTextResponse("not now", status_code=503)  # a look ahead must not use the code up
-        address = request.client.host if request.client else ""
-        if self._is_guessing(address):
-            return HTMLResponse(
-                await sign_in_page("Too many wrong codes. Wait a minute."),
-                status_code=429,
-                headers={"retry-after": "60"},
-            )
-        session = self._sessions.redeem(code)
-        if session is None:
-            self._wrong.setdefault(address, []).append(self._clock.monotonic())
-            while len(self._wrong) > ADDRESSES:
-                self._wrong.popitem(last=False)
-            problem = "This link was used already or is older than ten minutes."
-            return HTMLResponse(await sign_in_page(problem), status_code=403)
-        cookie = self._cookies.header(self._sessions.cookie(session), scheme=request.url.scheme)
-        return RedirectResponse(self.start, status_code=303, headers={"set-cookie": cookie})
-
-    def _is_guessing(self, address: str) -> bool:
-        since = self._clock.monotonic() - WINDOW_S
-        recent = [at for at in self._wrong.get(address, ()) if at > since]
-        if recent:
-            self._wrong[address] = recent
-        else:
-            self._wrong.pop(address, None)
-        return len(recent) >= TRIES
-
-
-def _purpose(request: Request) -> str:
-    return request.headers.get("sec-purpose", "") + request.headers.get("purpose", "")

@@ -15,6 +15,7 @@ from pathlib import Path
 import anyio
 import pytest
 import yaml
+from starlette.requests import Request
 
 from agent.core.phrases import NAME
 from agent.tools.shell.shell import trouble_with
@@ -133,7 +134,10 @@ def test_the_program_is_where_everybody_looks_for_it() -> None:
 
 
 def test_probes_ask_for_pages_that_there_are() -> None:
-    served = {route.path for route in HealthPages(lambda _: False).routes}  # type: ignore[attr-defined]
+    async def nobody(_: Request) -> bool:
+        return False
+
+    served = {route.path for route in HealthPages(nobody).routes}  # type: ignore[attr-defined]
     asked = {
         name: manifest.container[f"{name}Probe"]["httpGet"]["path"] for name in ("startup", "liveness", "readiness")
     }

@@ -88,7 +88,7 @@ async def signed_in(browser: Browser, site: Site, errors: Errors, **options: Any
     await context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = await context.new_page()
     errors.watch(page)
-    await page.goto(site.server.sign_in_link())
+    await page.goto(await site.server.sign_in_link())
     await expect(page.locator("#link")).to_have_attribute("data-state", "connected")
     return page
 

@@ -26,6 +26,7 @@ from gateway.dashboard.overview import overview_section
 from gateway.dashboard.sections import files
 from gateway.dashboard.shell import Shell
 from gateway.delivery.rendering.markdown import parse
+from gateway.operations.sign_ins import SignIns
 from gateway.storage.operator_actions import OperatorAction
 from gateway.telemetry.metrics import Gauges, Metrics
 from gateway.telemetry.trouble import Troubles
@@ -33,6 +34,7 @@ from gateway.web.health import Reason, not_ready
 from gateway.web.overview import Account, ActiveConversation, Budget, Overview, OwnWork, Pairing
 from gateway.web.server import WebServer
 from tests.fakes.running import running
+from tests.fakes.sign_ins import sign_ins_at
 
 COMMANDS = (
     CommandSpec(name="help", description="What you can do here"),
@@ -223,6 +225,7 @@ class Site:
     brain: Brain
     service: FakeOverview
     home: Path
+    sign_ins: SignIns
     full: dict[str, Fullness] = field(default_factory=dict)  # by conversation
 
     @property
@@ -271,10 +274,11 @@ async def running_site(home: Path, settings: WebSettings | None = None) -> Async
         await brain.work.send(inbound)
         return Receipt(Outcome.ACCEPTED)
 
-    async with running(server.run, lambda: web.run(admit), brain.live):
+    async with sign_ins_at(home, clock) as sign_ins, running(server.run, lambda: web.run(admit), brain.live):
+        server.let_in(sign_ins)
         server.mount_adapter(web, ChatSettings.entrance)
         server.mount_dashboard(partial(dashboard, service))
         server.measure(Metrics(), gauges)
         server.watch(lambda: not_ready(service.accounts, troubles.open))
-        yield Site(server, web, brain, service, home, full)
+        yield Site(server, web, brain, service, home, sign_ins, full)
         await web.aclose()

@@ -54,7 +54,7 @@ async def opened(browser: Browser, there: Browsing, errors: Errors, **options: A
     context.set_default_timeout(PATIENCE_MS)
     page = await context.new_page()
     errors.watch(page)
-    await page.goto(there.server.sign_in_link())
+    await page.goto(await there.server.sign_in_link())
     yield page
     await context.close()
 

@@ -19,6 +19,7 @@ from gateway.testing.harness import Act, AdapterHarness, Fault, Happening, Harne
 from gateway.web.server import WebServer
 from tests.adapters.web.visitor import Visitor, text_of, visiting
 from tests.e2e.site import no_places
+from tests.fakes.sign_ins import sign_ins_at
 
 
 class WebHarness(AdapterHarness):
@@ -84,12 +85,14 @@ class TestWeb(ChannelContract):
         web = Web(ChatSettings(), AdapterContext(clock=clock, home=tmp_path, known_places=no_places))
         server.mount_adapter(web, ChatSettings.entrance)
         server.watch(lambda: ())
-        async with running(server.run), visiting(server) as visitor:
-            harness = WebHarness(web, tmp_path, visitor)
-            async with running(lambda: web.run(harness.admit)):
-                await eventually(lambda: web.health().hears)
-                yield harness
-            await web.aclose()
+        async with sign_ins_at(tmp_path, clock) as sign_ins, running(server.run):
+            server.let_in(sign_ins)
+            async with visiting(server) as visitor:
+                harness = WebHarness(web, tmp_path, visitor)
+                async with running(lambda: web.run(harness.admit)):
+                    await eventually(lambda: web.health().hears)
+                    yield harness
+                await web.aclose()
 
     @pytest.mark.requirement("G-07")
     async def test_it_is_held_to_the_contract_of_all_channels(self, harness: Harness) -> None:

@@ -202,15 +202,34 @@ async def test_a_number_that_is_none_is_refused(visitor: Visitor, number: str) -
     assert (await visitor.client.get("/chat/c/main/older", params={"before": number})).status_code == 400
 
 
+@pytest.mark.requirement("G-69")
 async def test_nobody_reaches_the_conversations_or_files_of_another(site: Site, visitor: Visitor) -> None:
     await visitor.say("my secret")
     file = await visitor.upload("secret.txt", b"secret")
-    link = site.server.sign_in_link(SignedIn(id=UserId("anna"), display="Anna"))
+    await site.sign_ins.add("anna", "Anna")
+    link = await site.server.sign_in_link(SignedIn(id=UserId("anna"), display="Anna"))
     async with visiting(site.server, link) as anna:
         assert await texts(anna) == []
         assert (await anna.client.get(f"/chat/files/{file['id']}")).status_code == 404
-        for session in ("operator:main", "..%2foperator%2fmain", "MAIN", "a" * 33):
-            assert (await anna.client.get(f"/chat/c/{session}/older?before=9")).status_code == 404
+        assert (await anna.client.get(f"/chat/files/..%2foperator%2f{file['id']}")).status_code == 404
+        attached = {"id": "0123456789", "text": "mine", "files": [file["id"]]}
+        assert (await anna.post("/chat/c/main/messages", attached)).status_code == 400
+        posts: dict[str, dict[str, str]] = {
+            "messages": {"id": "0123456789", "text": "as the owner"},
+            "stop": {"id": "0123456789"},
+            "rename": {"title": "mine"},
+            "delete": {},
+        }
+        guesses = ("operator:main", "operator%3Amain", "..%2foperator%2fmain", "../../operator/main", "MAIN", "a" * 33)
+        for session in guesses:
+            for path in ("older?before=9", "events", "window"):
+                assert (await anna.client.get(f"/chat/c/{session}/{path}")).status_code in (401, 404)
+            for path, body in posts.items():
+                assert (await anna.post(f"/chat/c/{session}/{path}", body)).status_code in (401, 404, 405)
+        found = (await anna.client.get("/chat/conversations", params={"find": "secret"})).json()
+        assert found["conversations"] == []
+    assert [said.sender.id for said in site.brain.heard] == ["operator"]
+    assert (await texts(visitor))[0] == "my secret"
 
 
 async def test_a_message_the_gateway_cannot_take_is_not_shown_and_may_come_again(site: Site, visitor: Visitor) -> None:

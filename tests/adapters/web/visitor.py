@@ -83,7 +83,7 @@ async def _parsed(response: httpx2.Response) -> AsyncIterator[tuple[str, dict[st
 async def visiting(server: WebServer, link: str = "") -> AsyncIterator[Visitor]:
     """A visitor who used a sign-in link."""
     async with httpx2.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
-        page = await client.get(link or server.sign_in_link(), follow_redirects=True)
+        page = await client.get(link or await server.sign_in_link(), follow_redirects=True)
         assert page.status_code == 200, page.text
         match = re.search(r'name="csrf" content="([^"]+)"', page.text)
         assert match, page.text

@@ -12,7 +12,7 @@ from gateway.access.roles import deciders, roles_of, roles_today
 from gateway.access.settings import AccessSettings, PersonSettings
 from gateway.storage.grants import Grant
 
-T, D, S, W = "telegram:77", "discord:123", "slack:U0ANN", "web:me"
+T, D, S, W = "telegram:77", "discord:123", "slack:U0ANN", "web:operator"
 
 
 @dataclass(frozen=True)

@@ -83,8 +83,8 @@ def granted(**places: str) -> Grants:
             id="so does one of the configuration",
         ),
         pytest.param(
-            replace(DIRECT, key=ConversationKey("web", "77")),
-            AccessSettings(block=("web:77",)),
+            replace(DIRECT, key=ConversationKey("console", "77")),
+            AccessSettings(block=("console:77",)),
             NO_GRANTS,
             Allowed(Role.OWNER),
             id="but nobody is shut out of their own machine",

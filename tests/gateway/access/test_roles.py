@@ -5,23 +5,29 @@ from itertools import product
 
 import pytest
 
+from adapters.web.parse import Posted
+from adapters.web.parse import said as posted_by_page
 from agent.assembly import built_in_specs
+from agent.core.ids import PersonId
 from agent.core.tools import ToolSpec
 from agent.tools.approvals import deciders_of
 from agent.tools.rights import held, may_approve, tool_ruling
 from agent.tools.settings import RoleSettings
+from gateway.access.identities import Identities
 from gateway.access.policy import NO_GRANTS, Allowed, Decision, Grants, Ignored, Role, decide
 from gateway.access.roles import (
     RANK_NAMES,
     CommandRights,
     command_ruling,
+    dashboard_rights,
     deciders,
     model_ruling,
     roles_of_sender,
     roles_today,
     without_effect,
 )
-from gateway.access.settings import AccessSettings
+from gateway.access.settings import DASHBOARD_RIGHTS, AccessSettings, DashboardRight, RoleSection
+from gateway.channels.adapter import SignedIn
 from gateway.channels.inbound import ChatType, Mention, MessageReceived, Sender
 from gateway.channels.keys import ConversationKey, UserId
 
@@ -67,8 +73,10 @@ def decision_on(platform: str, person: str, place: str | None) -> Decision:
 
 def expected_rank(platform: str, person: str, place: str) -> str:
     """The rank as the documentation tells it; "" for somebody who is not answered."""
-    if platform in ("web", "console"):
+    if platform == "console":
         return "owner"
+    if platform == "web":  # the owner has made an account for everybody there
+        return {"admin": "admin", "blocked": ""}.get(PEOPLE[person], "member")
     if PEOPLE[person] in ("admin", "member"):
         return PEOPLE[person]
     if PEOPLE[person] == "blocked" or place == "direct":
@@ -208,3 +216,68 @@ def test_a_stranger_is_not_answered_in_a_closed_group() -> None:
     assert decide(said("telegram", "3", "-8"), closed, NO_GRANTS, mention=Mention.DIRECT) == Ignored(
         "group not allowed"
     )
+
+
+# -- rights in the dashboard
+
+VIEWER = RoleSection(name="viewer", people=("web:anna", "telegram:77"))
+OPERATOR = RoleSection(name="Operator", people=("web:bob",))
+READER = RoleSection(name="reader", people=("web:anna",), dashboard=("view", "transcripts"))
+NOTHING = RoleSection(name="viewer", people=("web:anna",), dashboard=())
+PLAIN = RoleSection(name="ops", people=("web:anna",))
+OF_ZOE = RoleSection(name="editor", people=("web:zoe",), dashboard=("configure",))
+
+
+@pytest.mark.requirement("G-68")
+@pytest.mark.parametrize(
+    ("person", "roles", "rights"),
+    [
+        pytest.param("web:operator", (), DASHBOARD_RIGHTS, id="the owner has all"),
+        pytest.param("web:anna", (), set(), id="nobody else has any"),
+        pytest.param("console:root", (VIEWER,), set(), id="the terminal is no person of the dashboard"),
+        pytest.param("web:anna", (PLAIN,), set(), id="a role that says nothing gives nothing"),
+        pytest.param("web:anna", (VIEWER,), {"view"}, id="a viewer looks"),
+        pytest.param("web:bob", (VIEWER, OPERATOR), {"view", "operate"}, id="an operator acts, however it is spelt"),
+        pytest.param("web:anna", (VIEWER, READER), {"view", "transcripts"}, id="roles add up"),
+        pytest.param("web:anna", (NOTHING,), set(), id="what the section says counts before the name"),
+        pytest.param("web:anna", (OF_ZOE,), set(), id="another person's role"),
+        pytest.param("web:operators", (), set(), id="somebody called nearly so"),
+    ],
+)
+def test_rights_in_the_dashboard(person: str, roles: tuple[RoleSection, ...], rights: set[DashboardRight]) -> None:
+    assert dashboard_rights(person, roles) == rights
+
+
+@pytest.mark.requirement("G-68")
+def test_rights_in_the_dashboard_go_with_the_rights_of_linked_accounts_alone() -> None:
+    linked = Identities({"web:zoe": (PersonId("web:zoe"), PersonId("telegram:77"))})
+    lent = Identities({}, {"web:zoe": (PersonId("web:zoe"), PersonId("telegram:77"), PersonId("web:operator"))})
+    assert dashboard_rights("web:zoe", (VIEWER,), linked) == set()
+    assert dashboard_rights("web:zoe", (VIEWER,), lent) == {"view"}, "and the owner's are lent to nobody"
+
+
+# -- the web chat follows the account
+
+
+@pytest.mark.requirement("G-69")
+@pytest.mark.parametrize(
+    ("person", "access", "decision"),
+    [
+        pytest.param("operator", AccessSettings(), Allowed(Role.OWNER), id="the owner"),
+        pytest.param(
+            "operator", AccessSettings(block=("web:operator",)), Allowed(Role.OWNER), id="whom nothing shuts out"
+        ),
+        pytest.param("anna", AccessSettings(), Allowed(Role.MEMBER), id="an account is a member"),
+        pytest.param("anna", AccessSettings(dm="allowlist"), Allowed(Role.MEMBER), id="listed by having one"),
+        pytest.param("anna", AccessSettings(platform_admins=True), Allowed(Role.MEMBER), id="no admin of her own chat"),
+        pytest.param("anna", AccessSettings(admins=("web:anna",)), Allowed(Role.ADMIN), id="an admin by name"),
+        pytest.param("anna", AccessSettings(block=("web:anna",)), Ignored("blocked"), id="blocked"),
+        pytest.param("anna", AccessSettings(admins=("web:operator",)), Allowed(Role.MEMBER), id="another's name"),
+    ],
+)
+def test_the_web_chat_follows_the_account(person: str, access: AccessSettings, decision: Decision) -> None:
+    posted = Posted(id="01234567", text="hello")
+    key = ConversationKey("web", f"{person}:main")
+    who = SignedIn(id=UserId(person), display=person)
+    inbound = posted_by_page(key, posted, (), person=who, languages=None, at=datetime(2026, 1, 1, tzinfo=UTC))
+    assert decide(inbound, access, NO_GRANTS, mention=Mention.DIRECT) == decision

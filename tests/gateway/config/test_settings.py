@@ -33,6 +33,14 @@ def mistakes(data: dict[str, Any], tmp_path: Path, **environ: str) -> list[str]:
     return list(caught.value.mistakes)
 
 
+@pytest.mark.requirement("G-68")
+def test_a_right_of_the_dashboard_that_there_is_not_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        reading({"roles": [{"name": "support", "dashboard": ["view", "opreate"]}]}, tmp_path)
+    (mistake,) = caught.value.mistakes
+    assert mistake == "roles[0].dashboard[1]: 'opreate' is not one of 'view', 'operate', 'transcripts' or 'configure'"
+
+
 def test_the_shipped_file_names_every_setting_with_its_default(tmp_path: Path) -> None:
     shipped = tomllib.loads(SHIPPED.read_text())
     defaults = reading({}, tmp_path)

@@ -71,6 +71,8 @@ async def browsing(world: World) -> AsyncIterator[Browsing]:
     server = WebServer(WebSettings(port=0), home=world.home, clock=world.clock)
     server.bind()
     async with running(server.run):
+        server.let_in(world.services.sign_ins)
+        server.give_rights(world.services.dashboard_rights)
         server.mount_dashboard(partial(sections, world.services))
         server.watch(world.services.overview.reasons)
         async with visiting(server) as visitor:

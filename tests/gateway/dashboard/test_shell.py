@@ -10,10 +10,11 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent.core.clock import SystemClock
+from gateway.access.settings import DashboardRight
 from gateway.channels.adapter import SignedIn
 from gateway.channels.keys import UserId
 from gateway.dashboard.listing import Asked, asked, listed
-from gateway.dashboard.shell import Done, Page, Right, Section, Shell, action, view
+from gateway.dashboard.shell import Done, Page, Section, Shell, action, view
 from gateway.storage.operator_actions import OperatorAction
 from gateway.web.control import OperationError
 from tests.gateway.dashboard.conftest import Browsing
@@ -22,7 +23,7 @@ from tests.gateway.dashboard.conftest import Browsing
 class _As:
     """Lets everybody in as Anna, with these rights."""
 
-    def __init__(self, app: ASGIApp, rights: frozenset[Right]) -> None:
+    def __init__(self, app: ASGIApp, rights: frozenset[DashboardRight]) -> None:
         self._app = app
         self._rights = rights
 
@@ -32,7 +33,7 @@ class _As:
         await self._app(scope, receive, send)
 
 
-def _client(rights: Sequence[Right], log: list[OperatorAction]) -> TestClient:
+def _client(rights: Sequence[DashboardRight], log: list[OperatorAction]) -> TestClient:
     async def show(request: Request) -> Page:
         if request.path_params["name"] == "gone":
             raise LookupError("This thing is gone.")
@@ -67,7 +68,7 @@ def _client(rights: Sequence[Right], log: list[OperatorAction]) -> TestClient:
         (["configure"], [403, 403, 403, 200]),
     ],
 )
-def test_each_page_and_action_needs_its_own_right(rights: list[Right], expected: list[int]) -> None:
+def test_each_page_and_action_needs_its_own_right(rights: list[DashboardRight], expected: list[int]) -> None:
     log: list[OperatorAction] = []
     client = _client(rights, log)
     answers = [

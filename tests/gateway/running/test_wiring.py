@@ -1,11 +1,18 @@
 """Present rights of a person who set something up earlier."""
 
+from pathlib import Path
+
 import pytest
 
-from agent.core.ids import PersonId
+from agent.core.ids import ConversationId, PersonId
 from gateway.access.grants import AccessBook
-from gateway.access.settings import AccessSettings
-from gateway.running.rights import is_blocked
+from gateway.access.identities import IdentityBook
+from gateway.access.policy import Decisions
+from gateway.access.settings import DASHBOARD_RIGHTS, AccessSettings
+from gateway.channels.keys import UserId
+from gateway.config.live import Live
+from gateway.config.read import read
+from gateway.running.rights import Rights, is_blocked, role_today
 from gateway.storage.grants import Grant
 
 BOB = "telegram:78"
@@ -24,3 +31,36 @@ BLOCK = Grant(subject=BOB, kind="person", role="blocked", granted_by="telegram:7
 def test_who_is_blocked(book: AccessBook, access: AccessSettings, blocked: bool) -> None:
     assert is_blocked(book, access, PersonId(BOB)) is blocked
     assert not is_blocked(book, access, None)
+
+
+ROLES = [{"name": "viewer", "people": ["web:anna"]}]
+OF_ANNA = Grant(subject="web:anna", kind="person", role="blocked", granted_by="web:operator", at=1)
+
+
+@pytest.mark.requirement("G-68")
+def test_the_dashboard_asks_for_the_rights_of_now(tmp_path: Path) -> None:
+    settings = read({"roles": ROLES}, {}, home=tmp_path, source=None)
+    rights = Rights(Live(settings), AccessBook(), Decisions(), IdentityBook())
+    assert rights.dashboard(UserId("operator")) == DASHBOARD_RIGHTS
+    assert rights.dashboard(UserId("anna")) == {"view"}
+    assert rights.dashboard(UserId("bob")) == set()
+    rights.book.note(OF_ANNA)
+    assert rights.dashboard(UserId("anna")) == set(), "who is blocked has none"
+    rights.book.note(Grant(subject="web:operator", kind="person", role="blocked", granted_by="x", at=1))
+    assert rights.dashboard(UserId("operator")) == DASHBOARD_RIGHTS, "but nobody is shut out of their own machine"
+
+
+@pytest.mark.requirement("G-69")
+@pytest.mark.parametrize(
+    ("person", "conversation", "role"),
+    [
+        pytest.param("web:operator", "web:operator:main", "owner", id="the owner"),
+        pytest.param("web:anna", "web:anna:main", "member", id="another account"),
+        pytest.param(None, "web:operator:main", "owner", id="nobody is named in the owner's own chat"),
+        pytest.param(None, "web:anna:main", "member", id="nor in another's"),
+        pytest.param(None, "console:main", "owner", id="nor in the terminal"),
+    ],
+)
+def test_work_of_the_web_chat_has_the_rank_of_its_account(person: str | None, conversation: str, role: str) -> None:
+    who = PersonId(person) if person is not None else None
+    assert role_today(AccessBook(), AccessSettings(), who, ConversationId(conversation), "owner") == role

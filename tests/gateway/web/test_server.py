@@ -29,6 +29,7 @@ from tests.e2e.site import FakeOverview, Site, dashboard, running_site
 from tests.fakes.channel import FakeAdapter
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
+from tests.fakes.sign_ins import sign_ins_at
 
 
 @pytest.fixture
@@ -86,7 +87,10 @@ async def test_what_accounts_serve_is_awaited_until_they_are_open(tmp_path: Path
         assert await found("/channels/slack/heard", "/chat/") == [200, 503]
         server.mount_adapter(web, "sign_in")
         server.mount_dashboard(partial(dashboard, FakeOverview(Troubles(SystemClock()))))
-        assert await found("/chat/heard", "/", "/nowhere") == [401, 401, 404]
+        assert await found("/chat/heard", "/", "/nowhere", "/sign-in") == [503, 503, 404, 503], "no database yet"
+        async with sign_ins_at(tmp_path, SystemClock()) as sign_ins:
+            server.let_in(sign_ins)
+            assert await found("/chat/heard", "/", "/nowhere", "/sign-in") == [401, 401, 404, 200]
 
 
 def test_an_occupied_port_is_named_with_the_fix(tmp_path: Path) -> None:
@@ -186,7 +190,7 @@ async def test_every_answer_carries_the_headers(stranger: httpx2.AsyncClient) ->
 
 
 async def test_a_link_works_once(site: Site, stranger: httpx2.AsyncClient) -> None:
-    link = site.server.sign_in_link()
+    link = await site.server.sign_in_link()
     first = await stranger.get(link)
     assert (first.status_code, first.headers["location"]) == (303, "/chat/")
     cookie = first.headers["set-cookie"]
@@ -200,7 +204,7 @@ async def test_a_link_works_once(site: Site, stranger: httpx2.AsyncClient) -> No
 
 
 async def test_opening_the_used_link_again_while_signed_in_is_fine(site: Site, stranger: httpx2.AsyncClient) -> None:
-    link = site.server.sign_in_link()
+    link = await site.server.sign_in_link()
     await stranger.get(link)
     assert (await stranger.get(link)).headers["location"] == "/chat/"
 
@@ -209,7 +213,7 @@ async def test_opening_the_used_link_again_while_signed_in_is_fine(site: Site, s
 async def test_looking_ahead_does_not_use_the_code(
     site: Site, stranger: httpx2.AsyncClient, headers: dict[str, str]
 ) -> None:
-    link = site.server.sign_in_link()
+    link = await site.server.sign_in_link()
     assert (await stranger.get(link, headers=headers)).status_code == 503
     assert (await stranger.head(link)).status_code in {405, 503}
     assert (await stranger.get(link)).status_code == 303
@@ -218,19 +222,24 @@ async def test_looking_ahead_does_not_use_the_code(
 async def test_guessing_is_slowed_down(site: Site, stranger: httpx2.AsyncClient) -> None:
     statuses = [(await stranger.get("/sign-in?code=guess")).status_code for _ in range(12)]
     assert statuses == [403] * 10 + [429] * 2
-    assert (await stranger.get(site.server.sign_in_link())).status_code == 429
+    assert (await stranger.get(await site.server.sign_in_link())).status_code == 429
 
 
 async def test_guessing_is_forgiven_after_a_minute(tmp_path: Path) -> None:
     clock = FakeClock()
     server = WebServer(WebSettings(port=0), home=tmp_path, clock=clock)
     server.bind()
-    async with running(server.run), httpx2.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as client:
+    async with (
+        sign_ins_at(tmp_path, clock) as sign_ins,
+        running(server.run),
+        httpx2.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as client,
+    ):
+        server.let_in(sign_ins)
         for _ in range(11):
             last = await client.get("/sign-in?code=guess")
         assert last.status_code == 429
         clock.advance(61)
-        assert (await client.get(server.sign_in_link())).status_code == 303
+        assert (await client.get(await server.sign_in_link())).status_code == 303
 
 
 async def test_a_visit_from_another_site_loads_once_more_to_bring_the_cookie(visitor: Visitor) -> None:
@@ -371,7 +380,7 @@ async def test_behind_a_proxy_with_tls_the_cookie_is_for_tls_alone(tmp_path: Pat
     settings = WebSettings(port=0, public_url="https://chat.example.org", trusted_proxies=("127.0.0.1",))
     headers = {"host": "chat.example.org", "x-forwarded-proto": "https", "x-forwarded-for": "203.0.113.9"}
     async with running_site(tmp_path, settings) as site:
-        link = site.server.sign_in_link()
+        link = await site.server.sign_in_link()
         assert link.startswith("https://chat.example.org/sign-in?code=")
         local = link.replace("https://chat.example.org", f"http://127.0.0.1:{site.server.port}")
         async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
