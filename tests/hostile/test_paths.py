@@ -247,8 +247,6 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/web/sessions.py _write_private": (".replace os.fdopen os.open", DATA),
     "gateway/web/pages/rendering.py environment": ("jinja2.FileSystemLoader", SHIPPED),
     "gateway/dashboard/sections.py files": ("starlette.staticfiles.StaticFiles", SHIPPED),
-    "gateway/web/sign_in/page.py _template": ("jinja2.FileSystemLoader", SHIPPED),
-    "gateway/web/sign_in/routes.py SignIn.routes": ("starlette.responses.FileResponse", SHIPPED),
     "gateway/web/server.py WebServer.bind": ("starlette.staticfiles.StaticFiles", SHIPPED),
     "adapters/web/routes.py Routes.all": ("starlette.staticfiles.StaticFiles", SHIPPED),
     "adapters/web/routes.py Routes._download": ("starlette.responses.FileResponse", WEB),

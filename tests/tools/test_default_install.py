@@ -71,7 +71,7 @@ def test_every_extra_is_loaded_by_the_program() -> None:
     unused = {
         extra
         for extra, packages in extras.items()
-        if not any(re.search(rf'(?:= "|import ){re.split("[<>=[]", package)[0]}\b', code) for package in packages)
+        if not any(re.search(rf'(?:= "|import |from ){re.split("[<>=[]", package)[0]}\b', code) for package in packages)
     }
     assert not unused
 
@@ -224,5 +224,5 @@ def test_the_locks_agree_on_what_they_share() -> None:
     assert 50 < len(locks[0]) < len(locks[1]) < len(locks[2])
     for smaller, larger in pairwise(locks):
         assert {name: larger.get(name) for name in smaller} == smaller
-    more = {"psycopg", "psycopg-binary", "pypdfium2"}
-    assert set(locks[1]) - set(locks[0]) == more, "the image serves PostgreSQL and reads PDF files too"
+    more = {"psycopg", "psycopg-binary", "pypdfium2", "authlib", "joserfc"}
+    assert set(locks[1]) - set(locks[0]) == more, "PostgreSQL, PDF files and identity providers, too"

@@ -14,6 +14,15 @@ async def page(name: str, **values: object) -> str:
     return text
 
 
-async def sign_in_page(problem: str = "") -> str:
-    """The page for people who are not signed in."""
-    return await page("sign_in.html", problem=problem, program=program_as_typed(to_unpaired=True))
+async def sign_in_page(
+    problem: str = "", *, person: str = "", has_passwords: bool = False, oidc_label: str = ""
+) -> str:
+    """The page for people who are not signed in, with the ways that there are beside the one-time link."""
+    return await page(
+        "sign_in.html",
+        problem=problem,
+        person=person,
+        has_passwords=has_passwords,
+        oidc_label=oidc_label,
+        program=program_as_typed(to_unpaired=True),
+    )

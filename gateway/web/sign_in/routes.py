@@ -6,15 +6,12 @@ provider adds its own routes (`gateway.web.sign_in.oidc`), a trusted proxy a hea
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from ipaddress import IPv6Address, ip_address, ip_network
-from pathlib import Path
 from urllib.parse import parse_qs, urlencode
 
-from anyio import to_thread
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -39,7 +36,6 @@ from gateway.web.sessions import (
 )
 
 PATH = "/sign-in"
-STYLE = Path(__file__).parent / "sign_in.css"
 
 # A visit that starts on another site comes without the cookie (SameSite=Strict); loading once more brings it.
 BOUNCE = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0"><title>Tieline</title>'
@@ -208,10 +204,7 @@ class SignIn:
 
     @property
     def routes(self) -> Sequence[BaseRoute]:
-        return [
-            Route(PATH, self._serve, methods=["GET", "POST"]),
-            Route(f"{PATH}/sign_in.css", lambda request: FileResponse(STYLE, media_type="text/css")),
-        ]
+        return [Route(PATH, self._serve, methods=["GET", "POST"])]
 
     async def ask(self, scope: Scope, headers: Headers) -> Response:
         """The answer to a request that carries no session."""
@@ -225,17 +218,7 @@ class SignIn:
     async def page(self, problem: str = "", *, person: str = "") -> str:
         """The page for people who are not signed in, with the ways that there are. Raises StorageError."""
         has_passwords = self._people is not None and await self._people.has_passwords()
-        if not has_passwords and not self._oidc_label:
-            return await sign_in_page(problem)
-        module = await to_thread.run_sync(import_module, "gateway.web.sign_in.page")
-        text: str = module.ways_page(
-            problem=problem,
-            person=person,
-            has_passwords=has_passwords,
-            oidc_label=self._oidc_label,
-            program=program_as_typed(to_unpaired=True),
-        )
-        return text
+        return await sign_in_page(problem, person=person, has_passwords=has_passwords, oidc_label=self._oidc_label)
 
     async def sign_out(self, request: Request) -> Response:
         """Mounted behind the gate."""

@@ -72,7 +72,7 @@ async def test_the_form_is_there_once_somebody_has_a_password(site: Site, strang
     assert 'name="password" type="password"' in page.text
     assert page.headers["referrer-policy"] == "same-origin", "else browsers post it with Origin: null"
     assert "<form" in (await stranger.get("/chat/", headers=HTML)).text
-    style = await stranger.get("/sign-in/sign_in.css")
+    style = await stranger.get("/static/sign-in.css")
     assert style.headers["content-type"].startswith("text/css")
 
 
