@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from agent.core.phrases import home_as_typed
 from agent.tools.mcp.catalogue import Prompt, Resource, plain_address
-from agent.tools.mcp.offers import clean, plain
+from agent.tools.mcp.offers import WITHHELD, clean, plain
 from agent.tools.mcp.server import Server
 from agent.tools.mcp.settings import ServerSettings
 from gateway.dashboard.shell import Done, Page, Section, action, view
@@ -44,7 +44,10 @@ class ShownServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownTool:
-    """A tool that models are shown. `asks`: a person is asked before each call."""
+    """A tool that models are shown. `asks`: a person is asked before each call.
+
+    `is_withheld`: texts of its arguments instruct the model, and are not shown to it.
+    """
 
     name: str
     description: str
@@ -96,7 +99,7 @@ class McpPages:
                     name=spec.name,
                     description=spec.description.partition("] ")[2],
                     asks=spec.risk == "write",
-                    is_withheld=plain(foreign) in withheld,
+                    is_withheld=plain(foreign) in withheld and WITHHELD not in spec.description,
                 )
                 for foreign, spec in server.shown.specs.items()
             ],

@@ -92,7 +92,7 @@ async def test_misses_of_the_week_are_listed_and_noted(owner: Browsing) -> None:
     await world.answered("hello")
     world.services.memory.misses.note(ConversationId("telegram:77"), f"where is {HOSTILE}", "hybrid")
     await world.services.memory.misses.flush()
-    assert "1 search of the last week found nothing." in (await owner.page("/memory")).replace("searchs", "searches")
+    assert "Searches of the last week that found nothing: 1." in await owner.page("/memory")
     page = await owner.page("/memory-misses")
     assert "where is &lt;script&gt;" in page
     assert "Person 77" in page

@@ -100,7 +100,7 @@ async def test_models_are_searched_sorted_and_asked_for(owner: Browsing) -> None
         offers=(*offers, ModelOffer(id=f"x{HOSTILE}", input_usd=1.5)),
     )
     await ModelListStore(world.database).put(stored)
-    page = await owner.page("/providers/a?sort=window")
+    page = await owner.page("/providers/a?sort=window&descending=1")
     assert page.index("m-120") < page.index("m-119")
     assert "m-001<" not in page
     found = await owner.page("/providers/a?find=m-007")
