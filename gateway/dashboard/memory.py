@@ -147,7 +147,7 @@ class MemoryPages:
         return entry, scope, found, rows.amounts(conn, scope.theirs), names, rows.is_off(conn, entry.key)
 
     async def missed(self, request: Request) -> Page:
-        """What was looked for in the last week and not found."""
+        """Searches of the last week that found nothing."""
         since = int((self.clock.now() - MISSES_OF).timestamp())
 
         def read(conn: Connection) -> tuple[Sequence[Miss], Mapping[str, str]]:

@@ -203,7 +203,7 @@ def _words(one: ShownSkill) -> str:
 
 
 def _facts(entry: Entry) -> Sequence[tuple[str, str]]:
-    """What its head says, as far as it says anything."""
+    """The facts of its head that say anything."""
     one = entry.skill
     facts = (
         ("Description", one.description),
