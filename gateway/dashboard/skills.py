@@ -7,8 +7,9 @@ import anyio.to_thread
 from starlette.requests import Request
 
 from agent.skills.catalogue import Entry, Reason, TrustStatus
+from agent.skills.folders import text_of
 from agent.skills.rows import Kept
-from agent.skills.skill import EXAMPLE, FILE, Origin, digest_of
+from agent.skills.skill import EXAMPLE, FILE, Origin
 from agent.skills.trust import findings_in
 from gateway.dashboard.listing import asked, listed
 from gateway.dashboard.shell import Audit, Done, Page, Section, action, noted, person_of, rights_of, view
@@ -109,11 +110,11 @@ class SkillPages:
     async def one(self, request: Request) -> Page:
         """A skill with its whole text, as it would be approved."""
         entry = self._entry(request)
-        text = await self._text(entry)
+        text = await anyio.to_thread.run_sync(text_of, entry.skill)
         if text is None:  # changed a moment ago: the newest text is shown, or none
             await self.services.skills.reload()
             entry = self._entry(request)
-            text = await self._text(entry)
+            text = await anyio.to_thread.run_sync(text_of, entry.skill)
         if text is None:
             raise LookupError(f"The file of the skill {entry.skill.name} is being changed. Look again in a moment.")
         lines = text.splitlines()
@@ -183,15 +184,6 @@ class SkillPages:
             well=kept.outcomes.successes,
             badly=kept.outcomes.failures,
         )
-
-    async def _text(self, entry: Entry) -> str | None:
-        """The file as it was judged; None where it is another one by now."""
-        try:
-            raw = await anyio.Path(entry.skill.folder / FILE).read_bytes()
-        except OSError:
-            return None
-        text = raw.decode("utf-8", "replace")
-        return text if digest_of(text) == entry.skill.digest else None
 
 
 def _told(reason: Reason) -> str:
