@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import reduce
 from urllib.parse import urlsplit
 
-import anyio.to_thread
 from starlette.requests import Request
 
 from agent.core.clock import Clock
@@ -15,7 +14,7 @@ from agent.core.model_facts import KeyTrouble, ModelOffer
 from agent.core.phrases import home_as_typed
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import AccountBalance, amount
-from agent.providers.models import WindowOrigin, lookup
+from agent.providers.models import WindowOrigin
 from agent.providers.registry import LazyProvider, UnknownProvider
 from agent.providers.retry_policy import State
 from agent.providers.routing import Failures
@@ -255,9 +254,9 @@ class ProviderPages:
 
 async def _price(provider: LazyProvider) -> str:
     """The price of a million tokens in and out; from the price list where nothing has opened the provider yet."""
-    prices, settings = provider.prices, provider.settings
+    prices = provider.prices
     if prices is None and not provider.is_warm:
-        prices = (await anyio.to_thread.run_sync(lookup, settings.type, settings.model)).prices
+        prices = (await provider.look_up_card()).prices
     return "" if prices is None else f"${prices.input:.6g} in, ${prices.output:.6g} out for a million tokens"
 
 

@@ -58,7 +58,14 @@ class Spent:
 
 
 _ACTIVE = func.coalesce(session.c.updated_at, conversation.c.created_at)
-_NEWEST_TURN = select(func.max(turn.c.id)).where(turn.c.conv == conversation.c.key).correlate(conversation)
+# Its row of the inbox: a join of turns between them would be a scan of all turns for each conversation on SQLite.
+_NEWEST_TURN = (
+    select(turn.c.inbox_id)
+    .where(turn.c.conv == conversation.c.key)
+    .order_by(turn.c.id.desc())
+    .limit(1)
+    .correlate(conversation)
+)
 _ALL = (
     select(
         conversation.c.key,
@@ -70,9 +77,9 @@ _ALL = (
         inbox.c.payload,
     )
     .select_from(
-        conversation.outerjoin(session, session.c.id == conversation.c.session_id)
-        .outerjoin(turn, turn.c.id == _NEWEST_TURN.scalar_subquery())
-        .outerjoin(inbox, inbox.c.id == turn.c.inbox_id)
+        conversation.outerjoin(session, session.c.id == conversation.c.session_id).outerjoin(
+            inbox, inbox.c.id == _NEWEST_TURN.scalar_subquery()
+        )
     )
     .order_by(_ACTIVE.desc(), conversation.c.key)
     .limit(bindparam("most"))
