@@ -25,7 +25,7 @@ url = "http://me:s3cret-login@127.0.0.1:9/path?key=s3cret-key"
 """
 
 
-@pytest.mark.requirement("G-64")
+@pytest.mark.requirement("G-75")
 async def test_servers_show_what_they_offer_and_no_secret(world_of: Callable[..., World]) -> None:
     config = CONFIG.replace(', "--token=s3cret-argument"', "")
     async with world_of(config=config).process() as world, browsing(world) as owner:
@@ -52,7 +52,7 @@ async def test_servers_show_what_they_offer_and_no_secret(world_of: Callable[...
         assert (await owner.post("/mcp-server/remove/nobody")).status_code == 404
 
 
-@pytest.mark.requirement("G-64")
+@pytest.mark.requirement("G-75")
 async def test_one_is_added_and_removed_at_runtime(owner: Browsing) -> None:
     servers = owner.world.services.servers
     assert "No MCP server is configured." in await owner.page("/mcp")

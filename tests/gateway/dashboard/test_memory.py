@@ -21,7 +21,7 @@ async def facts_of(owner: Browsing, person: str) -> list[str]:
     return [one.text for one in kept]
 
 
-@pytest.mark.requirement("G-66")
+@pytest.mark.requirement("G-77")
 async def test_each_conversation_shows_what_its_turns_would_see(owner: Browsing) -> None:
     world = owner.world
     assert "Nobody has talked to the bot yet." in await owner.page("/memory")
@@ -50,7 +50,7 @@ async def test_each_conversation_shows_what_its_turns_would_see(owner: Browsing)
     assert "blue" not in "".join(one.detail for one in await owner.actions())
 
 
-@pytest.mark.requirement("G-66")
+@pytest.mark.requirement("G-77")
 async def test_one_fact_and_then_all_is_forgotten(owner: Browsing) -> None:
     world = owner.world
     await world.answered("the code is heron", "heron")
@@ -74,7 +74,7 @@ async def test_one_fact_and_then_all_is_forgotten(owner: Browsing) -> None:
     assert "red" not in "".join(one.detail for one in await owner.actions())
 
 
-@pytest.mark.requirement("G-66")
+@pytest.mark.requirement("G-77")
 async def test_what_belongs_to_others_is_not_forgotten_from_here(owner: Browsing) -> None:
     world = owner.world
     await world.answered("hello")

@@ -20,7 +20,7 @@ def failing(text: str) -> dict[str, object]:
     return {"match": {}, "reply": {"error": {"status": 401, "message": text}}}
 
 
-@pytest.mark.requirement("G-63")
+@pytest.mark.requirement("G-74")
 async def test_a_provider_shows_what_it_did(owner: Browsing) -> None:
     world = owner.world
     world.bus.listen(world.services.overview.metrics.listen, COUNTED)
@@ -40,7 +40,7 @@ async def test_a_provider_shows_what_it_did(owner: Browsing) -> None:
     assert "There is no provider nobody." in missing.text
 
 
-@pytest.mark.requirement("G-63")
+@pytest.mark.requirement("G-74")
 async def test_a_test_call_asks_the_model_and_tells_how_it_went(owner: Browsing, llm: LlmServer) -> None:
     assert "a (model-a) answered after" in await owner.act("/provider/test/a")
     assert llm.bodies[-1]["model"] == "model-a"
@@ -55,7 +55,7 @@ async def test_a_test_call_asks_the_model_and_tells_how_it_went(owner: Browsing,
     assert [one.detail.partition(" after")[0] for one in tests] == ["it answered", "it did not answer"]
 
 
-@pytest.mark.requirement("G-63")
+@pytest.mark.requirement("G-74")
 async def test_a_broken_provider_is_asked_again_at_once(owner: Browsing, llm: LlmServer) -> None:
     refused = await owner.post("/provider/again/a")
     assert refused.json() == {"error": "A is in use already."}
@@ -68,7 +68,7 @@ async def test_a_broken_provider_is_asked_again_at_once(owner: Browsing, llm: Ll
     assert "passed over" not in await owner.page("/providers")
 
 
-@pytest.mark.requirement("G-63")
+@pytest.mark.requirement("G-74")
 async def test_a_resting_key_is_named_by_its_number_and_used_again(world_of: Callable[..., World]) -> None:
     world = world_of(config='[llm]\nfailover = ["b"]\n')
     async with world.process():
@@ -87,7 +87,7 @@ async def test_a_resting_key_is_named_by_its_number_and_used_again(world_of: Cal
             assert refused.json() == {"error": "Key 2 of a does not rest."}
 
 
-@pytest.mark.requirement("G-63")
+@pytest.mark.requirement("G-74")
 async def test_models_are_searched_sorted_and_asked_for(owner: Browsing) -> None:
     world = owner.world
     provider = world.services.packages.models.providers.get("a")

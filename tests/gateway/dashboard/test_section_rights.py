@@ -27,7 +27,7 @@ async def looking(world: World, *rights: Right) -> AsyncIterator[httpx2.AsyncCli
         yield client
 
 
-@pytest.mark.requirement("G-65", "G-66")
+@pytest.mark.requirement("G-76", "G-77")
 async def test_words_of_others_are_for_who_may_read_them(world_of: Callable[..., World]) -> None:
     world = world_of()
     write(world, "auto/bill-month-sort", DRAFT)
@@ -61,7 +61,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.requirement("G-63", "G-64")
+@pytest.mark.requirement("G-74", "G-75")
 async def test_who_may_only_look_changes_nothing(world: World) -> None:
     async with looking(world, "view", "transcripts") as client:
         for path in CHANGES:

@@ -33,7 +33,7 @@ async def with_skills(world_of: Callable[..., World]) -> AsyncIterator[Browsing]
         yield owner
 
 
-@pytest.mark.requirement("G-65")
+@pytest.mark.requirement("G-76")
 async def test_the_list_shows_what_waits_and_why(with_skills: Browsing) -> None:
     owner = with_skills
     page = await owner.page("/skills")
@@ -48,7 +48,7 @@ async def test_the_list_shows_what_waits_and_why(with_skills: Browsing) -> None:
     assert "No skill matches." in await owner.page("/skills?find=nothing-like-it")
 
 
-@pytest.mark.requirement("G-65")
+@pytest.mark.requirement("G-76")
 async def test_the_text_that_was_shown_is_approved_and_no_other(with_skills: Browsing) -> None:
     owner, world = with_skills, with_skills.world
     page = await owner.page("/skills/bill-month-sort")
