@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar, get_args
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
@@ -149,6 +149,30 @@ def counts(conn: Connection, audiences: Sequence[Audience]) -> Mapping[str, int]
     """How many things of each kind these audiences have."""
     statement = select(memory.c.kind, func.count()).where(memory.c.audience.in_(audiences)).group_by(memory.c.kind)
     return {kind: int(count) for kind, count in conn.execute(statement)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """How much is kept for an audience; `at` is when the newest was, UTC microseconds."""
+
+    facts: int = 0
+    said: int = 0
+    at: int | None = None
+
+
+def amounts(conn: Connection, audiences: Sequence[Audience]) -> Mapping[str, Amount]:
+    """How much each of these audiences has, as its index tells it."""
+    held = select(memory.c.audience, memory.c.kind, func.count().label("count"), func.max(memory.c.id).label("newest"))
+    found: dict[str, Amount] = {}
+    newest: dict[int, str] = {}
+    for row in conn.execute(held.where(memory.c.audience.in_(audiences)).group_by(memory.c.audience, memory.c.kind)):
+        before, newest[row.newest] = found.get(row.audience, Amount()), row.audience
+        more = {"facts": before.facts + row[2]} if row.kind == "fact" else {"said": before.said + row[2]}
+        found[row.audience] = replace(before, **more)
+    for id, at in conn.execute(select(memory.c.id, memory.c.created_at).where(memory.c.id.in_(list(newest)))):
+        audience = newest[id]
+        found[audience] = replace(found[audience], at=max(at, found[audience].at or 0))
+    return found
 
 
 def everything(conn: Connection, audiences: Sequence[Audience]) -> tuple[Item, ...]:

@@ -8,7 +8,7 @@ import hashlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from agent.core.clock import Clock, SystemClock
@@ -123,6 +123,26 @@ class KeyRings:
             self._on_passed_over(ring.provider, key, len(ring.keys), trouble)
         if self._store is not None:
             await self._store.put(rest)
+
+    def resting(self, ring: "KeyRing") -> Sequence[tuple[int, KeyRest]]:
+        """Keys of the ring that rest now, by their number."""
+        rests, now = self._rests.get(ring.provider, {}), to_timestamp(self._clock.now())
+        found = ((key.number, rests.get(key.digest)) for key in ring.keys)
+        return [(number, rest) for number, rest in found if rest is not None and rest.until > now]
+
+    async def use_again(self, ring: "KeyRing", number: int) -> bool:
+        """Let the key of that number be tried at the next call; False where it does not rest.
+
+        What was told of it stands until the service takes it.
+        """
+        rest = dict(self.resting(ring)).get(number)
+        if rest is None:
+            return False
+        rest = replace(rest, until=to_timestamp(self._clock.now()))
+        self._rests[ring.provider][rest.digest] = rest
+        if self._store is not None:
+            await self._store.put(rest)
+        return True
 
     async def answered(self, ring: "KeyRing", key: Key) -> None:
         """The service takes the key."""

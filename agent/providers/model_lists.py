@@ -62,9 +62,13 @@ class ModelLists:
         self._clock = clock
         self._store = store
 
+    async def stored(self, settings: ProviderSettings) -> ModelList | None:
+        """The stored list; asks no server."""
+        return await self._store.get(settings.name, without_login(settings.base_url))
+
     async def of(self, settings: ProviderSettings) -> ModelList:
         """The stored list; where there is none, the server is asked now."""
-        stored = await self._store.get(settings.name, without_login(settings.base_url))
+        stored = await self.stored(settings)
         return stored if stored is not None else await self.refresh(settings)
 
     async def all_of(self, providers: Sequence[ProviderSettings], *, anew: bool = False) -> Sequence[ModelList]:
@@ -101,7 +105,7 @@ class ModelLists:
     async def refresh_old(self, providers: Sequence[ProviderSettings]) -> None:
         """Ask anew for the lists that are older than a day; what nobody has asked for is left alone."""
         for settings in providers:
-            stored = await self._store.get(settings.name, without_login(settings.base_url))
+            stored = await self.stored(settings)
             if stored is not None and to_timestamp(self._clock.now()) - stored.at >= DAY_US:
                 await self.refresh(settings)
 

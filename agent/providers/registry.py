@@ -94,6 +94,7 @@ class LazyProvider:
         self._opening = anyio.Lock()
         self._calls = 0
         self._listed: int | None = None  # the window by the price list
+        self._card: Card | None = None
         self.is_warm = False
 
     @property
@@ -169,11 +170,16 @@ class LazyProvider:
     async def look_up_window(self) -> int:
         """How much it holds, from the price list where neither settings nor library said so yet; opens nothing."""
         if self._opened is None and self.settings.context_window is None:
-            card = await anyio.to_thread.run_sync(
+            self._listed = (await self.look_up_card()).window
+        return self.context_window
+
+    async def look_up_card(self) -> Card:
+        """The price list's card of its model, read once; opens nothing."""
+        if self._card is None:
+            self._card = await anyio.to_thread.run_sync(
                 lookup, self.settings.type, self.settings.model, abandon_on_cancel=True
             )
-            self._listed = card.window
-        return self.context_window
+        return self._card
 
     async def ask_window(self) -> None:
         """Ask its server now; what it tells holds from then on."""

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Literal, TypeGuard
@@ -87,6 +88,15 @@ class Answered:
     first_piece_ms: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failures:
+    """Calls that a provider failed in this process, not by the request's own fault: how many, and the last one."""
+
+    count: int
+    last: str
+    at: datetime
+
+
 @dataclass(slots=True)
 class _Tries:
     """The failures of one call so far, by provider."""
@@ -129,6 +139,7 @@ class Models:
         self._on_health, self._on_first_answer = on_health, on_first_answer
         self._circuits: dict[Key, Circuit] = {}
         self._answered: set[Key] = set()
+        self._failures: dict[Key, Failures] = {}
 
     @property
     def policy(self) -> RetryPolicy:
@@ -140,8 +151,12 @@ class Models:
         circuit = self._circuits.get(_key(provider))
         return circuit.state(self._clock.monotonic()) if circuit else "closed"
 
+    def failures_of(self, provider: Provider) -> Failures | None:
+        """Its failures since the start; None without any."""
+        return self._failures.get(_key(provider))
+
     def forget(self, name: str) -> None:
-        """Its settings were changed: what is known of its health is of the old ones."""
+        """Take it for healthy until the next call tells: its settings were changed, or an operator has mended it."""
         self._circuits = {key: circuit for key, circuit in self._circuits.items() if key[0] != name}
         self._answered = {key for key in self._answered if key[0] != name}
 
@@ -190,6 +205,7 @@ class Models:
         if len(self._circuits) >= KEPT_CIRCUITS:  # people may name any model
             self._circuits = {key: circuit for key, circuit in self._circuits.items() if circuit.failures}
             self._answered &= self._circuits.keys()
+            self._failures = {key: failed for key, failed in self._failures.items() if key in self._circuits}
         return self._circuits.setdefault(_key(provider), Circuit())
 
     async def _try(
@@ -202,9 +218,12 @@ class Models:
         except ProviderBarred as error:
             return error  # it says nothing about the provider's health
         except (ProviderBusy, ProviderRefused) as error:
-            if not _is_about_the_request(error) and circuit.failed(
-                error, self._clock.monotonic(), call.policy or self.policy
-            ):
+            if _is_about_the_request(error):
+                return error
+            before = self._failures.get(_key(provider))
+            count = before.count + 1 if before is not None else 1
+            self._failures[_key(provider)] = Failures(count=count, last=str(error), at=self._clock.now())
+            if circuit.failed(error, self._clock.monotonic(), call.policy or self.policy):
                 log.error("%s is passed over for a while: %s", provider.name, error)  # noqa: TRY400 - no defect of ours
                 self._on_health(provider, error)
             return error

@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from agent.core.clock import Clock
 from agent.skills import rows
 from agent.skills.catalogue import Catalogue, Entry, Snapshot
-from agent.skills.skill import FILE, Origin, Skill, parsed
+from agent.skills.skill import FILE, Origin, Skill, digest_of, parsed
 from agent.skills.trust import Trust, Verdict, judge_all
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
@@ -119,6 +119,16 @@ def _read(file: Path, root: Root) -> Skill | None:
     if read.warning:
         log.warning("%s: %s", file, read.warning)
     return read.skill if root.origin == "auto" else replace(read.skill, files=_beside(file.parent))
+
+
+def text_of(skill: Skill) -> str | None:
+    """The whole text of the skill's file; None where the file is another one by now. Blocking."""
+    try:
+        with (skill.folder / FILE).open("rb") as opened:
+            text = opened.read(LARGEST + 1).decode("utf-8", "replace")
+    except OSError:
+        return None
+    return text if digest_of(text) == skill.digest else None
 
 
 def _beside(folder: Path) -> tuple[str, ...]:

@@ -9,9 +9,13 @@ from starlette.staticfiles import StaticFiles
 from gateway.dashboard.audit_log import audit_section, keeper
 from gateway.dashboard.conversations import ConversationPages
 from gateway.dashboard.live import Changes
+from gateway.dashboard.mcp_servers import McpPages
+from gateway.dashboard.memory import MemoryPages
 from gateway.dashboard.overview import overview_section
 from gateway.dashboard.plots import Plots
+from gateway.dashboard.providers import ProviderPages
 from gateway.dashboard.shell import Audit, Section, Shell
+from gateway.dashboard.skills import SkillPages
 from gateway.dashboard.turns import turn_section
 from gateway.services import Services
 from gateway.web.health import Reason
@@ -43,9 +47,28 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         commands=services.operations.commands,
         audit=audit,
     )
+    memory = MemoryPages(
+        database=basics.database,
+        clock=basics.clock,
+        home=basics.home,
+        memory=packages.memory.memory,
+        learning=packages.skills.learning,
+        turns=packages.turns,
+        audit=audit,
+    )
+    providers = ProviderPages(
+        basics=basics,
+        models=packages.models,
+        metrics=services.overview.metrics,
+        ledger=services.ledger,
+    )
     return (
         overview_section(services.overview, reasons, Plots(basics.database, basics.clock).of_the_last),
         conversations.section(),
         turn_section(basics.database),
+        memory.section(),
+        providers.section(),
+        McpPages(basics=basics, tools=packages.tools).section(),
+        SkillPages(basics=basics, services=packages.skills, audit=audit).section(),
         audit_section(basics.database),
     )

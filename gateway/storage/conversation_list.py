@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection, bindparam, func, literal_column, select
 
-from agent.core.ids import ConversationId, SessionId
+from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.storage.payloads import decode_incoming
 from agent.storage.tables import conversation, inbox, message, session, turn, usage
 
@@ -18,14 +18,16 @@ MOST_MESSAGES = 50_000  # messages that a search for words looks at, the newest 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationEntry:
-    """A conversation. `name` is who spoke there last, `place` what people call the group; "" where nobody knows.
+    """A conversation. `name` is who spoke there last, by the account `person`, `place` what people call the group.
 
-    `title` are the first words of its session: somebody's words. `messages` counts those of the session.
+    Both are "" where nobody knows. `title` are the first words of its session: somebody's words. `messages` counts
+    those of the session.
     """
 
     key: ConversationId
     state: str
     name: str
+    person: PersonId | None
     place: str
     chat_type: str
     session: SessionId | None
@@ -56,7 +58,14 @@ class Spent:
 
 
 _ACTIVE = func.coalesce(session.c.updated_at, conversation.c.created_at)
-_NEWEST_TURN = select(func.max(turn.c.id)).where(turn.c.conv == conversation.c.key).correlate(conversation)
+# Its row of the inbox: a join of turns between them would be a scan of all turns for each conversation on SQLite.
+_NEWEST_TURN = (
+    select(turn.c.inbox_id)
+    .where(turn.c.conv == conversation.c.key)
+    .order_by(turn.c.id.desc())
+    .limit(1)
+    .correlate(conversation)
+)
 _ALL = (
     select(
         conversation.c.key,
@@ -68,9 +77,9 @@ _ALL = (
         inbox.c.payload,
     )
     .select_from(
-        conversation.outerjoin(session, session.c.id == conversation.c.session_id)
-        .outerjoin(turn, turn.c.id == _NEWEST_TURN.scalar_subquery())
-        .outerjoin(inbox, inbox.c.id == turn.c.inbox_id)
+        conversation.outerjoin(session, session.c.id == conversation.c.session_id).outerjoin(
+            inbox, inbox.c.id == _NEWEST_TURN.scalar_subquery()
+        )
     )
     .order_by(_ACTIVE.desc(), conversation.c.key)
     .limit(bindparam("most"))
@@ -161,6 +170,7 @@ def platforms(conn: Connection) -> Sequence[str]:
 
 def _entry(row: Any) -> ConversationEntry:
     name = place = chat_type = ""
+    person = None
     if row.payload:
         try:
             incoming = decode_incoming(row.payload)
@@ -168,10 +178,12 @@ def _entry(row: Any) -> ConversationEntry:
             pass  # a damaged row costs the name alone
         else:
             name, place, chat_type = incoming.display, incoming.place, incoming.chat_type
+            person = incoming.person
     return ConversationEntry(
         key=ConversationId(row.key),
         state=row.state,
         name=name,
+        person=person,
         place=place,
         chat_type=chat_type,
         session=SessionId(row.session_id) if row.session_id else None,

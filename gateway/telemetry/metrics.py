@@ -87,6 +87,23 @@ class Histogram:
     def count(self) -> int:
         return sum(self.counts)
 
+    def with_more(self, other: "Histogram") -> "Histogram":
+        """Both in one, of the same bounds."""
+        counts = [ours + theirs for ours, theirs in zip(self.counts, other.counts, strict=True)]
+        return Histogram(self.bounds, counts, self.total + other.total)
+
+    def quantile(self, share: float) -> float | None:
+        """The value below which that share of all lies (0..1), even within a bucket; None without any value.
+
+        Above the last bound nothing is known: it gives that bound.
+        """
+        wanted, below, low = share * self.count, 0, 0.0
+        for count, high in zip(self.counts, self.bounds, strict=False):
+            if count and below + count >= wanted:
+                return low + (high - low) * max(0.0, wanted - below) / count
+            below, low = below + count, high
+        return low if self.count else None
+
 
 Labels = tuple[str, ...]
 

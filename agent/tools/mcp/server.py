@@ -5,6 +5,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from agent.core.errors import ToolError
 from agent.core.tools import Tool, ToolContext, ToolSpec
 from agent.tools.mcp.catalogue import Catalogue, Prompt, prompt_text
 from agent.tools.mcp.elicitation import Given, Wanted, ask_person
-from agent.tools.mcp.offers import Offer, Result, Shown, blobs_of, shown_of, text_of
+from agent.tools.mcp.offers import Offer, Result, Shown, blobs_of, plain, shown_of, text_of
 from agent.tools.mcp.settings import McpSettings, ServerSettings
 
 # Error output of started servers, in files of bounded size: the newest megabyte, and one older file.
@@ -112,6 +113,7 @@ class Server:
     ) -> None:
         self.settings = settings
         self.trouble = "it has not answered yet"
+        self.connected_at: datetime | None = None  # the present connection's beginning
         self.tools: tuple[Tool, ...] = ()
         self.shown = Shown({}, {}, ())
         self.catalogue = Catalogue()
@@ -131,6 +133,14 @@ class Server:
     @property
     def is_connected(self) -> bool:
         return self._connection is not None
+
+    @property
+    def unwanted(self) -> tuple[str, ...]:
+        """Its tools that the configuration does not want (`tools`, `blocked`)."""
+        known = {*self.shown.specs, *self.shown.left_out}
+        return tuple(
+            sorted(plain(one.name) for one in self._offers or () if known.isdisjoint({one.name, plain(one.name)}))
+        )
 
     async def run(self) -> None:
         """Keep it connected, until cancelled. Whatever breaks in there ends the connection, never the gateway."""
@@ -276,7 +286,7 @@ class Server:
     async def _serve(self, connection: Any, wire: Any) -> None:
         """Until it is lost."""
         await self._list(connection)
-        self._connection, self.trouble = connection, ""
+        self._connection, self.trouble, self.connected_at = connection, "", self._clock.now()
         self._connected.set()
         self._health(self.settings.name, None)
         log.info("MCP server %s is connected: %d tools", self.settings.name, len(self.tools))
@@ -337,7 +347,7 @@ class Server:
         self._health(self.settings.name, reason)
 
     def _part(self, reason: str) -> None:
-        self._connection, self.trouble = None, reason
+        self._connection, self.trouble, self.connected_at = None, reason, None
         if self._connected.is_set():  # else somebody may be waiting for it
             self._connected = anyio.Event()
 

@@ -6,7 +6,7 @@ Everything is of the place where the command is given: a person's own in a direc
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -160,19 +160,27 @@ async def _forget(call: Call[MemoryCommandDeps], what: str) -> Reply:
         return Reply(text=text, private=True)
     if not await _sure(call, target, there):
         return Reply(text=phrase("memory_kept", language), private=True)
-    if target.item is not None:
-        holds: Holds | None = await to_thread.run_sync(deps.learning.quoted_of, there.texts)
-    else:
-        holds = target.holds if target.words else None
-    # Before the messages that tell what drafts quote of them: it can be done again, should this be cut off.
-    drafts = await deps.learning.forget(there.conversations, holds, target.only_by)
-    erased = await forget(deps.memory, target, home=deps.home, folders=partial(copies_of, deps.home), clock=deps.clock)
+    erased = await erase(deps.memory, deps.learning, target, there, home=deps.home, clock=deps.clock)
     call.agent.memory_changed()
     text = phrase("memory_forgotten", language, items=erased.items, messages=erased.messages)
-    if left := (*(f"skills/auto/{name}" for name in drafts), *erased.left):
+    if left := erased.left:
         names = ", ".join(map(_shown, left[:MOST_LEFT])) + (", …" if len(left) > MOST_LEFT else "")
         text += "\n\n" + phrase("memory_left", language, count=len(left), names=names)
     return Reply(text=text, private=True)
+
+
+async def erase(
+    memory: Memory, learning: Learning, target: Target, there: Erased, *, home: Path, clock: Clock
+) -> Erased:
+    """Forget what `preview` found, and what drafts of skills quote of it. `left` names what could not be removed."""
+    if target.item is not None:
+        holds: Holds | None = await to_thread.run_sync(learning.quoted_of, there.texts)
+    else:
+        holds = target.holds if target.words else None
+    # Before the messages that tell what drafts quote of them: it can be done again, should this be cut off.
+    drafts = await learning.forget(there.conversations, holds, target.only_by)
+    erased = await forget(memory, target, home=home, folders=partial(copies_of, home), clock=clock)
+    return replace(erased, left=(*(f"skills/auto/{name}" for name in drafts), *erased.left))
 
 
 async def _not_theirs(call: Call[MemoryCommandDeps], target: Target) -> str:

@@ -16,7 +16,7 @@ from agent.core.ids import ConversationId, CostAttribution, PersonId
 from agent.memory import graph, pgvector, rows
 from agent.memory.memory import Memory
 from agent.memory.misses import BATCH, LONGEST_QUERY, MOST_WAITING, OUTCOME, MissLog, prune
-from agent.memory.records import Edge, Kept, Scope
+from agent.memory.records import Edge, Kept, Scope, audience_of_place
 from agent.memory.rows import follow
 from agent.memory.settings import GraphSettings, RecallSettings
 from agent.memory.vectors import AT_ONCE, Embedder, NoVectors, Vectors, nearest, unit
@@ -399,6 +399,9 @@ async def test_off_and_counts_and_lists(database: Database, clock: FakeClock) ->
     listed = await database.read(lambda conn: rows.facts(conn, (own,), most=2))
     assert [item.text[:13] for item in listed] == ["Fact number 2", "Fact number 1"]
     assert await database.read(lambda conn: rows.counts(conn, (own,))) == {"fact": 3}
+    newest = to_timestamp(listed[0].at)
+    amounts = await database.read(lambda conn: rows.amounts(conn, (own, audience_of_place(CHAT))))
+    assert amounts == {own: rows.Amount(facts=3, said=0, at=newest)}
     assert await database.read(lambda conn: rows.conversations(conn, (own,))) == (CHAT,)
     assert len(await database.read(lambda conn: conn.execute(select(memory.c.id)).all())) == 3
 

@@ -112,6 +112,22 @@ async def test_a_refused_key_is_passed_over_after_a_restart_too_and_told_of_by_i
     assert after.heard == [(1, 3, None)], "and told of when it is taken"
 
 
+async def test_a_key_that_rests_is_tried_again_when_an_operator_says_so(
+    llm: LlmServer, tmp_path: Path, sqlite_database: Database
+) -> None:
+    calls = Calls(llm, tmp_path, FakeClock(), sqlite_database)
+    llm.double.settings["keys"] = {ONE: EXHAUSTED}
+    await calls.ask(settings(llm))
+    ring = calls.rings.of(settings(llm))
+    assert [(number, rest.trouble) for number, rest in calls.rings.resting(ring)] == [(1, "exhausted")]
+    assert not await calls.rings.use_again(ring, 2)
+    assert await calls.rings.use_again(ring, 1)
+    assert calls.rings.resting(ring) == []
+    llm.double.settings["keys"] = {}
+    assert await calls.ask(settings(llm)) == [ONE]
+    assert calls.heard == [(1, 3, "exhausted"), (1, 3, None)], "that it is back is told when the service takes it"
+
+
 async def test_if_all_fail_the_error_is_that_of_the_shortest_wait(llm: LlmServer, tmp_path: Path) -> None:
     calls = Calls(llm, tmp_path, FakeClock())
     llm.double.settings["keys"] = {ONE: LIMITED, TWO: {**LIMITED, "retry_after": 5}, THREE: REFUSED}

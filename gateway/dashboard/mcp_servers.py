@@ -1,0 +1,182 @@
+"""MCP servers: their state, what they offer and what of it is left out; add, remove, connect anew."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePath
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from agent.core.phrases import home_as_typed
+from agent.tools.mcp.catalogue import Prompt, Resource, plain_address
+from agent.tools.mcp.offers import WITHHELD, clean, plain
+from agent.tools.mcp.server import Server
+from agent.tools.mcp.settings import ServerSettings
+from gateway.dashboard.shell import Done, Page, Section, action, view
+from gateway.running.basics import Basics
+from gateway.running.tools import ToolServices
+from gateway.web.control import OperationError
+
+MOST_SHOWN = 500  # tools, prompts or resources of one server
+LONGEST = 300  # characters of a description
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownServer:
+    """A server as the pages show it. `since` is when its connection, or its trouble, began.
+
+    A trouble tells the command that logs in, where the server asks for that. `source`: where it was added.
+    """
+
+    name: str
+    is_connected: bool
+    transport: str
+    source: str
+    since: datetime | None
+    trouble: str
+    tools: int
+    left_out: int
+    prompts: int
+    resources: int
+    is_removable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownTool:
+    """A tool that models are shown. `asks`: a person is asked before each call.
+
+    `is_withheld`: texts of its arguments instruct the model, and are not shown to it.
+    """
+
+    name: str
+    description: str
+    asks: bool
+    is_withheld: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpPages:
+    """The list, one server, and what may be done with it."""
+
+    basics: Basics
+    tools: ToolServices
+
+    def section(self) -> Section:
+        """The section."""
+        return Section(
+            title="MCP servers",
+            group="Program",
+            entries=(
+                view("/mcp", self.all),
+                view("/mcp/{name}", self.one),
+                action("/mcp-server/add", self.add, name="mcp.add", needs="configure"),
+                action("/mcp-server/reconnect/{name}", self.reconnect, name="mcp.reconnect"),
+                action("/mcp-server/remove/{name}", self.remove, name="mcp.remove", needs="configure"),
+            ),
+        )
+
+    async def all(self, request: Request) -> Page:
+        """Every server, and those that were added in a chat and are not taken any more."""
+        values = {
+            "servers": [self._shown(one) for one in self.tools.servers.all],
+            "lost": sorted(self.tools.added_servers.left_out),
+            "switched_off": [one.name for one in self.basics.settings.mcp.servers if not one.enabled],
+            "where": home_as_typed(self.basics.home),
+            "top_k": self.basics.settings.mcp.top_k,
+        }
+        return Page(template="mcp_servers.html", values=values, live=True)
+
+    async def one(self, request: Request) -> Page:
+        """A server with its tools, prompts and resources."""
+        server = self._server(request)
+        withheld = frozenset(server.shown.withheld)
+        values = {
+            "title": server.settings.name,
+            "one": self._shown(server),
+            "tools": [
+                ShownTool(
+                    name=spec.name,
+                    description=spec.description.partition("] ")[2],
+                    asks=spec.risk == "write",
+                    is_withheld=plain(foreign) in withheld and WITHHELD not in spec.description,
+                )
+                for foreign, spec in server.shown.specs.items()
+            ],
+            "left_out": sorted(server.shown.left_out.items()),
+            "unwanted": server.unwanted,
+            "prompts": [_prompt(one) for one in server.catalogue.prompts[:MOST_SHOWN]],
+            "resources": [_resource(one) for one in server.catalogue.resources[:MOST_SHOWN]],
+            "where": home_as_typed(self.basics.home),
+            "top_k": self.basics.settings.mcp.top_k,
+        }
+        return Page(template="mcp_server.html", values=values, live=True)
+
+    async def add(self, request: Request) -> Done:
+        """Connects to a server by its address, now and after every start."""
+        form = await request.form()
+        name, address = str(form.get("name") or "").strip(), str(form.get("address") or "").strip()
+        try:
+            await self.tools.added_servers.add(name, address)
+        except ValueError as error:
+            raise OperationError(str(error).replace(", not into a chat", "")) from error
+        text = f"{name} is added and is being connected. A person is asked before each call of its tools."
+        return Done(text=text, subject=name, detail=urlsplit(address).hostname or "")
+
+    async def reconnect(self, request: Request) -> Done:
+        """Parts from it and connects anew."""
+        server = self._server(request)
+        server.reconnect()
+        name = server.settings.name
+        return Done(text=f"{name} is being connected anew.", subject=name)
+
+    async def remove(self, request: Request) -> Done:
+        """Forgets a server that was added at runtime."""
+        name = request.path_params["name"]
+        if await self.tools.added_servers.remove(name):
+            return Done(text=f"{name} is removed.", subject=name, go="/mcp")
+        if self.tools.servers.named(name) is None:
+            raise LookupError(f"There is no MCP server {name}.")
+        raise OperationError(f"{name} stands in the configuration", fix="take its [[mcp.servers]] entry out there")
+
+    def _server(self, request: Request) -> Server:
+        name = request.path_params["name"]
+        found = self.tools.servers.named(name)
+        if found is None:
+            raise LookupError(f"There is no MCP server {name}.")
+        return found
+
+    def _shown(self, server: Server) -> ShownServer:
+        settings, name = server.settings, server.settings.name
+        open_one = next((one for one in self.basics.troubles.open if (one.kind, one.subject) == ("mcp", name)), None)
+        is_added = name in self.tools.added_servers.names
+        return ShownServer(
+            name=name,
+            is_connected=server.is_connected,
+            transport=_transport(settings),
+            source="added at runtime" if is_added else "of the configuration",
+            since=server.connected_at or (open_one.since if open_one is not None else None),
+            trouble=self.basics.redact(server.trouble),
+            tools=len(server.tools),
+            left_out=len(server.shown.left_out),
+            prompts=len(server.catalogue.prompts),
+            resources=len(server.catalogue.resources),
+            is_removable=is_added,
+        )
+
+
+def _transport(settings: ServerSettings) -> str:
+    """A program or a host: arguments, environment, headers and the rest of an address may hold secrets."""
+    if settings.command:
+        return f"program {PurePath(settings.command).name}"
+    parts = urlsplit(settings.url)
+    return f"{parts.scheme}://{parts.hostname or ''}"
+
+
+def _prompt(prompt: Prompt) -> tuple[str, str]:
+    return prompt.usage, clean(prompt.description, LONGEST)
+
+
+def _resource(one: Resource) -> Sequence[str]:
+    kind = "template" if one.is_template else plain(one.mime_type) if one.mime_type else "resource"
+    return plain_address(one.address), plain(one.name) if one.name else "", kind

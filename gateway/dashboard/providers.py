@@ -1,0 +1,297 @@
+"""Providers: how each one does since the start, who stands in for it, a test call, and the models that it lists."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from agent.core.clock import Clock
+from agent.core.ids import PersonId
+from agent.core.model_facts import KeyTrouble, ModelOffer
+from agent.core.phrases import home_as_typed
+from agent.ledger.ledger import Ledger
+from agent.ledger.spending import AccountBalance, amount
+from agent.providers.models import WindowOrigin
+from agent.providers.registry import LazyProvider, UnknownProvider
+from agent.providers.retry_policy import State
+from agent.providers.routing import Failures
+from agent.storage.timestamps import from_timestamp
+from gateway.channels.keys import ConversationKey
+from gateway.dashboard.listing import asked, listed
+from gateway.dashboard.shell import Done, Page, Section, action, person_of, view
+from gateway.running.basics import Basics
+from gateway.running.models import ModelAccess, try_model
+from gateway.telemetry.metrics import Histogram, Metrics
+from gateway.telemetry.trouble import Trouble
+from gateway.web.control import OperationError
+
+DURATION, RETRIES, TAKEN_OVER = "gen_ai_client_operation_duration_seconds", "tieline_llm_retries", "tieline_failovers"
+KEY_TROUBLES: dict[KeyTrouble, str] = {
+    "limited": "it reached a limit",
+    "exhausted": "its credit is used up",
+    "refused": "the service refuses it",
+}
+STATES: dict[State, str] = {
+    "closed": "in use",
+    "open": "passed over for a while",
+    "half_open": "tried with the next call",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestingKey:
+    """A key that is not asked now, by its number in the configuration; never the key itself."""
+
+    number: int
+    why: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """Calls of turns since the start: answers, their seconds at the median and at the 95th percentile, and repeats.
+
+    `taken_over` are those that another provider answered in its place.
+    """
+
+    answers: int
+    p50_s: float | None
+    p95_s: float | None
+    retries: int
+    taken_over: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A limit that holds for its calls."""
+
+    who: str
+    period: str
+    spent: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownProvider:
+    """A provider as the page shows it. `price` is "" where nobody knows it."""
+
+    name: str
+    type: str
+    model: str
+    host: str
+    is_default: bool
+    state: State
+    keys: int
+    resting: Sequence[RestingKey]
+    stand_ins: Sequence[str]
+    trouble: Trouble | None
+    failures: Failures | None
+    last_error: str
+    served: Served
+    window: int
+    window_from: str
+    price: str
+    budgets: Sequence[Budget]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderPages:
+    """The list, one provider with its models, and what may be done with it."""
+
+    basics: Basics
+    models: ModelAccess
+    metrics: Metrics
+    ledger: Ledger
+
+    @property
+    def _clock(self) -> Clock:
+        return self.basics.clock
+
+    def section(self) -> Section:
+        """The section."""
+        return Section(
+            title="Providers",
+            group="Program",
+            entries=(
+                view("/providers", self.all),
+                view("/providers/{name}", self.one),
+                action("/provider/test/{name}", self.test, name="providers.test"),
+                action("/provider/again/{name}", self.again, name="providers.again"),
+                action("/provider/key/{name}/{number:int}", self.key, name="providers.key"),
+                action("/provider/models/{name}", self.refresh, name="providers.models"),
+            ),
+        )
+
+    async def all(self, request: Request) -> Page:
+        """Every provider in the order of the configuration."""
+        registry = self.models.providers
+        shown = [await self._shown(registry.get(name)) for name in registry.names]
+        values = {
+            "providers": shown,
+            "states": STATES,
+            "where": home_as_typed(self.basics.home),
+            "aliases": sorted(registry.aliases.items()),
+        }
+        return Page(template="providers.html", values=values, live=True)
+
+    async def one(self, request: Request) -> Page:
+        """A provider, and the list of its models as its server gave it last."""
+        provider = self._provider(request)
+        stored = await self.models.lists.stored(provider.settings)
+        look = asked(
+            request.query_params,
+            columns=("model", "window", "input", "output"),
+            descending=("window", "input", "output"),
+        )
+        offers = stored.offers if stored is not None else ()
+        values = {
+            "title": provider.name,
+            "one": await self._shown(provider),
+            "states": STATES,
+            "where": home_as_typed(self.basics.home),
+            "listing": listed(offers, look, key=lambda offer: _sorted_by(offer, look.sort), words=lambda one: one.id),
+            "count": len(offers),
+            "is_listed": stored is not None and stored.listed,
+            "asked_at": from_timestamp(stored.at) if stored is not None else None,
+        }
+        return Page(template="provider.html", values=values, live=True)
+
+    async def test(self, request: Request) -> Done:
+        """Asks it a few words, as `/model` does with a model that nobody lists."""
+        provider, person = self._provider(request), person_of(request)
+        place = ConversationKey("web", str(person.id))
+        began = self._clock.monotonic()
+        error = await try_model(self.models.models, provider, place, PersonId(f"web:{person.id}"))
+        took_s = self._clock.monotonic() - began
+        if error is not None:
+            why = _sentence(self._plain(provider, str(error)))
+            text = f"{provider.name} did not answer. {why}"
+            return Done(text=text, subject=provider.name, detail="it did not answer")
+        text = f"{provider.name} ({provider.model}) answered after {took_s:.1f} s."
+        return Done(text=text, subject=provider.name, detail=f"it answered after {took_s:.1f} s")
+
+    async def again(self, request: Request) -> Done:
+        """Closes its circuit: the next call goes to it, whatever it did before."""
+        provider = self._provider(request)
+        if self.models.models.state_of(provider) == "closed":
+            raise OperationError(f"{provider.name} is in use already")
+        self.models.models.forget(provider.name)
+        return Done(text=f"The next call goes to {provider.name} again.", subject=provider.name)
+
+    async def key(self, request: Request) -> Done:
+        """Lets a resting key be tried at the next call."""
+        provider, number = self._provider(request), int(request.path_params["number"])
+        if not await provider.keys.rings.use_again(provider.keys, number):
+            raise OperationError(f"key {number} of {provider.name} does not rest")
+        text = f"Key {number} of {provider.name} is tried again with the next call."
+        return Done(text=text, subject=provider.name, detail=f"key {number}")
+
+    async def refresh(self, request: Request) -> Done:
+        """Asks its server for its models now."""
+        provider = self._provider(request)
+        found = await self.models.lists.refresh(provider.settings)
+        if not found.listed:
+            text = f"The server of {provider.name} lists no models; shown is what is known without it."
+        else:
+            text = f"{provider.name} lists {len(found.offers)} models."
+        return Done(text=text, subject=provider.name, detail=f"{len(found.offers)} models")
+
+    def _plain(self, provider: LazyProvider, error: str) -> str:
+        return self.basics.redact(error.removeprefix(f"{provider.name}: "))
+
+    def _provider(self, request: Request) -> LazyProvider:
+        name = request.path_params["name"]
+        try:
+            return self.models.providers.get(name)
+        except UnknownProvider:
+            raise LookupError(f"There is no provider {name}.") from None
+
+    async def _shown(self, provider: LazyProvider) -> ShownProvider:
+        registry, troubles = self.models.providers, self.basics.troubles.recent(1_000)
+        trouble = next((one for one in troubles if (one.kind, one.subject) == ("provider", provider.name)), None)
+        failures = self.models.models.failures_of(provider)
+        return ShownProvider(
+            name=provider.name,
+            type=provider.settings.type,
+            model=provider.model,
+            host=urlsplit(provider.settings.base_url).hostname or "",
+            is_default=provider.name == registry.default.name,
+            state=self.models.models.state_of(provider),
+            keys=len(provider.keys.keys),
+            resting=[
+                RestingKey(number=number, why=KEY_TROUBLES[rest.trouble], until=from_timestamp(rest.until))
+                for number, rest in provider.keys.rings.resting(provider.keys)
+            ],
+            stand_ins=[one.name for one in registry.route(provider)[1:]],
+            trouble=trouble,
+            failures=failures,
+            last_error=_sentence(self._plain(provider, failures.last)) if failures is not None else "",
+            served=self._served(provider.name),
+            window=await provider.look_up_window(),
+            window_from=_told(provider.window_origin),
+            price=await _price(provider),
+            budgets=[
+                _budget(one)
+                for one in self.ledger.budgets.all_standings()
+                if one.account.scope == "gateway" or one.account[:2] == ("provider", provider.name)
+            ],
+        )
+
+    def _served(self, name: str) -> Served:
+        times = [one for labels, one in self.metrics.histograms[DURATION].items() if labels[1] == name]
+        whole = reduce(Histogram.with_more, times, Histogram())
+        return Served(
+            answers=whole.count,
+            p50_s=whole.quantile(0.5),
+            p95_s=whole.quantile(0.95),
+            retries=int(self.metrics.sum(RETRIES, gen_ai_provider_name=name)),
+            taken_over=int(self.metrics.sum(TAKEN_OVER, gen_ai_provider_name=name)),
+        )
+
+
+async def _price(provider: LazyProvider) -> str:
+    """The price of a million tokens in and out; from the price list where nothing has opened the provider yet."""
+    prices = provider.prices
+    if prices is None and not provider.is_warm:
+        prices = (await provider.look_up_card()).prices
+    return "" if prices is None else f"${prices.input:.6g} in, ${prices.output:.6g} out for a million tokens"
+
+
+def _told(origin: WindowOrigin | None) -> str:
+    """Where the size of a window is from."""
+    if origin is None:
+        return "built in"
+    match origin.source:
+        case "configured":
+            return "by the configuration"
+        case "listed":
+            return "by the price list"
+        case "told":
+            return f"told by its server{f' ({origin.by})' if origin.by else ''}"
+        case "learned":
+            return f"learned: {origin.refused:,} tokens were too many"
+        case "assumed":
+            return "assumed: nobody tells it"
+
+
+def _budget(standing: AccountBalance) -> Budget:
+    pairs = []
+    if standing.usd is not None:
+        pairs.append(f"{amount(standing.spent_usd, 'usd')} of {amount(standing.usd, 'usd')}")
+    if standing.tokens is not None:
+        pairs.append(f"{amount(standing.spent_tokens, 'tokens')} of {amount(standing.tokens, 'tokens')}")
+    who = "whole gateway" if standing.account.scope == "gateway" else "this provider"
+    return Budget(who=who, period=standing.account.period, spent=", ".join(pairs), share=standing.share)
+
+
+def _sorted_by(offer: ModelOffer, column: str) -> tuple[float, str]:
+    """Unknown amounts count as none."""
+    known = {"window": offer.window, "input": offer.input_usd, "output": offer.output_usd}
+    return known.get(column) or 0.0, offer.id.casefold()
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"

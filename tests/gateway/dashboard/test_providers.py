@@ -1,0 +1,128 @@
+"""Providers on the dashboard: how they do, test calls, circuits and keys, lists of models."""
+
+from collections.abc import Callable
+
+import pytest
+
+from agent.core.model_facts import ModelList, ModelOffer
+from agent.providers.keys import digest_of
+from agent.storage.model_rows import ModelListStore
+from agent.storage.timestamps import to_timestamp
+from gateway.telemetry.metrics import COUNTED, Histogram
+from tests.fakes.llm_server import LlmServer
+from tests.gateway.dashboard.conftest import Browsing, browsing
+from tests.gateway.world import World
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def failing(text: str) -> dict[str, object]:
+    return {"match": {}, "reply": {"error": {"status": 401, "message": text}}}
+
+
+@pytest.mark.requirement("G-74")
+async def test_a_provider_shows_what_it_did(owner: Browsing) -> None:
+    world = owner.world
+    world.bus.listen(world.services.overview.metrics.listen, COUNTED)
+    page = await owner.page("/providers")
+    assert "model-a · openai · 127.0.0.1 · the default" in page
+    assert "128,000 tokens" in page
+    assert "by the configuration" in page
+    assert "unknown: its calls are counted, not priced" in page
+    assert "sk-double" not in page
+    await world.asks("hello")
+    await world.settled()
+    one = await owner.page("/providers/a")
+    assert "half of them within" in one
+    assert "No list of models is kept." in one
+    missing = await owner.visitor.client.get("/providers/nobody", headers={"accept": "text/html"})
+    assert missing.status_code == 404
+    assert "There is no provider nobody." in missing.text
+
+
+@pytest.mark.requirement("G-74")
+async def test_a_test_call_asks_the_model_and_tells_how_it_went(owner: Browsing, llm: LlmServer) -> None:
+    assert "a (model-a) answered after" in await owner.act("/provider/test/a")
+    assert llm.bodies[-1]["model"] == "model-a"
+    owner.world.script(failing(f"no such key {HOSTILE}"))
+    told = await owner.act("/provider/test/a")
+    assert told.startswith("a did not answer.")
+    page = await owner.page("/providers")
+    assert "passed over for a while" in page
+    assert HOSTILE not in page
+    assert "Last error" in page
+    tests = [one for one in await owner.actions() if one.action == "providers.test"]
+    assert [one.detail.partition(" after")[0] for one in tests] == ["it answered", "it did not answer"]
+
+
+@pytest.mark.requirement("G-74")
+async def test_a_broken_provider_is_asked_again_at_once(owner: Browsing, llm: LlmServer) -> None:
+    refused = await owner.post("/provider/again/a")
+    assert refused.json() == {"error": "A is in use already."}
+    owner.world.script(failing("no"))
+    await owner.act("/provider/test/a")
+    models = owner.world.services.packages.models
+    assert models.models.state_of(models.providers.get("a")) == "open"
+    assert await owner.act("/provider/again/a") == "The next call goes to a again."
+    assert models.models.state_of(models.providers.get("a")) == "closed"
+    assert "passed over" not in await owner.page("/providers")
+
+
+@pytest.mark.requirement("G-74")
+async def test_a_resting_key_is_named_by_its_number_and_used_again(world_of: Callable[..., World]) -> None:
+    world = world_of(config='[llm]\nfailover = ["b"]\n')
+    async with world.process():
+        models = world.services.packages.models
+        ring = models.providers.get("a").keys
+        await ring.rings.failed(ring, ring.keys[0], "exhausted", None)
+        async with browsing(world) as owner:
+            page = await owner.page("/providers")
+            assert "Key 1 rests: its credit is used up" in page
+            assert "1, 1 at rest" in page
+            assert digest_of("a", "sk-double") not in page
+            assert "<dt>Stands in</dt><dd>b</dd>" in page
+            assert await owner.act("/provider/key/a/1") == "Key 1 of a is tried again with the next call."
+            assert "at rest" not in await owner.page("/providers")
+            refused = await owner.post("/provider/key/a/2")
+            assert refused.json() == {"error": "Key 2 of a does not rest."}
+
+
+@pytest.mark.requirement("G-74")
+async def test_models_are_searched_sorted_and_asked_for(owner: Browsing) -> None:
+    world = owner.world
+    provider = world.services.packages.models.providers.get("a")
+    offers = tuple(ModelOffer(id=f"m-{number:03}", window=number * 1_000) for number in range(1, 121))
+    stored = ModelList(
+        provider="a",
+        address=provider.settings.base_url,
+        listed=True,
+        at=to_timestamp(world.clock.now()),
+        offers=(*offers, ModelOffer(id=f"x{HOSTILE}", input_usd=1.5)),
+    )
+    await ModelListStore(world.database).put(stored)
+    page = await owner.page("/providers/a?sort=window&descending=1")
+    assert page.index("m-120") < page.index("m-119")
+    assert "m-001<" not in page
+    found = await owner.page("/providers/a?find=m-007")
+    assert "7,000" in found
+    assert "m-008" not in found
+    assert HOSTILE not in await owner.page("/providers/a?find=script")
+    told = await owner.act("/provider/models/a")
+    assert "models" in told
+    assert (await owner.actions())[-1].action == "providers.models"
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "expected"),
+    [
+        pytest.param([], 0.5, None, id="no value, no quantile"),
+        pytest.param([1.0], 0.5, 0.96, id="within the bucket of 0.64 to 1.28 s"),
+        pytest.param([0.005] * 9 + [50.0], 0.5, 0.01 * 5 / 9, id="the few large ones do not count at the median"),
+        pytest.param([500.0], 0.95, 81.92, id="above the last bound that bound"),
+    ],
+)
+def test_quantiles_of_a_histogram(values: list[float], share: float, expected: float | None) -> None:
+    histogram = Histogram()
+    for value in values:
+        histogram.observe(value)
+    assert histogram.quantile(share) == (None if expected is None else pytest.approx(expected))
