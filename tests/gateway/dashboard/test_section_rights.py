@@ -7,9 +7,10 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
+from gateway.access.settings import DashboardRight
 from gateway.dashboard.audit_log import keeper
 from gateway.dashboard.sections import all_sections
-from gateway.dashboard.shell import Right, Shell
+from gateway.dashboard.shell import Shell
 from gateway.dashboard.skills import HIDDEN_WORDS
 from tests.gateway.dashboard.test_shell import _As
 from tests.gateway.dashboard.test_skills import DRAFT, write
@@ -17,7 +18,7 @@ from tests.gateway.world import World
 
 
 @asynccontextmanager
-async def looking(world: World, *rights: Right) -> AsyncIterator[httpx2.AsyncClient]:
+async def looking(world: World, *rights: DashboardRight) -> AsyncIterator[httpx2.AsyncClient]:
     """Somebody at the dashboard of that world with these rights alone."""
     audit = keeper(world.database)
     shell = Shell(all_sections(world.services, tuple, audit), audit, world.clock, "")
