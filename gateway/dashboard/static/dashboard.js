@@ -50,8 +50,11 @@ document.body.addEventListener("htmx:beforeSwap", (event) => {
 });
 document.body.addEventListener("htmx:sendError", () => (stale.hidden = false));
 document.body.addEventListener("htmx:afterOnLoad", () => (stale.hidden = true));
-document.body.addEventListener("htmx:afterSettle", () => {
+// In the same task as the exchange of the content: a key that is pressed meanwhile still meets its button.
+document.body.addEventListener("htmx:afterSwap", () => {
   if (focused) content.querySelector(`[hx-post="${CSS.escape(focused)}"]`)?.focus();
+});
+document.body.addEventListener("htmx:afterSettle", () => {
   showTimes(content);
   draw();
 });
