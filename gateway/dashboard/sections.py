@@ -6,9 +6,11 @@ from pathlib import Path
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from gateway.config.editor import Editor
 from gateway.dashboard.audit_log import audit_section, keeper
 from gateway.dashboard.live import Changes
 from gateway.dashboard.overview import overview_section
+from gateway.dashboard.settings import settings_section
 from gateway.dashboard.shell import Audit, Section, Shell
 from gateway.services import Services
 from gateway.web.health import Reason
@@ -31,5 +33,10 @@ def files() -> Mount:
 
 def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], audit: Audit) -> Sequence[Section]:
     """Every section, whoever may see it."""
-    database = services.basics.database
-    return (overview_section(services.overview, reasons), audit_section(database))
+    basics = services.basics
+    editor = Editor(basics.live, basics.redact, basics.redact.add)
+    return (
+        overview_section(services.overview, reasons),
+        settings_section(basics.live, editor),
+        audit_section(basics.database),
+    )

@@ -7,29 +7,13 @@ import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.testclient import TestClient
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent.core.clock import SystemClock
-from gateway.channels.adapter import SignedIn
-from gateway.channels.keys import UserId
 from gateway.dashboard.listing import Asked, asked, listed
 from gateway.dashboard.shell import Done, Page, Right, Section, Shell, action, view
 from gateway.storage.operator_actions import OperatorAction
 from gateway.web.control import OperationError
-from tests.gateway.dashboard.conftest import Browsing
-
-
-class _As:
-    """Lets everybody in as Anna, with these rights."""
-
-    def __init__(self, app: ASGIApp, rights: frozenset[Right]) -> None:
-        self._app = app
-        self._rights = rights
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        person = SignedIn(id=UserId("anna"), display="Anna")
-        scope["state"] = {"person": person, "csrf": "x", "rights": self._rights}
-        await self._app(scope, receive, send)
+from tests.gateway.dashboard.conftest import As, Browsing
 
 
 def _client(rights: Sequence[Right], log: list[OperatorAction]) -> TestClient:
@@ -53,7 +37,7 @@ def _client(rights: Sequence[Right], log: list[OperatorAction]) -> TestClient:
         action("/keys/{name}", change, name="keys.change", needs="configure"),
     )
     shell = Shell([Section(title="Things", group="Work", entries=entries)], audit, SystemClock(), "")
-    return TestClient(_As(Starlette(routes=list(shell.routes)), frozenset(rights)))
+    return TestClient(As(Starlette(routes=list(shell.routes)), frozenset(rights)))
 
 
 @pytest.mark.requirement("G-59")
