@@ -6,7 +6,7 @@ Secrets that are typed go into files of their own, below `secrets/`. They stand 
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from gateway.config.document import (
 from gateway.config.errors import ConfigError
 from gateway.config.forms import REFERENCES, Key, TableForm, form_of_model, forms
 from gateway.config.live import Live
-from gateway.config.read import PREFIX, read
+from gateway.config.read import PREFIX, read, resolved
 
 HIDDEN = "(secret)"
 SECRETS = "file:secrets/"
@@ -95,11 +95,20 @@ class Editor:
         """All tables but the accounts; slow the first time."""
         return forms()
 
+    @property
+    def accounts(self) -> TableForm:
+        """The list of accounts, whatever their platform."""
+        return TableForm(path=("channels",), keys=(), is_list=True, names=("type", "account"))
+
     def channel_form(self, kind: str) -> TableForm:
         """The form of an account. Raises LookupError for a platform that is not installed."""
         if kind not in installed():
             raise LookupError(f"There is no platform {kind!r} here.")
-        return form_of_model(("channels",), settings_class(kind), kind)
+        model = settings_class(kind)
+        asked = [one.key for one in model.init_asks]
+        form = form_of_model(("channels",), model, kind)
+        ordered = sorted(form.keys, key=lambda key: asked.index(key.name) if key.name in asked else len(asked))
+        return replace(form, keys=tuple(ordered))
 
     @property
     def path(self) -> Path:
@@ -183,6 +192,14 @@ class Editor:
             elsewhere=[self._redact(said) for said in elsewhere],
             lines=self.lines(file.text, text),
         )
+
+    def account_values(self, proposal: Proposal, index: int) -> Mapping[str, object]:
+        """What an account of the proposal would be opened with, its secrets among it: for a try, never to be shown."""
+        found = entries_at(proposal.text, ("channels",))[index]
+        filled = _filled(proposal.edit.secrets, dict(found))
+        home = self._live.settings.home
+        values: dict[str, object] = resolved(filled, environ=self._live.environ, home=home, mistake=lambda said: None)
+        return values
 
     def mistakes(self, text: str, secrets: Mapping[str, str]) -> Sequence[str]:
         """Every mistake of a text of the file, as the next start would tell them."""

@@ -79,6 +79,8 @@ def form_of_model(path: tuple[str, ...], model: type[BaseModel], named: str) -> 
     about = described(next((path for path in SHIPPED if path.exists()), None))
     keys = []
     for name, field in model.model_fields.items():
+        if name == "type":  # it chose the model
+            continue
         default = None if field.default is PydanticUndefined else field.default
         told = field.description or about.get((f"{path[0]}:{named}", name), "") or about.get((path[0], name), "")
         keys.append(_key(name, field.annotation, default, told, needed=field.is_required(), bounds=_bounds(field)))

@@ -7,11 +7,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from gateway.config.editor import Editor
+from gateway.dashboard.accounts import accounts_section
 from gateway.dashboard.audit_log import audit_section, keeper
 from gateway.dashboard.live import Changes
 from gateway.dashboard.overview import overview_section
 from gateway.dashboard.settings import settings_section
 from gateway.dashboard.shell import Audit, Section, Shell
+from gateway.running.account_changes import AccountChanges
 from gateway.services import Services
 from gateway.web.health import Reason
 
@@ -35,8 +37,10 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
     """Every section, whoever may see it."""
     basics = services.basics
     editor = Editor(basics.live, basics.redact, basics.redact.add)
+    changes = AccountChanges(basics=basics, accounts=services.accounts)
     return (
         overview_section(services.overview, reasons),
-        settings_section(basics.live, editor),
+        accounts_section(changes, editor),
+        settings_section(basics.live, editor, changes.tried),
         audit_section(basics.database),
     )

@@ -1,6 +1,6 @@
 """The configuration as forms: looked at, checked whole, shown as a difference, saved with its comments kept."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,7 +17,6 @@ from gateway.web.control import OperationError
 
 LONGEST_SHOWN = 300  # characters of a value in force
 NEW = "new"
-OWN_PAGE = {"channels": "/accounts"}  # lists that have a section of their own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +59,14 @@ class TableRow:
     waits: bool
 
 
-def settings_section(live: Live, editor: Editor) -> Section:
+# Why an account with these values would not work: the platform is asked.
+Tried = Callable[[Mapping[str, object]], Awaitable[Sequence[str]]]
+ACCOUNTS = "channels"
+
+
+def settings_section(live: Live, editor: Editor, tried: Tried) -> Section:
     """The section."""
-    pages = SettingsPages(live, editor)
+    pages = SettingsPages(live, editor, tried)
     return Section(
         title="Settings",
         group="Program",
@@ -81,9 +85,10 @@ def settings_section(live: Live, editor: Editor) -> Section:
 class SettingsPages:
     """Pages and actions of the section."""
 
-    def __init__(self, live: Live, editor: Editor) -> None:
+    def __init__(self, live: Live, editor: Editor, tried: Tried) -> None:
         self._live = live
         self._editor = editor
+        self._tried = tried
 
     async def all(self, request: Request) -> Page:
         """All tables; with words to look for, the keys that have them."""
@@ -125,7 +130,8 @@ class SettingsPages:
         """The form of one entry of a list, or of a new one."""
         name, entry = request.path_params["table"], request.path_params["entry"]
         file, mistake = await self._file()
-        form = await self._form(name)
+        kind = request.query_params.get("type", "")
+        form = self._account_form(file, entry, kind) if name == ACCOUNTS else await self._form(name)
         if not form.is_list:
             raise LookupError(f"[{name}] is no list.")
         return self._form_page(request, form, self._index(file, form, entry), file, mistake, entry=entry)
@@ -142,11 +148,14 @@ class SettingsPages:
     async def save(self, request: Request) -> Done | Page:
         """Try what was typed; at the second step, write it."""
         typed = await request.form()
-        form = await self._form(request.path_params["table"])
-        entry = request.path_params.get("entry", "")
+        name, entry = request.path_params["table"], request.path_params.get("entry", "")
         file, mistake = await self._file()
         if mistake:
             raise OperationError(mistake)
+        if name == ACCOUNTS:
+            form = self._account_form(file, entry, _text(typed, "type"))
+        else:
+            form = await self._form(name)
         index, moved = self._place(file, form, entry, typed)
         page = partial(self._form_page, request, form, index, file, "", entry=entry, typed=typed)
         if moved:
@@ -162,6 +171,12 @@ class SettingsPages:
             return page(mistakes=proposal.mistakes, elsewhere=proposal.elsewhere)
         if not proposal.changes_something:
             return page(elsewhere=["Nothing is changed yet."])
+        if name == ACCOUNTS and not edit.is_removal and not typed.get("unchecked"):
+            number = index if index is not None else len(entries_at(file.text, form.path))
+            refused = await self._tried(self._editor.account_values(proposal, number))
+            if refused:
+                first = form.keys[0].name
+                return page(mistakes={first: "; ".join(refused)}, may_skip_check=True)
         is_seen = (typed.get("base"), typed.get("proposed")) == (file.digest, proposal.digest)
         if typed.get("step") not in ("save", "save-removal") or not is_seen:
             was_changed = typed.get("base") not in ("", None, file.digest)
@@ -174,7 +189,7 @@ class SettingsPages:
             text=self._told(form, edit, waiting),
             subject=form.name + (f" {label_of(form, edit.fields)}" if form.is_list else ""),
             detail="removed" if edit.is_removal else _changes(edit),
-            go=f"/settings/{form.name}" if form.is_list else "",
+            go="/accounts" if name == ACCOUNTS else f"/settings/{form.name}" if form.is_list else "",
         )
 
     # -- steps of these
@@ -185,6 +200,14 @@ class SettingsPages:
         if form is None:
             raise LookupError(f"There is no section [{name}].")
         return form
+
+    def _account_form(self, file: ConfigFile, entry: str, kind: str) -> TableForm:
+        """Raises LookupError for a platform or an account that there is not."""
+        if entry != NEW:
+            index = self._index(file, self._editor.accounts, entry)
+            assert index is not None
+            kind = str(entries_at(file.text, (ACCOUNTS,))[index].get("type", ""))
+        return self._editor.channel_form(kind)
 
     async def _file(self) -> tuple[ConfigFile, str]:
         """The file, and why it cannot be shown."""
@@ -253,6 +276,11 @@ class SettingsPages:
         mistakes: dict[str, str] = {}
         values = self._editor.values(file, form, index)
         label = _text(typed, f"v.{form.names[0]}") if form.is_list and form.names else ""
+        if form.name == ACCOUNTS:
+            named = {"type": _text(typed, "type"), **values}
+            label = label_of(
+                form, named if index is not None else {**named, "account": _text(typed, "v.account") or "default"}
+            )
         for key in form.keys:
             if not form.is_list and self._editor.variable(form.path, key.name):
                 continue
@@ -269,6 +297,8 @@ class SettingsPages:
                 mistakes[key.name] = _sentence(str(error))
         if form.is_list and index is not None:  # a key's mistakes are found by the entry's name
             fields = {**_names(form, values), **fields}
+        elif form.name == ACCOUNTS:
+            fields = {"type": _text(typed, "type"), **fields}
         return Edit(form=form, index=index, fields=fields, secrets=secrets), mistakes
 
     def _secret(
@@ -369,13 +399,21 @@ class SettingsPages:
         proposal: Proposal | None = None,
         conflicts: Mapping[str, str] | None = None,
         is_stale: bool = False,
+        may_skip_check: bool = False,
     ) -> Page:
         rows = self._rows(file, form, index, typed, mistakes or {})
         if typed is not None and elsewhere and index is None and entry not in ("", NEW):
             rows = [replace(row, typed=_text(typed, f"v.{row.key.name}")) for row in rows]
         values = self._editor.values(file, form, index)
         title = form.name
-        if form.is_list:
+        kind = (
+            str(values.get("type", ""))
+            or request.query_params.get("type", "")
+            or (_text(typed, "type") if typed else "")
+        )
+        if form.name == ACCOUNTS:
+            title = f"New account: {kind}" if entry == NEW else f"Account {label_of(form, values)}"
+        elif form.is_list:
             title = f"{form.name}: {'new' if entry == NEW else label_of(form, values) or 'an entry'}"
         return Page(
             template="settings_form.html",
@@ -392,7 +430,13 @@ class SettingsPages:
                 "conflicts": conflicts or {},
                 "is_stale": is_stale,
                 "inner": [one for one in self._editor.forms.values() if one.path[:-1] == form.path and one.keys],
-                "own_page": OWN_PAGE.get(form.name, ""),
+                "back": "/accounts"
+                if form.name == ACCOUNTS
+                else f"/settings/{form.name}"
+                if form.is_list
+                else "/settings",
+                "kind": kind,
+                "may_skip_check": may_skip_check,
                 "may_change": "configure" in rights_of(request),
                 "title": title,
                 **self._about_file(file, broken),

@@ -4,13 +4,14 @@ Those of platforms hear while the rest of the gateway is still being built.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
+from sqlalchemy import Connection
 
 from agent.core.backoff import Backoff, Retries
 from agent.core.cancellation import first_error
@@ -33,12 +34,14 @@ from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, Cha
 from gateway.channels.inbound import Inbound, MessageReceived, Receipt
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
+from gateway.storage import settings_rows
 from gateway.telemetry.trouble import Troubles
 
 RESTARTING = Backoff(first_s=1.0, longest_s=60.0)
 PUBLISH_PAUSES_S = (5.0, 30.0, 120.0, 600.0)
 CLOSE_WITHIN_S = 5.0
 KEPT_CHANNELS = 512
+PAUSED_SETTING = "paused"  # of an account, by its channel type: since when, in UTC microseconds
 
 _log = logging.getLogger("tieline.accounts")
 
@@ -48,8 +51,8 @@ class Gateway:
     """The port to the gateway, once it is built.
 
     `opened` hears of each adapter whose channels can be found, `closed` of each account that is closed while the rest
-    goes on, and whether it is to come back. `failed` hears of accounts that will not run, with the reason. `fullness`, `only_demo` and `suggest` are what `Surroundings` lends; of a gateway that is not built they
-    tell nothing.
+    goes on, and whether it is to come back. `failed` hears of accounts that will not run, with the reason. `fullness`,
+    `only_demo` and `suggest` are what `Surroundings` lends; of a gateway that is not built they tell nothing.
     """
 
     admit: Admit
@@ -60,6 +63,12 @@ class Gateway:
     fullness: Callable[[ConversationKey], Fullness | None] = lambda key: None
     only_demo: Callable[[], bool] = lambda: False
     suggest: Callable[[MessageReceived], Awaitable[Sequence[str]]] = nothing_to_suggest
+
+
+def paused_accounts(conn: Connection) -> Mapping[str, int]:
+    """Since when each account that is paused is."""
+    found = settings_rows.everywhere(conn, PAUSED_SETTING)
+    return {str(name): int(since) for name, since in found.items() if since.isdigit()}
 
 
 class _Task:
@@ -89,12 +98,16 @@ class Accounts:
     """
 
     def __init__(
-        self, settings: Sequence[ChannelSettings], adapter_context: AdapterContext, paused: Collection[str] = ()
+        self,
+        settings: Sequence[ChannelSettings],
+        adapter_context: AdapterContext,
+        paused: Mapping[str, datetime] | None = None,
     ) -> None:
-        """`paused` are the accounts that stay closed, by channel type."""
+        """`paused` are the accounts that stay closed, by channel type, and since when."""
         self._settings = tuple(settings)
-        self._paused = set(paused)
-        self._since: dict[str, datetime] = {}
+        names = {one.channel_type for one in settings}
+        self._since = {name: at for name, at in (paused or {}).items() if name in names}
+        self._paused = set(self._since)
         self._tasks: TaskGroup | None = None
         self._own: dict[str, list[_Task]] = {}
         self._changing = anyio.Lock()
@@ -247,14 +260,14 @@ class Accounts:
         """End the account's tasks, then close it: nothing is taken in or sent with it afterwards."""
         self._channels = {key: channel for key, channel in self._channels.items() if key.channel_type != name}
         adapter = self._adapters.pop(name, None)
+        if self._gateway is not None:
+            self._gateway.closed(name, comes_back)
         for task in self._own.pop(name, ()):
             await task.end()
         self._running.discard(name)
         self._broken.pop(name, None)
         if adapter is not None:
             await self._close(adapter)
-        if self._gateway is not None:
-            self._gateway.closed(name, comes_back)
 
     def _announce(self, name: str, tasks: TaskGroup) -> None:
         """Register the commands in the background."""

@@ -27,7 +27,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.config.settings import Settings
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.messages import first_words
-from gateway.running.accounts import Accounts
+from gateway.running.accounts import Accounts, paused_accounts
 from gateway.storage import adapter_store, places
 from gateway.storage.repair import open_database
 from gateway.telemetry.trouble import Troubles
@@ -73,7 +73,9 @@ async def open_all(
         store=partial(Kept, database, clock),
         not_taken=partial(_not_taken, phrase),
     )
-    return Foundation(owned=owned, database=database, accounts=Accounts(settings.channels, adapter_context))
+    paused = {name: from_timestamp(since) for name, since in (await database.read(paused_accounts)).items()}
+    accounts = Accounts(settings.channels, adapter_context, paused)
+    return Foundation(owned=owned, database=database, accounts=accounts)
 
 
 def note_version(home: Path) -> None:

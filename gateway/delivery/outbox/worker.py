@@ -55,7 +55,7 @@ class Reports(Protocol):
 
 class Worker:
     """`take_preview` hands over the preview that the reply to a piece of work takes the place of, if there is one;
-    `remove_preview` sees to it that one goes.
+    `remove_preview` sees to it that one goes. Once `is_closed` the channel is of no use: no row is taken any more.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Worker:
         language: str,
         take_preview: Callable[[int | None], Awaitable[Shown | None]],
         remove_preview: Callable[[Shown], None],
+        is_closed: Callable[[], bool] = lambda: False,
     ) -> None:
         self._key = key
         self._conversation = ConversationId(str(key))
@@ -89,6 +90,7 @@ class Worker:
         self._language = language
         self._take_preview = take_preview
         self._remove_preview = remove_preview
+        self._is_closed = is_closed
         self._preview: tuple[int, Shown] | None = None  # of the row it is meant for
         self._failures = (0, 0)  # row, failures in a row
         self._postponed_until = inf  # on the stopwatch; the row that is next
@@ -138,7 +140,7 @@ class Worker:
         """Write down what became of the last row and take the next, in one transaction."""
         if settle is not None:
             settle(conn)
-        return None if closed else self._in_flight.take(conn, self._key, max(self._now(), due))
+        return None if closed or self._is_closed() else self._in_flight.take(conn, self._key, max(self._now(), due))
 
     def _now(self) -> int:
         return to_timestamp(self._clock.now())
