@@ -42,7 +42,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9.-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What is to change. `index` is the entry of a list; None: a table, or a new entry. Keys that are None go.
+    """A change that somebody wants. `index` is the entry of a list; None: a table, or a new entry. Keys that are None go.
 
     `secrets` are the values that were typed, by the name of their file below `secrets/`; `fields` refer to them.
     """
@@ -125,7 +125,7 @@ class Editor:
         return self.forms[name]
 
     def values(self, file: ConfigFile, form: TableForm, index: int | None) -> Mapping[str, object]:
-        """What the file says; nothing for a new entry, and of a file that is no TOML."""
+        """The values of the file; none for a new entry, and of a file that is no TOML."""
         if form.is_list and index is None:
             return {}
         try:
@@ -194,7 +194,7 @@ class Editor:
         )
 
     def account_values(self, proposal: Proposal, index: int) -> Mapping[str, object]:
-        """What an account of the proposal would be opened with, its secrets among it: for a try, never to be shown."""
+        """The values that an account of the proposal would be opened with, with its secrets: for a try, never shown."""
         found = entries_at(proposal.text, ("channels",))[index]
         filled = _filled(proposal.edit.secrets, dict(found))
         home = self._live.settings.home
@@ -263,7 +263,7 @@ class Editor:
 
 
 def label_of(form: TableForm, entry: Mapping[str, object]) -> str:
-    """What people call an entry of a list."""
+    """The name by which people know an entry of a list."""
     if form.name == "channels":
         account = entry.get("account", "default")
         return str(entry.get("type", "")) + (f"@{account}" if account != "default" else "")

@@ -30,6 +30,8 @@ SHIPPED = (
 _HEADER = re.compile(r"(?:# )?(?P<open>\[\[?)(?P<path>[a-z_.]+)\]\]?\s*(?:#\s*(?P<about>.*))?")
 _KEY = re.compile(r"(?:# )?(?P<key>[a-z_0-9]+) = (?P<value>.*?)(?:\s+#\s(?P<about>.*))?")
 _MORE = re.compile(r"(?:# {8,}|\s{8,})#?\s*(?P<about>\S.*)")
+_SECTION = re.compile(r"(?:One )?`\[+[a-z_.]+\]+`(?: section)?(?:: |, |\. )")  # at the beginning of a docstring
+_IDS = re.compile(r"\s*\([A-Z]-\d+[^)]*\)")
 _CROSS = re.compile(r"\s*\(docs/[^)]*\)|^↻ ")
 
 
@@ -128,10 +130,19 @@ def _form(
     return TableForm(
         path=path,
         keys=tuple(keys),
-        about=about.get((".".join(path), ""), ""),
+        about=about.get((".".join(path), "")) or _of_docstring(model),
         is_list=is_list,
         names=named[:1] if named[:1] in (("name",), ("match",)) and "scope" not in hints else named,
     )
+
+
+def _of_docstring(model: type) -> str:
+    """The first sentence that its class says of a section."""
+    said = " ".join((model.__doc__ or "").split())
+    if (named := _SECTION.match(said)) is None:
+        return ""
+    first = _IDS.sub("", said[named.end() :].partition(". ")[0]).rstrip(".").replace("`", "")
+    return "" if first.startswith("Raises ") else first
 
 
 def _key(name: str, annotation: object, default: object, about: str, *, needed: bool, bounds: str = "") -> Key:
@@ -158,7 +169,7 @@ def kind_of(name: str, annotation: object) -> tuple[Kind, tuple[str, ...]]:
 
 
 def _bounds(field: object) -> str:
-    """What pydantic holds a number to, in words."""
+    """The bounds of a number in words, as pydantic knows them."""
     words = {"ge": "{} or more", "gt": "more than {}", "le": "{} or less", "lt": "less than {}"}
     found = [
         words[sign].format(value)

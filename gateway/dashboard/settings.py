@@ -267,7 +267,7 @@ class SettingsPages:
     def _edit(
         self, file: ConfigFile, form: TableForm, index: int | None, typed: FormData
     ) -> tuple[Edit, Mapping[str, str]]:
-        """What differs from what the form showed, and what cannot be read of it."""
+        """The typed values that differ from those shown, and the mistakes of those that cannot be read."""
         if str(typed.get("step")).endswith("removal"):
             names = self._editor.values(file, form, index)
             return Edit(form=form, index=index, fields=_names(form, names), is_removal=True), {}
@@ -436,6 +436,7 @@ class SettingsPages:
                 if form.is_list
                 else "/settings",
                 "kind": kind,
+                "shown": [key.name for key in form.keys].index("provider") if kind else len(rows),
                 "may_skip_check": may_skip_check,
                 "may_change": "configure" in rights_of(request),
                 "title": title,

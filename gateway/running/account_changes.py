@@ -1,4 +1,4 @@
-"""What operators do with accounts while the gateway runs: pause, resume, reconnect, check, try before adding."""
+"""Changes of accounts by operators while the gateway runs: pause, resume, reconnect, check, try before adding."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

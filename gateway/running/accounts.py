@@ -143,7 +143,7 @@ class Accounts:
 
     @property
     def settings(self) -> Sequence[ChannelSettings]:
-        """Those of all accounts, as they run."""
+        """The settings of all accounts, as they run."""
         return self._settings
 
     def since(self, channel_type: str) -> datetime | None:

@@ -175,7 +175,7 @@ class World:
         return self.load(path)
 
     def load(self, path: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
-        """What the file says, with the accounts of this world besides those that it names."""
+        """The settings of the file, with the accounts of this world besides those that it names."""
         loaded = load(path, {"TIELINE_HOME": str(self.home), **(environ or {})})
         sections = {name: getattr(loaded, name) for name in Sections.model_fields}
         channels = tuple(
