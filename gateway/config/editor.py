@@ -42,7 +42,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9.-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A change that somebody wants. `index` is the entry of a list; None: a table, or a new entry. Keys that are None go.
+    """A wanted change. `index` is the entry of a list; None: a table, or a new entry. Keys that are None go.
 
     `secrets` are the values that were typed, by the name of their file below `secrets/`; `fields` refer to them.
     """

@@ -206,7 +206,207 @@ class SettingsPages:
         if entry != NEW:
             index = self._index(file, self._editor.accounts, entry)
             assert index is not None
-            kind = ""
+            kind = str(entries_at(file.text, (ACCOUNTS,))[index].get("type", ""))
+        return self._editor.channel_form(kind)
+
+    async def _file(self) -> tuple[ConfigFile, str]:
+        """The file, and why it cannot be shown."""
+        try:
+            file = await anyio.to_thread.run_sync(self._editor.file)
+            entries_at(file.text, ("places",))
+        except CannotChange as error:
+            return ConfigFile(path=self._editor.path, text="", exists=False), str(error)
+        except ValueError as error:  # tomllib's own
+            empty = ConfigFile(path=self._editor.path, text="", exists=False)
+            return empty, f"{file.path.name} is not valid TOML: {error}. Mend it with an editor first."
+        return file, ""
+
+    def _about_file(self, file: ConfigFile, mistake: str) -> Mapping[str, object]:
+        return {"file": file, "broken": mistake, "read_only": why_not_writable(file.path)}
+
+    def _table_row(self, file: ConfigFile, form: TableForm) -> TableRow:
+        values = self._editor.values(file, form, None)
+        ours = {key.name for key in form.keys}
+        return TableRow(
+            form=form,
+            set_here=len(ours & set(values)),
+            entries=len(entries_at(file.text, form.path)) if form.is_list else None,
+            waits=waits_for_restart(form.path[0], ".".join(form.path[1:])),
+        )
+
+    def _index(self, file: ConfigFile, form: TableForm, entry: str) -> int | None:
+        if entry == NEW:
+            return None
+        number = int(entry) if entry.isascii() and entry.isdigit() and len(entry) < 5 else -1
+        if not 0 <= number < len(entries_at(file.text, form.path)):
+            raise LookupError(f"There is no such entry of [[{form.name}]] any more.")
+        return number
+
+    def _place(self, file: ConfigFile, form: TableForm, entry: str, typed: FormData) -> tuple[int | None, str]:
+        """Where the entry is now, and why it cannot be found: somebody may have moved or changed it."""
+        if not form.is_list or entry == NEW:
+            return None, ""
+        entries = entries_at(file.text, form.path)
+        known = [one for one in range(len(entries)) if self._is_same(file, form, one, typed)]
+        number = int(entry) if entry.isascii() and entry.isdigit() and len(entry) < 5 else -1
+        if typed.get("base") == file.digest and 0 <= number < len(entries):
+            return number, ""
+        if known:
+            return number if number in known else known[0], ""
+        return None, (
+            f"Somebody changed or removed this entry of [[{form.name}]] after you opened it. Your values still stand "
+            "here; open the list again in another tab and look at what it says now."
+        )
+
+    def _is_same(self, file: ConfigFile, form: TableForm, index: int, typed: FormData) -> bool:
+        return all(
+            row.hidden or row.was == _text(typed, f"was.{row.key.name}")
+            for row in self._rows(file, form, index, None, {})
+        )
+
+    def _edit(
+        self, file: ConfigFile, form: TableForm, index: int | None, typed: FormData
+    ) -> tuple[Edit, Mapping[str, str]]:
+        """The typed values that differ from those shown, and the mistakes of those that cannot be read."""
+        if str(typed.get("step")).endswith("removal"):
+            names = self._editor.values(file, form, index)
+            return Edit(form=form, index=index, fields=_names(form, names), is_removal=True), {}
+        fields: dict[str, object] = {}
+        secrets: dict[str, str] = {}
+        mistakes: dict[str, str] = {}
+        values = self._editor.values(file, form, index)
+        label = _text(typed, f"v.{form.names[0]}") if form.is_list and form.names else ""
+        if form.name == ACCOUNTS:
+            named = {"type": _text(typed, "type"), **values}
+            label = label_of(
+                form, named if index is not None else {**named, "account": _text(typed, "v.account") or "default"}
+            )
+        for key in form.keys:
+            if not form.is_list and self._editor.variable(form.path, key.name):
+                continue
+            text, was = _text(typed, f"v.{key.name}"), _text(typed, f"was.{key.name}")
+            try:
+                if self._editor.is_hidden(key, values.get(key.name)):
+                    if typed.get(f"clear.{key.name}"):
+                        fields[key.name] = None
+                    elif text.strip():
+                        fields[key.name] = self._secret(file, form, label, key, values.get(key.name), text, secrets)
+                elif text != was:
+                    fields[key.name] = from_typed(key, text)
+            except ValueError as error:
+                mistakes[key.name] = _sentence(str(error))
+        if form.is_list and index is not None:  # a key's mistakes are found by the entry's name
+            fields = {**_names(form, values), **fields}
+        elif form.name == ACCOUNTS:
+            fields = {"type": _text(typed, "type"), **fields}
+        return Edit(form=form, index=index, fields=fields, secrets=secrets), mistakes
+
+    def _secret(
+        self,
+        file: ConfigFile,
+        form: TableForm,
+        label: str,
+        key: Key,
+        before: object,
+        text: str,
+        secrets: dict[str, str],
+    ) -> object:
+        """The reference for a typed secret, which goes into `secrets`. Raises ValueError."""
+        text = text.strip()
+        if key.kind != "secrets":
+            if text.startswith(REFERENCES):
+                return text
+            name = self._editor.secret_file(file, form, label, key.name, before)
+            secrets[name] = text
+            return f"{SECRETS}{name}"
+        kept: dict[str, str] = {}
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        is_table = isinstance(key.default, Mapping)
+        for number, line in enumerate(lines, 1):
+            named, sign, value = line.partition("=") if is_table else (str(number), "=", line)
+            if not sign or not named.strip() or not value.strip():
+                raise ValueError("write one a line, as NAME = value")
+            value = value.strip()
+            if not value.startswith(REFERENCES):
+                name = self._editor.secret_file(file, form, label, f"{key.name}-{named.strip()}", None)
+                secrets[name], value = value, f"{SECRETS}{name}"
+            kept[named.strip()] = value
+        return kept if is_table else list(kept.values())
+
+    def _conflicts(self, file: ConfigFile, form: TableForm, index: int | None, typed: FormData) -> Mapping[str, str]:
+        """Keys that somebody else has changed too since the form was loaded, with what the file says now."""
+        if form.is_list and index is None:
+            return {}
+        return {
+            row.key.name: row.was or "nothing"
+            for row in self._rows(file, form, index, None, {})
+            if not row.hidden
+            and not row.variable
+            and row.was != (before := _text(typed, f"was.{row.key.name}"))
+            and before != (mine := _text(typed, f"v.{row.key.name}"))
+            and mine != row.was
+        }
+
+    def _rows(
+        self,
+        file: ConfigFile,
+        form: TableForm,
+        index: int | None,
+        typed: FormData | None,
+        mistakes: Mapping[str, str],
+    ) -> Sequence[FieldRow]:
+        values = self._editor.values(file, form, index)
+        return [self._row(form, key, values.get(key.name), typed, mistakes) for key in form.keys]
+
+    def _row(
+        self, form: TableForm, key: Key, value: object, typed: FormData | None, mistakes: Mapping[str, str]
+    ) -> FieldRow:
+        variable = "" if form.is_list else self._editor.variable(form.path, key.name)
+        in_force = None if form.is_list else self._editor.in_force(form, key.name)
+        hidden = self._editor.is_hidden(key, value) or self._editor.is_hidden(key, in_force)
+        was = "" if hidden else as_typed(key, value)
+        stands = was
+        if typed is not None and not hidden and not variable:
+            before, mine = _text(typed, f"was.{key.name}"), _text(typed, f"v.{key.name}")
+            stands = mine if mine != before else was
+        told = "set" if hidden and is_set(in_force) else "not set" if hidden else shown(key, in_force)
+        return FieldRow(
+            key=key,
+            typed=stands,
+            was=was,
+            hidden=hidden,
+            state=_state(value, variable),
+            variable=variable,
+            source="environment" if variable else "file" if value is not None else "default",
+            in_force="" if form.is_list else told[:LONGEST_SHOWN],
+            default="not set" if hidden else shown(key, key.default)[:LONGEST_SHOWN],
+            waits=waits_for_restart(form.path[0], ".".join((*form.path[1:], key.name))),
+            mistake=mistakes.get(key.name, ""),
+        )
+
+    def _form_page(
+        self,
+        request: Request,
+        form: TableForm,
+        index: int | None,
+        file: ConfigFile,
+        broken: str,
+        *,
+        entry: str = "",
+        typed: FormData | None = None,
+        mistakes: Mapping[str, str] | None = None,
+        elsewhere: Sequence[str] = (),
+        proposal: Proposal | None = None,
+        conflicts: Mapping[str, str] | None = None,
+        is_stale: bool = False,
+        may_skip_check: bool = False,
+    ) -> Page:
+        rows = self._rows(file, form, index, typed, mistakes or {})
+        if typed is not None and elsewhere and index is None and entry not in ("", NEW):
+            rows = [replace(row, typed=_text(typed, f"v.{row.key.name}")) for row in rows]
+        values = self._editor.values(file, form, index)
+        title = form.name
+        kind = ""
         if form.name == ACCOUNTS:
             asked = _text(typed, "type") if typed is not None else request.query_params.get("type", "")
             kind = str(values.get("type", asked))
