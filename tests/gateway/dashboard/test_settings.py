@@ -133,7 +133,7 @@ async def test_a_change_is_shown_as_a_difference_then_saved_with_comments_and_co
 @pytest.mark.requirement("G-67")
 async def test_two_people_do_not_overwrite_each_other(owner: Browsing) -> None:
     first = Form(await owner.page("/settings/queue"))
-    form = await reviewed(owner, "/settings/queue", max_depth="20")
+    form = await reviewed(owner, "/settings/queue", max_depth="20", merge_ms="5")
     await owner.act("/settings/queue/save", **form.with_("save"))
     answer = await owner.post("/settings/queue/save", **first.with_("save", max_depth="30", mode="drop"))
     assert "Somebody changed the file after you opened this page." in answer.text
@@ -144,7 +144,8 @@ async def test_two_people_do_not_overwrite_each_other(owner: Browsing) -> None:
     await owner.act("/settings/queue/save", **second.with_("save"))
     queue = owner.world.live.settings.queue
     assert (queue.max_depth, queue.mode) == (30, "drop")
-    other = await owner.post("/settings/queue/save", **first.with_("review", merge_ms="9"))
+    assert queue.merge_ms == 5, "a field that nobody touched is left alone"
+    other = await owner.post("/settings/queue/save", **first.with_("review", linger_ms="9"))
     assert ">-max_depth" not in other.text, "only what was typed changes"
 
 
