@@ -13,7 +13,7 @@ from tests.gateway.world import World
 from tests.program.doubles import TELEGRAM_TOKEN, Control, all_doubles
 
 
-@pytest.mark.requirement("G-69")
+@pytest.mark.requirement("G-81")
 async def test_a_paused_account_takes_nothing_in_and_what_is_due_waits(owner: Browsing) -> None:
     world = owner.world
     await world.answered("hello")
@@ -38,7 +38,7 @@ async def test_a_paused_account_takes_nothing_in_and_what_is_due_waits(owner: Br
     assert [one.action for one in await owner.actions()] == ["accounts.pause", "accounts.resume"]
 
 
-@pytest.mark.requirement("G-69")
+@pytest.mark.requirement("G-81")
 async def test_a_pause_outlives_the_process(world_of: Callable[[], World]) -> None:
     world = world_of()
     async with world.process():
@@ -57,7 +57,7 @@ async def test_a_pause_outlives_the_process(world_of: Callable[[], World]) -> No
         await world.answered("and after the next start")
 
 
-@pytest.mark.requirement("G-69")
+@pytest.mark.requirement("G-81")
 async def test_an_account_is_opened_anew_and_checked(owner: Browsing) -> None:
     world = owner.world
     first = world.accounts["telegram"]
@@ -101,7 +101,7 @@ async def bots() -> AsyncIterator[Bot]:
         yield Bot(doubles.telegram)
 
 
-@pytest.mark.requirement("G-70")
+@pytest.mark.requirement("G-82")
 async def test_an_account_is_added_answers_and_is_removed_without_a_restart(owner: Browsing, bots: Bot) -> None:
     world = owner.world
     path = "/settings/channels/new"
@@ -141,7 +141,7 @@ async def test_an_account_is_added_answers_and_is_removed_without_a_restart(owne
     assert bots.token not in repr(await owner.actions())
 
 
-@pytest.mark.requirement("G-70")
+@pytest.mark.requirement("G-82")
 async def test_accounts_follow_the_file(world: World, bots: Bot) -> None:
     section = (
         f'\n[[channels]]\ntype = "telegram"\naccount = "second"\ntoken = "{bots.token}"\napi_base_url = "{bots.url}"\n'

@@ -59,7 +59,7 @@ def source(world: World) -> Path:
     return world.home / "gateway.toml"
 
 
-@pytest.mark.requirement("G-66")
+@pytest.mark.requirement("G-78")
 async def test_a_setting_is_shown_with_where_it_comes_from_and_when_a_change_counts(
     world_of: Callable[[], World],
 ) -> None:
@@ -80,7 +80,7 @@ async def test_a_setting_is_shown_with_where_it_comes_from_and_when_a_change_cou
         assert "No setting is called so." in await owner.page("/settings?find=nothing+like+it")
 
 
-@pytest.mark.requirement("G-66")
+@pytest.mark.requirement("G-78")
 async def test_a_mistake_stands_beside_its_field_and_nothing_is_written(owner: Browsing) -> None:
     before = source(owner.world).read_text()
     form = await reviewed(owner, "/settings/queue", merge_ms="soon")
@@ -102,7 +102,7 @@ async def test_a_mistake_stands_beside_its_field_and_nothing_is_written(owner: B
     assert await owner.actions() == []
 
 
-@pytest.mark.requirement("G-66")
+@pytest.mark.requirement("G-78")
 async def test_a_change_is_shown_as_a_difference_then_saved_with_comments_and_counts_at_once(owner: Browsing) -> None:
     file = source(owner.world)
     file.write_text(file.read_text().replace("merge_ms = 0", "merge_ms = 0  # the tests are in a hurry"))
@@ -130,7 +130,7 @@ async def test_a_change_is_shown_as_a_difference_then_saved_with_comments_and_co
     assert owner.world.live.settings.queue.merge_ms == 500, "an empty field is the default"
 
 
-@pytest.mark.requirement("G-67")
+@pytest.mark.requirement("G-79")
 async def test_two_people_do_not_overwrite_each_other(owner: Browsing) -> None:
     first = Form(await owner.page("/settings/queue"))
     form = await reviewed(owner, "/settings/queue", max_depth="20", merge_ms="5")
@@ -149,7 +149,7 @@ async def test_two_people_do_not_overwrite_each_other(owner: Browsing) -> None:
     assert ">-max_depth" not in other.text, "only what was typed changes"
 
 
-@pytest.mark.requirement("G-67")
+@pytest.mark.requirement("G-79")
 async def test_what_was_shown_is_what_is_saved(owner: Browsing) -> None:
     form = await reviewed(owner, "/settings/queue", max_depth="20")
     answer = await owner.post("/settings/queue/save", **form.with_("save", max_depth="21"))
@@ -167,7 +167,7 @@ async def test_what_was_shown_is_what_is_saved(owner: Browsing) -> None:
     assert "is not valid TOML" in (await owner.post("/settings/queue/save", **form.with_("save"))).json()["error"]
 
 
-@pytest.mark.requirement("G-68")
+@pytest.mark.requirement("G-80")
 async def test_a_secret_goes_into_a_file_of_its_own_and_never_comes_back(owner: Browsing) -> None:
     world, secret = owner.world, "sk-typed-0123456789abcdef"
     page = await owner.page("/settings/llm.providers/0")
@@ -205,7 +205,7 @@ async def test_a_secret_goes_into_a_file_of_its_own_and_never_comes_back(owner: 
     assert "Tieline-secret" not in source(world).read_text()
 
 
-@pytest.mark.requirement("G-66")
+@pytest.mark.requirement("G-78")
 async def test_entries_of_lists_are_added_changed_and_removed(owner: Browsing) -> None:
     assert "The file has no [[places]] yet." in await owner.page("/settings/places")
     form = await reviewed(
