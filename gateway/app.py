@@ -177,6 +177,7 @@ class App:
                 lag=self._lag,
                 phrase=self._phrase,
                 adapter_opened=self._mount_adapter,
+                adapter_closed=self.web.unmount_adapter,
                 version=version("tieline"),
                 redactor=self._redactor,
             )

@@ -60,9 +60,13 @@ async def build(
     phrase: Catalogue,
     adapter_opened: Callable[[Adapter], None],
     version: str,
+    adapter_closed: Callable[[str, bool], None] = lambda channel_type, comes_back: None,
     redactor: Redactor | None = None,
 ) -> Services:
-    """Build all packages on the open database. Raises NoUserModel."""
+    """Build all packages on the open database. Raises NoUserModel.
+
+    `adapter_closed` is told which account was closed, and whether it is to come back.
+    """
     settings, started_at = live.settings, clock.now()
     platforms = installed()
     redact = redactor or Redactor(settings.secrets, token_forms(platforms))
@@ -109,6 +113,7 @@ async def build(
         ),
     )
     delivery, alerts = messaging.delivery, messaging.alerts
+    live.listen(lambda fresh: accounts.follow(fresh.channels))
     router = Router(
         RouterDeps(
             database=database,
@@ -175,6 +180,7 @@ async def build(
             admit=partial(traces.admit, router.admit),
             commands=commands.specs(partial(phrase, language="en"), switched_off=switched_off()),
             opened=partial(messaging.opened, adapter_opened),
+            closed=partial(messaging.closed, adapter_closed),
             failed=alerts.login_refused,
             fullness=turns.factory.fullness,
             suggest=router.suggest,

@@ -120,6 +120,7 @@ class State(StrEnum):
     CONNECTED = "connected"
     RECONNECTING = "reconnecting"
     FAILED = "failed"  # the login was refused
+    PAUSED = "paused"  # by an operator; told by the gateway, never by an adapter
 
 
 # What rules rely on and a platform may keep from an account: messages of groups that do not address the bot; the roles

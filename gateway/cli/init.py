@@ -16,12 +16,12 @@ from agent.compaction.settings import CompressionSettings
 from agent.core.phrases import home_as_typed, program_as_typed
 from gateway.channels.adapter import Asked, ChannelSettings
 from gateway.channels.entry_points import installed, settings_class
-from gateway.cli.checks.platforms import diagnose_channel
 from gateway.cli.options import fail, home_option
 from gateway.cli.questions import choose, secret, tell
 from gateway.config.errors import ConfigError
 from gateway.config.read import home_directory, read
 from gateway.config.settings import Settings
+from gateway.running.account_checks import diagnose_channel
 
 PROVIDERS = {
     "anthropic": "Claude, by Anthropic; needs an API key",

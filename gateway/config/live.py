@@ -21,8 +21,9 @@ from agent.providers.settings import ProviderSettings
 from agent.run.settings import Settings as TurnSettings
 from agent.skills.settings import LearningSettings
 from agent.tools.settings import ApprovalSettings, HookSettings
+from gateway.channels.adapter import ChannelSettings
 from gateway.config.errors import ConfigError
-from gateway.config.read import load
+from gateway.config.read import default_file, load
 from gateway.config.settings import Sections, Settings
 
 LOOK_EVERY_S, SETTLE_S = 1.0, 0.5
@@ -71,13 +72,26 @@ _log = logging.getLogger("tieline.config")
 class Live:
     """Holds the settings; `settings` is replaced as a whole."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str] = os.environ,
+        *,
+        load: Callable[[Path | None, Mapping[str, str]], Settings] = load,
+    ) -> None:
+        """`load` reads and checks the file; None: that of the data directory, if it is there."""
         self.settings = settings
-        self._environ = environ
+        self.environ = environ
+        self._load = load
         self._listeners: list[Callable[[Settings], None]] = []
         self._read_listeners: list[Callable[[ConfigError | None], None]] = []
         # From the load on, and kept beyond a `watch` that broke: what changes before the next one counts.
-        self._seen = _signature(settings.source) if settings.source else None
+        self._seen = _signature(self.file)
+
+    @property
+    def file(self) -> Path:
+        """Where the configuration is, or would be."""
+        return self.settings.source or default_file(self.environ, self.settings.home)
 
     def listen(self, listener: Callable[[Settings], None]) -> None:
         """Hear of every change that counts."""
@@ -130,31 +144,37 @@ class Live:
 
     def reload(self) -> tuple[str, ...]:
         """Read the file anew; returns the sections whose change waits for a restart. A broken file changes nothing."""
-        if self.settings.source is None:
+        if self.settings.source is None and not self.file.exists():
             return ()
+        self._seen = _signature(self.file)
         try:
-            fresh = load(self.settings.source, self._environ)
+            fresh = self._load(self.settings.source, self.environ)
         except ConfigError as error:
             _log.error("the changed configuration is not used:\n%s", error)
             self._tell_read(error)
             return ()
         self._tell_read(None)
-        changed = [name for name in Sections.model_fields if getattr(fresh, name) != getattr(self.settings, name)]
+        before = self.settings
+        changed = [name for name in Sections.model_fields if getattr(fresh, name) != getattr(before, name)]
         waiting = [name for name in changed if name not in RELOADABLE]
         waiting += [
             f"{name}.{key}"
             for name, keys in FIXED.items()
             for key in keys
-            if attrgetter(f"{name}.{key}")(fresh) != attrgetter(f"{name}.{key}")(self.settings)
+            if attrgetter(f"{name}.{key}")(fresh) != attrgetter(f"{name}.{key}")(before)
         ]
-        if fresh.channels != self.settings.channels:
+        channels = _with_fixed(fresh.channels, before.channels)
+        if _by_name(channels) != _by_name(fresh.channels):
             waiting.append("channels")
         now = [name for name in changed if name in RELOADABLE]
-        if now:
-            kept = {name: getattr(fresh if name in now else self.settings, name) for name in Sections.model_fields}
+        if _by_name(channels) != _by_name(before.channels):
+            now.append("channels")
+        if now or fresh.source != before.source:
+            kept = {name: getattr(fresh if name in now else before, name) for name in Sections.model_fields}
             self.settings = Settings.model_construct(
-                **kept, channels=self.settings.channels, home=self.settings.home, source=self.settings.source
+                **kept, channels=channels, home=before.home, source=fresh.source, warnings=fresh.warnings
             )
+        if now:
             _log.info("new settings count from the next turn on: %s", ", ".join(now))
             for listener in self._listeners:
                 listener(self.settings)
@@ -171,11 +191,31 @@ class Live:
 
         Asked every second, not watched: the file lies beside the database, whose every commit would wake a watcher.
         """
-        source = self.settings.source
-        if source is not None and _signature(source) != self._seen:
+        if _signature(self.file) != self._seen:
             await clock.sleep(SETTLE_S)  # an editor may still be writing
-            self._seen = _signature(source)
+            self._seen = _signature(self.file)
             self.reload()
+
+
+def waits_for_restart(table: str, key: str = "") -> bool:
+    """Whether a change of that key of that table counts from the next start on only."""
+    section, _, inner = table.partition(".")
+    if section == "channels":
+        return False
+    dotted = f"{inner}.{key}" if inner else key
+    return section not in RELOADABLE or dotted in FIXED.get(section, ())
+
+
+def _with_fixed(fresh: Sequence[ChannelSettings], before: Sequence[ChannelSettings]) -> tuple[ChannelSettings, ...]:
+    """The accounts as they can be now: those of platforms as in the file, those behind our own entrances as before."""
+    return (
+        *(one for one in fresh if one.entrance == "platform"),
+        *(one for one in before if one.entrance != "platform"),
+    )
+
+
+def _by_name(channels: Sequence[ChannelSettings]) -> Mapping[str, ChannelSettings]:
+    return {one.channel_type: one for one in channels}
 
 
 def _signature(path: Path) -> tuple[int, int] | None:

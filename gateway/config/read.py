@@ -133,6 +133,12 @@ def home_directory(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("TIELINE_HOME") or "~/.tieline").expanduser().absolute()
 
 
+def default_file(environ: Mapping[str, str], home: Path) -> Path:
+    """The file that is read where none is named."""
+    named = environ.get("TIELINE_CONFIG")
+    return Path(named).expanduser().absolute() if named else home / "gateway.toml"
+
+
 def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
     """Read and check everything.
 
@@ -140,10 +146,8 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> S
     ConfigError with every mistake in it.
     """
     home = home_directory(environ)
-    if path is None and environ.get("TIELINE_CONFIG"):
-        path = Path(environ["TIELINE_CONFIG"]).expanduser().absolute()
-    source = path or home / "gateway.toml"
-    if path is None and not source.exists():
+    source = path or default_file(environ, home)
+    if path is None and not environ.get("TIELINE_CONFIG") and not source.exists():
         return read({}, environ, home=home, source=None)
     try:
         data = tomllib.loads(source.read_text())

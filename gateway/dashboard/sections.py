@@ -6,6 +6,8 @@ from pathlib import Path
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from gateway.config.editor import Editor
+from gateway.dashboard.accounts import accounts_section
 from gateway.dashboard.audit_log import audit_section, keeper
 from gateway.dashboard.conversations import ConversationPages
 from gateway.dashboard.live import Changes
@@ -14,9 +16,11 @@ from gateway.dashboard.memory import MemoryPages
 from gateway.dashboard.overview import overview_section
 from gateway.dashboard.plots import Plots
 from gateway.dashboard.providers import ProviderPages
+from gateway.dashboard.settings import settings_section
 from gateway.dashboard.shell import Audit, Section, Shell
 from gateway.dashboard.skills import SkillPages
 from gateway.dashboard.turns import turn_section
+from gateway.running.account_changes import AccountChanges
 from gateway.services import Services
 from gateway.web.health import Reason
 
@@ -62,6 +66,8 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         metrics=services.overview.metrics,
         ledger=services.ledger,
     )
+    editor = Editor(basics.live, basics.redact, basics.redact.add)
+    changes = AccountChanges(basics=basics, accounts=services.accounts)
     return (
         overview_section(services.overview, reasons, Plots(basics.database, basics.clock).of_the_last),
         conversations.section(),
@@ -70,5 +76,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         providers.section(),
         McpPages(basics=basics, tools=packages.tools).section(),
         SkillPages(basics=basics, services=packages.skills, audit=audit).section(),
+        accounts_section(changes, editor),
+        settings_section(basics.live, editor, changes.tried),
         audit_section(basics.database),
     )

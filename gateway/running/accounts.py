@@ -6,9 +6,12 @@ Those of platforms hear while the rest of the gateway is still being built.
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
+from sqlalchemy import Connection
 
 from agent.core.backoff import Backoff, Retries
 from agent.core.cancellation import first_error
@@ -31,12 +34,14 @@ from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, Cha
 from gateway.channels.inbound import Inbound, MessageReceived, Receipt
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
+from gateway.storage import settings_rows
 from gateway.telemetry.trouble import Troubles
 
 RESTARTING = Backoff(first_s=1.0, longest_s=60.0)
 PUBLISH_PAUSES_S = (5.0, 30.0, 120.0, 600.0)
 CLOSE_WITHIN_S = 5.0
 KEPT_CHANNELS = 512
+PAUSED_SETTING = "paused"  # of an account, by its channel type: since when, in UTC microseconds
 
 _log = logging.getLogger("tieline.accounts")
 
@@ -45,25 +50,69 @@ _log = logging.getLogger("tieline.accounts")
 class Gateway:
     """The port to the gateway, once it is built.
 
-    `opened` hears of each adapter whose channels can be found. `failed` hears of accounts that will not run, with the
-    reason. `fullness`, `only_demo` and `suggest` are what `Surroundings` lends; of a gateway that is not built they
-    tell nothing.
+    `opened` hears of each adapter whose channels can be found, `closed` of each account that is closed while the rest
+    goes on, and whether it is to come back. `failed` hears of accounts that will not run, with the reason. `fullness`,
+    `only_demo` and `suggest` are what `Surroundings` lends; of a gateway that is not built they tell nothing.
     """
 
     admit: Admit
     commands: Sequence[CommandSpec]
     opened: Callable[[Adapter], None]
     failed: Callable[[str, str], None]
+    closed: Callable[[str, bool], None] = lambda channel_type, comes_back: None
     fullness: Callable[[ConversationKey], Fullness | None] = lambda key: None
     only_demo: Callable[[], bool] = lambda: False
     suggest: Callable[[MessageReceived], Awaitable[Sequence[str]]] = nothing_to_suggest
 
 
-class Accounts:
-    """Finds the channel of a conversation; keeps every account going until cancelled."""
+def paused_accounts(conn: Connection) -> Mapping[str, int]:
+    """Since when each account that is paused is."""
+    found = settings_rows.everywhere(conn, PAUSED_SETTING)
+    return {str(name): int(since) for name, since in found.items() if since.isdigit()}
 
-    def __init__(self, settings: Sequence[ChannelSettings], adapter_context: AdapterContext) -> None:
-        self._settings = settings
+
+class _Task:
+    """A task of one account, which can be ended and waited for."""
+
+    def __init__(self) -> None:
+        self._scope = anyio.CancelScope()
+        self._ended = anyio.Event()
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            with self._scope:
+                await work()
+        finally:
+            self._ended.set()
+
+    async def end(self) -> None:
+        self._scope.cancel()
+        await self._ended.wait()
+
+
+class Accounts:
+    """Finds the channel of a conversation; keeps every account going until cancelled.
+
+    Accounts of platforms may be opened, closed and paused at any time. One that is paused takes nothing in and has no
+    channel, so what is due to it waits in the outbox.
+    """
+
+    def __init__(
+        self,
+        settings: Sequence[ChannelSettings],
+        adapter_context: AdapterContext,
+        paused: Mapping[str, datetime] | None = None,
+    ) -> None:
+        """`paused` are the accounts that stay closed, by channel type, and since when."""
+        self._settings = tuple(settings)
+        names = {one.channel_type for one in settings}
+        self._since = {name: at for name, at in (paused or {}).items() if name in names}
+        self._paused = set(self._since)
+        self._tasks: TaskGroup | None = None
+        self._own: dict[str, list[_Task]] = {}
+        self._changing = anyio.Lock()
+        self._wanted: Sequence[ChannelSettings] | None = None  # what the file has said since
+        self._has_news = anyio.Event()
         self._adapter_context = replace(
             adapter_context, fullness=self._fullness, only_demo=self._only_demo, suggest=self._suggest
         )
@@ -92,11 +141,22 @@ class Accounts:
         """Every configured account's, also of those that are not open yet."""
         return {settings.channel_type: self._health(settings.channel_type) for settings in self._settings}
 
+    @property
+    def settings(self) -> Sequence[ChannelSettings]:
+        """The settings of all accounts, as they run."""
+        return self._settings
+
+    def since(self, channel_type: str) -> datetime | None:
+        """When the account was opened, or paused; None before."""
+        return self._since.get(channel_type)
+
     def is_refused(self, channel_type: str) -> bool:
         """Whether the account's login was refused, or it could not even be opened."""
         return self._health(channel_type).state is State.FAILED
 
     def _health(self, channel_type: str) -> Health:
+        if channel_type in self._paused:
+            return Health(state=State.PAUSED, detail="paused by an operator")
         if channel_type in self._broken:
             return self._broken[channel_type]
         adapter = self._adapters.get(channel_type)
@@ -120,13 +180,106 @@ class Accounts:
                 gateway.failed(name, health.detail)
         for adapter in self._adapters.values():
             gateway.opened(adapter)
+        for name in self._paused:
+            gateway.closed(name, True)
         self._built.set()
-        await self.open_all()
-        for name, adapter in self._adapters.items():
-            self._start(name, tasks)
-            platform = name.partition("@")[0]
-            known = [command for command in gateway.commands if command.platform in ("", platform)]
-            tasks.start_soon(self._publish, adapter, known)
+        async with self._changing:
+            self._tasks = tasks
+            await self.open_all()
+            for name in list(self._adapters):
+                self._start(name, tasks)
+                self._announce(name, tasks)
+        tasks.start_soon(self._follow_settings)
+
+    def follow(self, settings: Sequence[ChannelSettings]) -> None:
+        """Bring the accounts of platforms in line with these, as soon as may be."""
+        self._wanted = tuple(settings)
+        self._has_news.set()
+
+    async def apply(self, settings: Sequence[ChannelSettings]) -> None:
+        """Close accounts of platforms that are gone or different, open those that are new or different."""
+        async with self._changing:
+            before = {one.channel_type: one for one in self._settings}
+            wanted = {one.channel_type: one for one in settings}
+            own = [one for one in self._settings if one.entrance != "platform"]
+            changed = [name for name, one in before.items() if one.entrance == "platform" and wanted.get(name) != one]
+            for name in changed:
+                await self._shut(name, comes_back=name in wanted)
+            self._settings = (*(one for one in settings if one.entrance == "platform"), *own)
+            for name in changed:
+                if name not in wanted:
+                    self._paused.discard(name)
+                    self._since.pop(name, None)
+            for one in self._settings:
+                if one.entrance == "platform" and before.get(one.channel_type) != one:
+                    await self._open_and_start(one)
+
+    async def reconnect(self, channel_type: str) -> None:
+        """Close the account and open it anew. Raises LookupError for one that is not there."""
+        async with self._changing:
+            settings = self._of_platform(channel_type)
+            await self._shut(channel_type, comes_back=True)
+            await self._open_and_start(settings)
+
+    async def pause(self, channel_type: str) -> None:
+        """Close the account until `resume`. Raises LookupError for one that is not there."""
+        async with self._changing:
+            self._of_platform(channel_type)
+            self._paused.add(channel_type)
+            await self._shut(channel_type, comes_back=True)
+            self._since[channel_type] = self._adapter_context.clock.now()
+
+    async def resume(self, channel_type: str) -> None:
+        """Open an account that is paused. Raises LookupError for one that is not there."""
+        async with self._changing:
+            settings = self._of_platform(channel_type)
+            self._paused.discard(channel_type)
+            await self._open_and_start(settings)
+
+    def _of_platform(self, channel_type: str) -> ChannelSettings:
+        for one in self._settings:
+            if one.channel_type == channel_type and one.entrance == "platform":
+                return one
+        raise LookupError(f"There is no account {channel_type} any more.")
+
+    async def _follow_settings(self) -> None:
+        while True:
+            await self._has_news.wait()
+            self._has_news = anyio.Event()
+            wanted, self._wanted = self._wanted, None
+            if wanted is not None:
+                await self.apply(wanted)
+
+    async def _open_and_start(self, settings: ChannelSettings) -> None:
+        await self._open_one(settings)
+        if self._tasks is not None and settings.channel_type in self._adapters:
+            self._start(settings.channel_type, self._tasks)
+            self._announce(settings.channel_type, self._tasks)
+
+    async def _shut(self, name: str, *, comes_back: bool) -> None:
+        """End the account's tasks, then close it: nothing is taken in or sent with it afterwards."""
+        self._channels = {key: channel for key, channel in self._channels.items() if key.channel_type != name}
+        adapter = self._adapters.pop(name, None)
+        if self._gateway is not None:
+            self._gateway.closed(name, comes_back)
+        for task in self._own.pop(name, ()):
+            await task.end()
+        self._running.discard(name)
+        self._broken.pop(name, None)
+        if adapter is not None:
+            await self._close(adapter)
+
+    def _announce(self, name: str, tasks: TaskGroup) -> None:
+        """Register the commands in the background."""
+        assert self._gateway is not None
+        platform = name.partition("@")[0]
+        known = [command for command in self._gateway.commands if command.platform in ("", platform)]
+        self._spawn(name, tasks, partial(self._publish, self._adapters[name], known))
+
+    def _spawn(self, name: str, tasks: TaskGroup, work: Callable[[], Awaitable[None]]) -> None:
+        task = _Task()
+        self._own.setdefault(name, []).append(task)
+        tasks.start_soon(task.run, work)
 
     async def open_all(self) -> None:
         """Open what is not open yet, the light ones first."""
@@ -141,7 +294,7 @@ class Accounts:
     async def _open_one(self, settings: ChannelSettings) -> None:
         """Import and build the adapter, in a thread."""
         name = settings.channel_type
-        if name in self._adapters or name in self._broken:
+        if name in self._adapters or name in self._broken or name in self._paused:
             return
         try:
             adapter = await anyio.to_thread.run_sync(open_adapter, settings, self._adapter_context)
@@ -155,6 +308,7 @@ class Accounts:
             self._break(name, f"{type(error).__name__}; the log has more")
         else:
             self._adapters[name] = adapter
+            self._since[name] = self._adapter_context.clock.now()
             if self._gateway is not None:
                 self._gateway.opened(adapter)
 
@@ -162,7 +316,7 @@ class Accounts:
         """Start the account's own task, if it is open and has none."""
         if name in self._adapters and name not in self._running:
             self._running.add(name)
-            tasks.start_soon(self._keep_running, self._adapters[name])
+            self._spawn(name, tasks, partial(self._keep_running, self._adapters[name]))
 
     async def _ingest(self, inbound: Inbound) -> Receipt:
         """The `admit` of adapters. Raises GatewayUnavailable."""

@@ -181,10 +181,17 @@ class Alerts:
         if self._wake_event is not None:
             self._wake_event.set()
 
+    def account_closed(self, channel_type: str) -> None:
+        """It was closed by us: what was wrong with it does not hold any more."""
+        self._deaf_since.pop(channel_type, None)
+        self._told_deaf.discard(channel_type)
+        self._troubles.over("adapter", channel_type)
+        self._troubles.over("delivery", channel_type)
+
     def _look(self) -> None:
         now = self._clock.monotonic()
         for name, health in self._health().items():
-            if health.hears:
+            if health.hears or health.state is State.PAUSED:
                 if self._deaf_since.pop(name, None) is not None:
                     self._told_deaf.discard(name)
                     self._troubles.over("adapter", name)

@@ -28,7 +28,7 @@ from gateway.config.settings import Settings
 from gateway.operations.sign_ins import SignIns
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.messages import first_words
-from gateway.running.accounts import Accounts
+from gateway.running.accounts import Accounts, paused_accounts
 from gateway.storage import adapter_store, places
 from gateway.storage.repair import open_database
 from gateway.telemetry.trouble import Troubles
@@ -77,7 +77,8 @@ async def open_all(
         store=partial(Kept, database, clock),
         not_taken=partial(_not_taken, phrase),
     )
-    accounts = Accounts(settings.channels, adapter_context)
+    paused = {name: from_timestamp(since) for name, since in (await database.read(paused_accounts)).items()}
+    accounts = Accounts(settings.channels, adapter_context, paused)
     return Foundation(owned=owned, database=database, sign_ins=SignIns(database, clock), accounts=accounts)
 
 

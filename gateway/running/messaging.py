@@ -86,6 +86,12 @@ class Messaging:
         mount(adapter)
         self.delivery.look_again()
 
+    def closed(self, unmount: Callable[[str, bool], None], channel_type: str, comes_back: bool) -> None:
+        """Its routes are not served any more; nobody is told that it is deaf."""
+        unmount(channel_type, comes_back)
+        self.delivery.account_closed(channel_type)
+        self.alerts.account_closed(channel_type)
+
 
 async def install_messaging(
     basics: Basics,

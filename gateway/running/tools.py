@@ -90,7 +90,7 @@ async def install_tools(
     warn = partial(_warn_of_configuration, added_servers)
     warn(basics.settings)
     live.listen(warn)
-    live.listen_to_reads(partial(_configuration_read, basics.troubles, basics.settings.source))
+    live.listen_to_reads(partial(_configuration_read, basics.troubles, live.file))
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(toolbox.names | WORKING | RESOURCE_TOOLS))
     return ToolServices(
         executor=executor,
@@ -210,9 +210,9 @@ def _warn_of_configuration(added: AddedServers, settings: Settings) -> None:
         _log.warning("%s", warning)
 
 
-def _configuration_read(troubles: Troubles, source: Path | None, mistake: ConfigError | None) -> None:
+def _configuration_read(troubles: Troubles, source: Path, mistake: ConfigError | None) -> None:
     """The file was changed while the gateway runs; with a mistake in it the settings of before hold on."""
-    subject = source.name if source is not None else ""
+    subject = source.name
     if mistake is None:
         troubles.over("config", subject)
         return

@@ -36,7 +36,7 @@ def not_ready(adapters: Mapping[str, Health], troubles: Sequence[Trouble]) -> tu
     deaf = [
         Reason(name, f"{health.state}{': ' + health.detail if health.detail else ''}")
         for name, health in adapters.items()
-        if health.state is not State.CONNECTED
+        if health.state not in (State.CONNECTED, State.PAUSED)  # who paused it knows
     ]
     named = {reason.subject for reason in deaf}
     rest = (trouble for trouble in troubles if trouble.blocking and trouble.subject not in named)

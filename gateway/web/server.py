@@ -263,6 +263,16 @@ class WebServer:
             self.mount(CHAT, adapter.routes, entrance=entrance)
             self.sign_in.start = f"{CHAT}/"
 
+    def unmount_adapter(self, channel_type: str, comes_back: bool) -> None:
+        """Serve an account of a platform no longer; the platform is told to try again where it `comes_back`."""
+        path = f"/channels/{channel_type}"
+        routes = self._app.router.routes
+        routes[:] = [route for route in routes if not (isinstance(route, Mount) and route.path == path)]
+        if comes_back:
+            self._awaited.add(path)
+        else:
+            self._awaited.discard(path)
+
     def mount_dashboard(self, routes: Callable[[Callable[[], Sequence[Reason]], str], Sequence[Mount | Route]]) -> None:
         """Serve the operator's pages behind the sign-in; after `mount_adapter`.
 

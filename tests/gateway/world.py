@@ -34,7 +34,7 @@ from gateway.channels.inbound import (
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.composition import build
 from gateway.config.live import Live
-from gateway.config.read import load
+from gateway.config.read import ALWAYS, load
 from gateway.config.settings import Sections, Settings
 from gateway.phrases.catalogue import marked, read_catalogue
 from gateway.router.ports import Notices
@@ -153,6 +153,7 @@ class World:
         self.access = "messages_per_minute = 1000"  # more of that section
         self.queue = ""  # more of that section
         self.admins = '"telegram:77", "discord:77"'
+        self.environ: dict[str, str] = {}  # more of the process
         self.grants: tuple[Grant, ...] = ()  # given before the start
         self.events: list[Event] = []
         self.services: Services
@@ -171,13 +172,18 @@ class World:
         path.write_text(
             f"{CONFIG.format(access=self.access, queue=self.queue, admins=self.admins)}{self.config}\n{llm}"
         )
-        loaded = load(path, {"TIELINE_HOME": str(self.home)})
+        return self.load(path)
+
+    def load(self, path: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+        """The settings of the file, with the accounts of this world besides those that it names."""
+        loaded = load(path, {"TIELINE_HOME": str(self.home), **(environ or {})})
         sections = {name: getattr(loaded, name) for name in Sections.model_fields}
         channels = tuple(
             KINDS.get(kind, AccountSettings)(type=kind, account=account or "default")
             for kind, _, account in (name.partition("@") for name in self.account_names)
         )
-        return Settings.model_construct(**sections, channels=channels, home=self.home, source=path)
+        named = tuple(one for one in loaded.channels if one.type not in ALWAYS)
+        return Settings.model_construct(**sections, channels=(*channels, *named), home=self.home, source=path)
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator["World"]:
@@ -191,7 +197,7 @@ class World:
         foundation = await open_all(
             settings, clock=self.clock, troubles=self.troubles, phrase=phrase, web_url="http://127.0.0.1:8080"
         )
-        self.live = Live(settings, {"TIELINE_HOME": str(self.home)})
+        self.live = Live(settings, {"TIELINE_HOME": str(self.home), **self.environ}, load=self.load)
         self.services = await build(
             self.live,
             foundation,

@@ -25,8 +25,10 @@ document.body.addEventListener("told", (event) => {
   told.textContent = text;
   told.classList.toggle("danger", isError);
   told.hidden = false;
-  if (go) location.assign(go);
-  else if (!isError) refresh();
+  if (go) {
+    sessionStorage.setItem("told", text); // the next page says it
+    location.assign(go);
+  } else if (!isError) refresh();
 });
 
 // A refusal by the sign-in or by the frame itself comes without a sentence for the page.
@@ -55,6 +57,10 @@ document.body.addEventListener("htmx:afterSwap", () => {
   if (focused) content.querySelector(`[hx-post="${CSS.escape(focused)}"]`)?.focus();
 });
 document.body.addEventListener("htmx:afterSettle", () => {
+  // A field that was kept over the answer, such as a secret's, does not know yet that it is wrong.
+  for (const mistake of content.querySelectorAll(".mistake[data-of]")) {
+    document.getElementById(mistake.dataset.of)?.setAttribute("aria-invalid", "true");
+  }
   showTimes(content);
   draw();
 });
@@ -139,6 +145,13 @@ menu.addEventListener("click", () => {
   const isOpen = document.body.classList.toggle("menu-open");
   menu.setAttribute("aria-expanded", String(isOpen));
 });
+
+const said = sessionStorage.getItem("told");
+if (said) {
+  sessionStorage.removeItem("told");
+  told.textContent = said;
+  told.hidden = false;
+}
 
 showTimes(document);
 draw();

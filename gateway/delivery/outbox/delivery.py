@@ -183,6 +183,7 @@ class Delivery:
         self._tasks: TaskGroup | None = None
         self._woken: set[ConversationKey] = set()
         self._workers: set[ConversationKey] = set()
+        self._closings: dict[str, int] = {}  # how often each account was closed while the rest went on
         self._returning = Returning(channel_for, clock, reports, self.spawn, self.wake)
         self._started = anyio.Event()
         self._idle = anyio.Event()
@@ -251,6 +252,10 @@ class Delivery:
     def look_again(self) -> None:
         """An account was opened: send what waited for it. (Without this it is noticed within half a minute.)"""
         self._returning.look_again()
+
+    def account_closed(self, channel_type: str) -> None:
+        """Channels of that account are of no use any more; what is due there waits until it is open again."""
+        self._closings[channel_type] = self._closings.get(channel_type, 0) + 1
 
     async def run(self) -> None:
         """Finish what an earlier process left, then serve until cancelled. Start it before any agent."""
@@ -349,6 +354,7 @@ class Delivery:
             if left_over:
                 kept = previews_to_keep(channel, left_over)
                 self.spawn(partial(self._tidying.clear, key, left_over, tuple(kept), self._language(key)))
+            closings = self._closings.get(key.channel_type, 0)
             while key in self._woken:
                 self._woken.discard(key)
                 worker = self._worker(key, channel, kept)
@@ -356,6 +362,13 @@ class Delivery:
                 if worker.login_refused:
                     self._returning.come_again(key, REFUSED_PAUSE_S)
                 first = None
+                if self._closings.get(key.channel_type, 0) != closings:  # its account was closed, or opened anew
+                    closings = self._closings[key.channel_type]
+                    channel = self.channel_for(key)
+                    if channel is None:
+                        self._returning.shelve(key, ())
+                        return
+                    self._woken.add(key)
             for shown in kept:  # nothing was there to take its place
                 self._discard(key, "preview", shown)
         except Exception:  # the channel seam: other conversations are delivered to
@@ -370,6 +383,8 @@ class Delivery:
             self.drafts.drop_ended(key)
 
     def _worker(self, key: ConversationKey, channel: Channel, kept: list[Shown]) -> Worker:
+        closings = self._closings.get(key.channel_type, 0)
+
         async def take_preview(work: int | None) -> Shown | None:
             """Only that of the same work: another one's would hide whether this reply had arrived already."""
             if work is None:
@@ -394,6 +409,7 @@ class Delivery:
             take_preview=take_preview,
             remove_preview=partial(self._discard, key, "preview"),
             settled=lambda row, sent: self._settled(row, sent),
+            is_closed=lambda: self._closings.get(key.channel_type, 0) != closings,
         )
 
     def _language(self, key: ConversationKey) -> str:

@@ -56,7 +56,8 @@ class Reports(Protocol):
 
 class Worker:
     """`take_preview` hands over the preview that the reply to a piece of work takes the place of, if there is one;
-    `remove_preview` sees to it that one goes; `settled` hears of rows as below.
+    `remove_preview` sees to it that one goes; `settled` hears of rows as below. Once `is_closed` the channel is of no
+    use: no row is taken any more.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Worker:
         take_preview: Callable[[int | None], Awaitable[Shown | None]],
         remove_preview: Callable[[Shown], None],
         settled: Settled,
+        is_closed: Callable[[], bool] = lambda: False,
     ) -> None:
         self._key = key
         self._conversation = ConversationId(str(key))
@@ -92,6 +94,7 @@ class Worker:
         self._take_preview = take_preview
         self._remove_preview = remove_preview
         self._told = settled
+        self._is_closed = is_closed
         self._preview: tuple[int, Shown] | None = None  # of the row it is meant for
         self._failures = (0, 0)  # row, failures in a row
         self._postponed_until = inf  # on the stopwatch; the row that is next
@@ -141,7 +144,7 @@ class Worker:
         """Write down what became of the last row and take the next, in one transaction."""
         if settle is not None:
             settle(conn)
-        return None if closed else self._in_flight.take(conn, self._key, max(self._now(), due))
+        return None if closed or self._is_closed() else self._in_flight.take(conn, self._key, max(self._now(), due))
 
     def _now(self) -> int:
         return to_timestamp(self._clock.now())

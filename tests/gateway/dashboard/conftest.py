@@ -8,7 +8,11 @@ from typing import Any
 import httpx2
 import pytest
 from sqlalchemy import Connection
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.access.settings import DashboardRight
+from gateway.channels.adapter import SignedIn
+from gateway.channels.keys import UserId
 from gateway.config.sections import WebSettings
 from gateway.dashboard.sections import dashboard as sections
 from gateway.storage import operator_actions
@@ -20,6 +24,19 @@ from tests.gateway.conftest import world, world_of
 from tests.gateway.world import World
 
 __all__ = ["world", "world_of"]
+
+
+class As:
+    """Lets everybody in as Anna, with these rights."""
+
+    def __init__(self, app: ASGIApp, rights: frozenset[DashboardRight]) -> None:
+        self._app = app
+        self._rights = rights
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        person = SignedIn(id=UserId("anna"), display="Anna")
+        scope["state"] = {"person": person, "csrf": "x", "rights": self._rights}
+        await self._app(scope, receive, send)
 
 
 class Browsing:

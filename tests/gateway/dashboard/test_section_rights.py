@@ -12,7 +12,7 @@ from gateway.dashboard.audit_log import keeper
 from gateway.dashboard.sections import all_sections
 from gateway.dashboard.shell import Shell
 from gateway.dashboard.skills import HIDDEN_WORDS
-from tests.gateway.dashboard.test_shell import _As
+from tests.gateway.dashboard.conftest import As
 from tests.gateway.dashboard.test_skills import DRAFT, write
 from tests.gateway.world import World
 
@@ -22,7 +22,7 @@ async def looking(world: World, *rights: DashboardRight) -> AsyncIterator[httpx2
     """Somebody at the dashboard of that world with these rights alone."""
     audit = keeper(world.database)
     shell = Shell(all_sections(world.services, tuple, audit), audit, world.clock, "")
-    app = _As(Starlette(routes=list(shell.routes)), frozenset(rights))
+    app = As(Starlette(routes=list(shell.routes)), frozenset(rights))
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://gateway") as client:
         yield client

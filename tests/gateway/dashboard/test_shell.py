@@ -7,30 +7,14 @@ import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.testclient import TestClient
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent.core.clock import SystemClock
 from gateway.access.settings import DashboardRight
-from gateway.channels.adapter import SignedIn
-from gateway.channels.keys import UserId
 from gateway.dashboard.listing import Asked, asked, listed
 from gateway.dashboard.shell import Done, Page, Section, Shell, action, view
 from gateway.storage.operator_actions import OperatorAction
 from gateway.web.control import OperationError
-from tests.gateway.dashboard.conftest import Browsing
-
-
-class _As:
-    """Lets everybody in as Anna, with these rights."""
-
-    def __init__(self, app: ASGIApp, rights: frozenset[DashboardRight]) -> None:
-        self._app = app
-        self._rights = rights
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        person = SignedIn(id=UserId("anna"), display="Anna")
-        scope["state"] = {"person": person, "csrf": "x", "rights": self._rights}
-        await self._app(scope, receive, send)
+from tests.gateway.dashboard.conftest import As, Browsing
 
 
 def _client(rights: Sequence[DashboardRight], log: list[OperatorAction]) -> TestClient:
@@ -54,7 +38,7 @@ def _client(rights: Sequence[DashboardRight], log: list[OperatorAction]) -> Test
         action("/keys/{name}", change, name="keys.change", needs="configure"),
     )
     shell = Shell([Section(title="Things", group="Work", entries=entries)], audit, SystemClock(), "")
-    return TestClient(_As(Starlette(routes=list(shell.routes)), frozenset(rights)))
+    return TestClient(As(Starlette(routes=list(shell.routes)), frozenset(rights)))
 
 
 @pytest.mark.requirement("G-59")

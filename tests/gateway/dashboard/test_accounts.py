@@ -1,0 +1,162 @@
+"""The accounts of the dashboard: state, pause, reconnecting, adding and removing without a restart."""
+
+import html
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+import pytest
+
+from tests.fakes.waiting import until
+from tests.gateway.dashboard.conftest import Browsing, browsing
+from tests.gateway.dashboard.test_settings import Form, source
+from tests.gateway.world import World
+from tests.program.doubles import TELEGRAM_TOKEN, Control, all_doubles
+
+
+@pytest.mark.requirement("G-81")
+async def test_a_paused_account_takes_nothing_in_and_what_is_due_waits(owner: Browsing) -> None:
+    world = owner.world
+    await world.answered("hello")
+    first = world.accounts["telegram"]
+    assert "Reconnect" in await owner.page("/accounts")
+    assert "telegram is paused" in await owner.act("/accounts/pause/telegram")
+    assert first.closed
+    assert not world.services.overview.reasons(), "who paused it knows"
+    page = await owner.page("/accounts")
+    assert 'class="state paused"' in page
+    assert "Resume" in page
+    sent = len(world.screen().made("send"))
+    await world.notice("while it is paused", "77")
+    assert "paused" in await owner.page("/accounts")
+    assert len(world.screen().made("send")) == sent
+    assert await owner.act("/accounts/resume/telegram") == "telegram is open again."
+    assert world.accounts["telegram"] is not first
+    assert await world.shows("while it is paused")
+    assert world.texts().count("while it is paused") == 1
+    await world.answered("and again")
+    assert world.accounts["telegram"].published, "its commands are registered anew"
+    assert [one.action for one in await owner.actions()] == ["accounts.pause", "accounts.resume"]
+
+
+@pytest.mark.requirement("G-81")
+async def test_a_pause_outlives_the_process(world_of: Callable[[], World]) -> None:
+    world = world_of()
+    async with world.process():
+        async with browsing(world) as owner:
+            await owner.act("/accounts/pause/telegram")
+        world.accounts.clear()
+    async with world.process():
+        assert "telegram" not in world.accounts
+        assert str(world.services.accounts.health()["telegram"].state) == "paused"
+        async with browsing(world) as owner:
+            refused = await owner.post("/accounts/reconnect/telegram")
+            assert refused.json() == {"error": "telegram is paused; resume it."}
+            await owner.act("/accounts/resume/telegram")
+        await world.answered("here again")
+    async with world.process():
+        await world.answered("and after the next start")
+
+
+@pytest.mark.requirement("G-81")
+async def test_an_account_is_opened_anew_and_checked(owner: Browsing) -> None:
+    world = owner.world
+    first = world.accounts["telegram"]
+    assert await owner.act("/accounts/reconnect/telegram") == "telegram is opened anew."
+    assert first.closed
+    await world.answered("still here")
+    assert "a fake" in await owner.page("/accounts/check/telegram")
+    gone = await owner.post("/accounts/reconnect/nothing")
+    assert gone.status_code == 404
+    missing = await owner.visitor.client.get(
+        "/accounts/check/<script>alert(1)</script>", headers={"accept": "text/html"}
+    )
+    assert missing.status_code == 404
+    assert "<script>alert" not in missing.text
+
+
+@dataclass(frozen=True)
+class Bot:
+    """One bot on Telegram's double, and the people who write to it."""
+
+    control: Control
+
+    token = TELEGRAM_TOKEN
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.control.port}"
+
+    async def says(self, text: str, person: int) -> None:
+        await self.control.post("updates", {"user": {"id": person, "first_name": "Bob"}, "text": text})
+
+    async def answered(self, words: str) -> bool:
+        """Whether the bot has sent these words."""
+        state = await self.control.get("state")
+        return any(words in str(one) for one in state["messages"] if one.get("from", {}).get("is_bot"))
+
+
+@pytest.fixture
+async def bots() -> AsyncIterator[Bot]:
+    async with all_doubles() as doubles:
+        yield Bot(doubles.telegram)
+
+
+@pytest.mark.requirement("G-82")
+async def test_an_account_is_added_answers_and_is_removed_without_a_restart(owner: Browsing, bots: Bot) -> None:
+    world = owner.world
+    path = "/settings/channels/new"
+    fields = {"token": bots.token, "account": "second", "api_base_url": bots.url, "poll_timeout_s": "1"}
+
+    async def step(step: str, **typed: str) -> Form:
+        form = Form(await owner.page(f"{path}?type=telegram"))
+        assert form.values["type"] == "telegram"
+        answer = await owner.post(f"{path}/save", **form.with_(step, **typed))
+        return Form(answer.text)
+
+    before = source(world).read_text()
+    wrong = await step("review", **{**fields, "token": "nonsense"})
+    assert "Not a bot token" in wrong.page
+    wrong = await step("review", **{**fields, "token": "123456:another-token"})
+    assert 'id="mistake-token"' in wrong.page
+    assert "Keep it as it is" in wrong.page
+    assert "123456:another-token" not in wrong.page
+    assert (source(world).read_text(), (world.home / "secrets").exists()) == (before, False), "nothing is written"
+    form = await step("review", **fields)
+    assert "file:secrets/telegram-second-token" in html.unescape(form.page)
+    assert bots.token not in form.page
+    assert await owner.act(f"{path}/save", **form.with_("save", **fields)) == "Saved, and in force."
+    await until(lambda: "telegram@second" in world.accounts)
+    await until(lambda: world.services.accounts.health()["telegram@second"].hears)
+    await bots.says("hello from the second", person=78)
+    await until(lambda: bots.answered("hello from the second"))
+    page = await owner.page("/accounts")
+    assert "telegram@second" in page
+    assert world.services.accounts.health()["telegram"].hears, "the other one did not notice"
+    opened = Form(await owner.page("/settings/channels/0"))
+    removal = Form((await owner.post("/settings/channels/0/save", **opened.with_("removal"))).text)
+    await owner.act("/settings/channels/0/save", **removal.with_("save-removal"))
+    await until(lambda: "telegram@second" not in world.services.accounts.health())
+    assert "[[channels]]" not in source(world).read_text()
+    await world.answered("the first goes on")
+    assert bots.token not in repr(await owner.actions())
+
+
+@pytest.mark.requirement("G-82")
+async def test_accounts_follow_the_file(world: World, bots: Bot) -> None:
+    section = (
+        f'\n[[channels]]\ntype = "telegram"\naccount = "second"\ntoken = "{bots.token}"\napi_base_url = "{bots.url}"\n'
+    )
+    world.config = section
+    assert world.reload() == ()
+    await until(lambda: "telegram@second" in world.accounts)
+    first = world.accounts["telegram@second"]
+    world.config = f"{section}poll_timeout_s = 1\n"
+    world.reload()
+    await until(lambda: world.accounts["telegram@second"] is not first)
+    await until(lambda: world.services.accounts.health()["telegram@second"].hears)
+    await bots.says("hello", person=78)
+    await until(lambda: bots.answered("hello"))
+    world.config = ""
+    world.reload()
+    await until(lambda: "telegram@second" not in world.services.accounts.health())
+    await world.answered("the first goes on")

@@ -1,0 +1,267 @@
+"""The settings of the dashboard: forms, mistakes, the difference, saving, secrets."""
+
+import html
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from gateway.config.editor import Edit, Editor
+from gateway.config.live import Live
+from gateway.config.read import load
+from gateway.dashboard.settings import settings_section
+from gateway.dashboard.shell import Shell
+from gateway.storage.operator_actions import OperatorAction
+from tests.gateway.dashboard.conftest import As, Browsing, browsing
+from tests.gateway.world import World
+
+
+class Form:
+    """A form of a page as a browser sends it: every field with what stands in it."""
+
+    def __init__(self, page: str) -> None:
+        self.page = page
+        self.values: dict[str, str] = {}
+        for tag in re.findall(r"<input[^>]*>", page):
+            name, kind = _attribute(tag, "name"), _attribute(tag, "type")
+            if name and kind != "checkbox" and " disabled" not in tag and name != "find":
+                self.values[name] = _attribute(tag, "value")
+        texts = re.findall(r'(<textarea[^>]*name="([^"]*)"[^>]*>)(.*?)</textarea>', page, re.DOTALL)
+        for opening, name, inner in texts:
+            if " disabled" not in opening:
+                self.values[name] = html.unescape(inner)
+        for opening, name, inner in re.findall(r'(<select[^>]*name="([^"]*)"[^>]*>)(.*?)</select>', page, re.DOTALL):
+            chosen = re.search(r'value="([^"]*)" selected', inner)
+            if " disabled" not in opening:
+                self.values[name] = html.unescape(chosen[1]) if chosen else ""
+
+    def with_(self, step: str = "review", **fields: str) -> dict[str, str]:
+        return {**self.values, **{f"v.{name}": value for name, value in fields.items()}, "step": step}
+
+
+def _attribute(tag: str, name: str) -> str:
+    found = re.search(rf' {name}="([^"]*)"', tag)
+    return html.unescape(found[1]) if found else ""
+
+
+async def reviewed(owner: Browsing, path: str, **fields: str) -> Form:
+    """The page that shows the difference, or the mistakes."""
+    answer = await owner.post(f"{path}/save", **Form(await owner.page(path)).with_(**fields))
+    assert answer.status_code == 200, answer.text
+    return Form(answer.text)
+
+
+def source(world: World) -> Path:
+    return world.home / "gateway.toml"
+
+
+@pytest.mark.requirement("G-78")
+async def test_a_setting_is_shown_with_where_it_comes_from_and_when_a_change_counts(
+    world_of: Callable[[], World],
+) -> None:
+    world = world_of()
+    world.environ["TIELINE__QUEUE__MAX_DEPTH"] = "7"
+    async with world.process(), browsing(world) as owner:
+        page = await owner.page("/settings/queue")
+        assert "In force: 0 (from the file); default: 500." in page
+        assert "In force: queue (the default)." in page
+        assert "Set by the environment variable <code>TIELINE__QUEUE__MAX_DEPTH</code>" in page
+        assert "v.max_depth" not in Form(page).values, "what the environment sets cannot be typed"
+        assert page.count("A change waits for a restart.") == 1, "linger_ms alone"
+        assert "What a message meets while a turn runs" in page
+        everything = await owner.page("/settings")
+        for name in re.findall(r'href="(/settings/[^"]+)"', everything):
+            await owner.page(name)
+        assert "queue.max_depth" in await owner.page("/settings?find=max_depth")
+        assert "No setting is called so." in await owner.page("/settings?find=nothing+like+it")
+
+
+@pytest.mark.requirement("G-78")
+async def test_a_mistake_stands_beside_its_field_and_nothing_is_written(owner: Browsing) -> None:
+    before = source(owner.world).read_text()
+    form = await reviewed(owner, "/settings/queue", merge_ms="soon")
+    assert "Must be a whole number, not &#39;soon&#39;" in form.page
+    form = await reviewed(owner, "/settings/queue", max_depth="5000", merge_ms="-1")
+    assert 'id="mistake-max_depth" class="mistake"' in form.page
+    assert "5000 must be 1000 or less" in form.page
+    assert 'name="v.merge_ms" aria-describedby="about-merge_ms mistake-merge_ms" aria-invalid="true"' in form.page
+    assert form.values["v.max_depth"] == "5000", "what was typed stays"
+    assert "proposed" not in form.values
+    wrong = await reviewed(owner, "/settings/llm.providers/new", name="c", type="openai", context_window="0")
+    assert "Model is missing" in wrong.page
+    assert "Context_window = 0" in wrong.page
+    known = await reviewed(owner, "/settings/llm", failover="nobody")
+    assert "There is no provider &#39;nobody&#39;" in known.page
+    toml = await reviewed(owner, "/settings/llm", aliases="{a = ")
+    assert "This is no value of a TOML file" in toml.page
+    assert source(owner.world).read_text() == before
+    assert await owner.actions() == []
+
+
+@pytest.mark.requirement("G-78")
+async def test_a_change_is_shown_as_a_difference_then_saved_with_comments_and_counts_at_once(owner: Browsing) -> None:
+    file = source(owner.world)
+    file.write_text(file.read_text().replace("merge_ms = 0", "merge_ms = 0  # the tests are in a hurry"))
+    file.chmod(0o640)
+    owner.world.live.reload()
+    form = await reviewed(owner, "/settings/queue", merge_ms="250", mode="drop")
+    assert "-merge_ms = 0  # the tests are in a hurry" in form.page
+    assert "+merge_ms = 250  # the tests are in a hurry" in form.page
+    assert owner.world.live.settings.queue.merge_ms == 0, "shown, not saved"
+    told = await owner.act("/settings/queue/save", **form.with_("save"))
+    assert told == "Saved, and in force from the next turn on."
+    text = file.read_text()
+    assert "merge_ms = 250  # the tests are in a hurry\n" in text
+    assert 'mode = "drop"' in text
+    assert (file.with_name("gateway.toml.bak")).read_text().count("merge_ms = 0  # the tests") == 1
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    queue = owner.world.live.settings.queue
+    assert (queue.merge_ms, queue.mode) == (250, "drop")
+    (done,) = await owner.actions()
+    assert (done.action, done.subject, done.detail) == ("settings.save", "queue", "mode: drop, merge_ms: 250")
+    form = await reviewed(owner, "/settings/queue", merge_ms="", linger_ms="5")
+    assert "linger_ms: from the next start on; the rest is in force" in await owner.act(
+        "/settings/queue/save", **form.with_("save")
+    )
+    assert owner.world.live.settings.queue.merge_ms == 500, "an empty field is the default"
+
+
+@pytest.mark.requirement("G-79")
+async def test_two_people_do_not_overwrite_each_other(owner: Browsing) -> None:
+    first = Form(await owner.page("/settings/queue"))
+    form = await reviewed(owner, "/settings/queue", max_depth="20", merge_ms="5")
+    await owner.act("/settings/queue/save", **form.with_("save"))
+    answer = await owner.post("/settings/queue/save", **first.with_("save", max_depth="30", mode="drop"))
+    assert "Somebody changed the file after you opened this page." in answer.text
+    assert "the file now says 20" in answer.text
+    second = Form(answer.text)
+    assert second.values["v.max_depth"] == "30", "nothing that was typed is lost"
+    assert owner.world.live.settings.queue.max_depth == 20
+    await owner.act("/settings/queue/save", **second.with_("save"))
+    queue = owner.world.live.settings.queue
+    assert (queue.max_depth, queue.mode) == (30, "drop")
+    assert queue.merge_ms == 5, "a field that nobody touched is left alone"
+    other = await owner.post("/settings/queue/save", **first.with_("review", linger_ms="9"))
+    assert ">-max_depth" not in other.text, "only what was typed changes"
+
+
+@pytest.mark.requirement("G-79")
+async def test_what_was_shown_is_what_is_saved(owner: Browsing) -> None:
+    form = await reviewed(owner, "/settings/queue", max_depth="20")
+    answer = await owner.post("/settings/queue/save", **form.with_("save", max_depth="21"))
+    assert "+max_depth = 21" in answer.text
+    assert owner.world.live.settings.queue.max_depth == 10
+    file = source(owner.world)
+    file.chmod(0o400)
+    refused = await owner.post("/settings/queue/save", **form.with_("save"))
+    assert refused.status_code == 409
+    assert "is read-only" in refused.json()["error"]
+    assert "is read-only" in await owner.page("/settings/queue")
+    file.chmod(0o600)
+    file.write_text("[queue\n")
+    assert "is not valid TOML" in await owner.page("/settings/queue")
+    assert "is not valid TOML" in (await owner.post("/settings/queue/save", **form.with_("save"))).json()["error"]
+
+
+@pytest.mark.requirement("G-80")
+async def test_a_secret_goes_into_a_file_of_its_own_and_never_comes_back(owner: Browsing) -> None:
+    world, secret = owner.world, "sk-typed-0123456789abcdef"
+    page = await owner.page("/settings/llm.providers/0")
+    assert "sk-double" not in page
+    assert "Secret; set in the file." in page
+    form = await reviewed(owner, "/settings/llm.providers/0", api_key=secret)
+    assert secret not in form.page
+    assert "sk-double" not in form.page
+    assert "file:secrets/providers-a-api-key" in html.unescape(form.page)
+    assert not (world.home / "secrets").exists(), "shown, not saved"
+    told = await owner.act("/settings/llm.providers/0/save", **form.with_("save", api_key=secret))
+    assert told == "Saved, and in force."
+    kept = world.home / "secrets" / "providers-a-api-key"
+    assert kept.read_text() == f"{secret}\n"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+    assert world.live.settings.llm.providers[0].api_key.get_secret_value() == secret
+    assert secret not in source(world).read_text()
+    assert world.services.basics.redact(f"it is {secret}") == "it is [redacted]"
+    page = await owner.page("/settings/llm.providers/0")
+    assert "Secret; set in secrets/providers-a-api-key." in page
+    assert secret not in page + await owner.page("/audit") + repr(await owner.actions())
+    # A new value for the same key: the file names the same place.
+    form = await reviewed(owner, "/settings/llm.providers/0", api_key="sk-another-0123456789")
+    await owner.act("/settings/llm.providers/0/save", **form.with_("save", api_key="sk-another-0123456789"))
+    assert kept.read_text() == "sk-another-0123456789\n"
+    headers = await reviewed(
+        owner, "/settings/llm.providers/0", extra_headers="x-title = Tieline-secret\nx-b = env:TIELINE_HOME"
+    )
+    await owner.act(
+        "/settings/llm.providers/0/save",
+        **headers.with_("save", extra_headers="x-title = Tieline-secret\nx-b = env:TIELINE_HOME"),
+    )
+    assert (kept.parent / "providers-a-extra-headers-x-title").read_text() == "Tieline-secret\n"
+    assert "Tieline-secret" not in source(world).read_text()
+
+
+@pytest.mark.requirement("G-78")
+async def test_entries_of_lists_are_added_changed_and_removed(owner: Browsing) -> None:
+    assert "The file has no [[places]] yet." in await owner.page("/settings/places")
+    form = await reviewed(
+        owner, "/settings/places/new", match="telegram:-1005", instructions="<b>Be brief.</b>\nAlways."
+    )
+    assert await owner.act("/settings/places/new/save", **form.with_("save")) == "Saved, and in force."
+    (place,) = owner.world.live.settings.places
+    assert place.instructions == "<b>Be brief.</b>\nAlways."
+    page = await owner.page("/settings/places/0")
+    assert "<b>Be brief" not in page
+    assert Form(page).values["v.instructions"] == "<b>Be brief.</b>\nAlways."
+    opened = Form(page)
+    form = await reviewed(owner, "/settings/places/0", memory="false", daily_usd="0.5")
+    await owner.act("/settings/places/0/save", **form.with_("save"))
+    assert owner.world.live.settings.places[0].memory is False
+    stale = await owner.post("/settings/places/0/save", **opened.with_("review", match="discord:*"))
+    assert "Somebody changed or removed this entry" in stale.text
+    assert Form(stale.text).values["v.match"] == "discord:*"
+    removal = Form(await owner.page("/settings/places/0"))
+    answer = await owner.post("/settings/places/0/save", **removal.with_("removal"))
+    assert "What will be removed" in answer.text
+    assert owner.world.live.settings.places
+    await owner.act("/settings/places/0/save", **Form(answer.text).with_("save-removal"))
+    assert owner.world.live.settings.places == ()
+    assert "[[places]]" not in source(owner.world).read_text()
+    gone = await owner.visitor.client.get("/settings/places/0", headers={"accept": "text/html"})
+    assert gone.status_code == 404
+
+
+async def test_a_gateway_without_a_file_gets_one(tmp_path: Path) -> None:
+    environ = {"TIELINE_HOME": str(tmp_path)}
+    live = Live(load(None, environ), environ)
+    assert live.settings.source is None
+    editor = Editor(live, str, lambda secret: None)
+    proposal = editor.propose(editor.file(), Edit(form=editor.forms["queue"], fields={"mode": "drop"}))
+    assert await editor.save(proposal) == ()
+    assert live.settings.queue.mode == "drop"
+    assert live.settings.source == tmp_path / "gateway.toml"
+    assert stat.S_IMODE((tmp_path / "gateway.toml").stat().st_mode) == 0o600
+
+
+async def test_who_may_only_look_sees_no_way_to_change(owner: Browsing) -> None:
+    editor = Editor(owner.world.live, str, lambda secret: None)
+    log: list[OperatorAction] = []
+
+    async def audit(done: OperatorAction) -> None:
+        log.append(done)
+
+    async def tried(values: object) -> tuple[str, ...]:
+        return ()
+
+    shell = Shell([settings_section(owner.world.live, editor, tried)], audit, owner.world.clock, "")
+    client = TestClient(As(Starlette(routes=list(shell.routes)), frozenset({"view"})))
+    page = client.get("/settings/queue").text
+    assert "Show what will change" not in page
+    assert "needs the right “configure”" in page
+    assert client.post("/settings/queue/save", data={"v.mode": "drop"}).status_code == 403
+    assert client.post("/settings/reload").status_code == 403
+    assert log == []
