@@ -1,6 +1,6 @@
 """The status page and the alerts while models do not answer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import httpx2
@@ -11,10 +11,10 @@ from agent.core.events import CallBilled, Published
 from agent.core.ids import ConversationId
 from agent.core.phrases import program_as_typed
 from gateway.config.sections import WebSettings
+from gateway.dashboard.rendering import render
 from gateway.telemetry.metrics import COST
 from gateway.web.health import Reason
-from gateway.web.overview import DEAD_FIX
-from gateway.web.pages.rendering import render
+from gateway.web.overview import DEAD_FIX, Overview
 from gateway.web.server import WebServer
 from tests.fakes.running import running
 from tests.fakes.waiting import until
@@ -172,12 +172,27 @@ async def test_what_nobody_knows_the_price_of_is_not_shown_as_free(
     assert usd == metrics.sum(COST)
 
 
+def _page(overview: Overview, reasons: Sequence[Reason] = ()) -> str:
+    """The content of the first page."""
+    return render(
+        "overview.html",
+        layout="fragment.html",
+        overview=overview,
+        headline="",
+        state="good",
+        reasons=reasons,
+        figures=(),
+        plots=(),
+        kinds={},
+    )
+
+
 async def test_the_page_writes_commands_as_they_are_typed_here(world: World) -> None:
     await world.say("hello?", person=ZOE)
     await until_asked_to_let_in(world)
     overview = await world.services.overview.overview()
     needs = (Reason("inbox", "1 message could not be answered", DEAD_FIX),)
-    page = render("facts.html", overview=overview, headline="", state="good", reasons=needs, figures=(), kinds={})
+    page = _page(overview, needs)
     where = f" --home {world.home}"
     for command in ("pair list", "misses", "dead"):
         assert f"<code>{program_as_typed()} {command}{where}</code>" in page
@@ -194,6 +209,6 @@ async def until_asked_to_let_in(world: World) -> None:
 async def test_the_page_names_people_and_tells_who_waits(world: World) -> None:
     await world.answered("hello", person=BOB)
     overview = await world.services.overview.overview()
-    page = render("facts.html", overview=overview, headline="", state="good", reasons=(), figures=(), kinds={})
+    page = _page(overview)
     assert "Person 78" in page
     assert "telegram · 78" in page
