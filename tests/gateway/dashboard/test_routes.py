@@ -1,0 +1,94 @@
+"""Every route of the dashboard, for every role and method, with real sign-ins."""
+
+import re
+from collections.abc import Callable
+
+import httpx2
+import pytest
+
+from gateway.access.settings import DashboardRight
+from gateway.channels.adapter import SignedIn
+from gateway.channels.keys import UserId
+from gateway.dashboard.audit_log import keeper
+from gateway.dashboard.sections import all_sections
+from gateway.dashboard.shell import Entry
+from tests.adapters.web.visitor import visiting
+from tests.gateway.dashboard.conftest import browsing
+from tests.gateway.world import World
+
+ROLES: dict[str, tuple[DashboardRight, ...]] = {
+    "guest": (),
+    "viewer": ("view",),
+    "operator": ("view", "operate"),
+    "reader": ("view", "transcripts"),
+    "keeper": ("view", "configure"),
+}
+CONFIG = """
+[[roles]]
+name = "viewer"
+people = ["web:viewer"]
+
+[[roles]]
+name = "operator"
+people = ["web:operator1"]
+
+[[roles]]
+name = "reader"
+people = ["web:reader"]
+dashboard = ["view", "transcripts"]
+
+[[roles]]
+name = "keeper"
+people = ["web:keeper"]
+dashboard = ["view", "configure"]
+"""
+NAMES = {"operator": "operator1"}  # `operator` is the owner's own name
+
+
+def address(entry: Entry) -> str:
+    """The path of a page or action of something that there is not."""
+    return re.sub(r"\{[^}]*\}", "9999", entry.path)
+
+
+@pytest.mark.requirement("G-59", "G-68")
+async def test_each_route_is_for_whom_it_says(world_of: Callable[..., World]) -> None:
+    world = world_of(config=CONFIG)
+    async with world.process(), browsing(world) as owner:
+        sections = all_sections(world.services, tuple, keeper(world.database))
+        entries = [entry for section in sections for entry in section.entries]
+        assert len({(entry.path, entry.view is None) for entry in entries}) == len(entries) > 40
+        wrong: list[str] = []
+        async with httpx2.AsyncClient(base_url=owner.server.url, trust_env=False, timeout=60) as stranger:
+            asked = [(method, address(entry)) for entry in entries for method in ("GET", "POST")]
+            answers = {one: (await stranger.request(*one)).status_code for one in asked}
+            assert set(answers.values()) == {401}
+        for role, rights in ROLES.items():
+            name = NAMES.get(role, role)
+            await world.services.sign_ins.add(name, role.title())
+            link = await owner.server.sign_in_link(SignedIn(id=UserId(name), display=role))
+            async with visiting(owner.server, link) as visitor:
+                before = len(await owner.actions())
+                for entry in entries:
+                    own = "GET" if entry.view is not None else "POST"
+                    for method in ("GET", "POST") if role == "keeper" else (own,):
+                        path = address(entry)
+                        answer = visitor.client.get(path) if method == "GET" else visitor.post(path, {})
+                        status = (await answer).status_code
+                        is_refused = status == 403
+                        if method == own and is_refused == (entry.needs in rights):
+                            wrong.append(f"{role} {method} {entry.path}: {status}")
+                        if method != own and status not in (403, 404, 405):
+                            wrong.append(f"{role} {method} {entry.path}: {status}")
+                if not {"operate", "configure"} & set(rights):
+                    changes = [one for one in (await owner.actions())[before:] if one.person == f"web:{name}"]
+                    assert not {one.action for one in changes} & {entry.name for entry in entries if entry.action}, role
+        assert wrong == []
+
+
+async def test_the_live_events_are_for_who_may_look(world_of: Callable[..., World]) -> None:
+    world = world_of(config=CONFIG)
+    async with world.process(), browsing(world) as owner:
+        await world.services.sign_ins.add("guest", "Guest")
+        link = await owner.server.sign_in_link(SignedIn(id=UserId("guest"), display="Guest"))
+        async with visiting(owner.server, link) as guest:
+            assert (await guest.client.get("/live")).status_code == 403
