@@ -6,6 +6,7 @@ from pathlib import Path
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from gateway.dashboard.approvals import ApprovalPages
 from gateway.dashboard.audit_log import audit_section, keeper
 from gateway.dashboard.conversations import ConversationPages
 from gateway.dashboard.live import Changes
@@ -43,9 +44,18 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         commands=services.operations.commands,
         audit=audit,
     )
+    approvals = ApprovalPages(
+        database=basics.database,
+        clock=basics.clock,
+        approvals=services.approvals,
+        phrase=services.phrase,
+        redact=basics.redact,
+        audit=audit,
+    )
     return (
         overview_section(services.overview, reasons, Plots(basics.database, basics.clock).of_the_last),
         conversations.section(),
+        approvals.section(),
         turn_section(basics.database),
         audit_section(basics.database),
     )
