@@ -21,7 +21,6 @@ from gateway.dashboard.listing import PAGE, asked, listing
 from gateway.dashboard.shell import Audit, Done, Page, Section, action, noted, person_of, rights_of, view
 from gateway.delivery.ephemeral.prompts import label_of
 from gateway.storage import conversation_list, inbox_entries
-from gateway.storage.conversation_list import ConversationEntry
 from gateway.web.control import OperationError
 
 DECISIONS = 50  # past ones that are shown
@@ -117,7 +116,7 @@ class ApprovalPages:
             rules = approval_rows.all_rules(conn, most=PAGE + 1, skip=look.skip)
             decided = approval_rows.decided(conn, most=DECISIONS)
             keys = {one.conversation for one in (*pending, *decided)} | {rule.conversation for rule in rules}
-            places = conversation_list.entries(conn, keys)
+            places = conversation_list.names(conn, keys)
             senders = inbox_entries.senders(conn, {one.inbox_id for one in (*pending, *decided)})
             may_operate, may_read = "operate" in rights, "transcripts" in rights
             return {
@@ -234,7 +233,7 @@ class ApprovalPages:
     def _shown(
         self,
         one: Approval,
-        places: Mapping[ConversationId, ConversationEntry],
+        places: Mapping[ConversationId, str],
         senders: Mapping[int, str],
         *,
         readable: bool,
@@ -245,7 +244,7 @@ class ApprovalPages:
             tool=one.tool,
             conversation=one.conversation,
             run=one.run,
-            place=_place(places, one.conversation),
+            place=places[one.conversation],
             asked_by=senders.get(one.inbox_id) or one.requester or "",
             reason=self.redact(one.reason) if readable else "",
             shown=self.redact(one.shown) if readable else "",
@@ -259,11 +258,11 @@ class ApprovalPages:
             decided_at=from_timestamp(one.decided_at) if one.decided_at is not None else None,
         )
 
-    def _rule(self, rule: Rule, places: Mapping[ConversationId, ConversationEntry], *, readable: bool) -> ShownRule:
+    def _rule(self, rule: Rule, places: Mapping[ConversationId, str], *, readable: bool) -> ShownRule:
         covers = "every call" if rule.covers == EVERY_CALL else extent_of(rule.covers) or rule.shown
         return ShownRule(
             rule=rule,
-            place=_place(places, rule.conversation),
+            place=places[rule.conversation],
             covers=self.redact(covers) if readable else "",
             made_at=from_timestamp(rule.created_at),
         )
@@ -273,9 +272,3 @@ def _decider(one: Approval) -> str:
     if one.decided_by == RESTORED:
         return "a backup that was restored"
     return one.decided_name or one.decided_by or ""
-
-
-def _place(places: Mapping[ConversationId, ConversationEntry], key: ConversationId) -> str:
-    """The place or the person there by name; the key where nobody knows one."""
-    entry = places.get(key)
-    return (entry.place or entry.name if entry is not None else "") or key

@@ -9,6 +9,7 @@ from starlette.staticfiles import StaticFiles
 from gateway.dashboard.approvals import ApprovalPages
 from gateway.dashboard.audit_log import audit_section, keeper
 from gateway.dashboard.conversations import ConversationPages
+from gateway.dashboard.delivery import DeliveryPages
 from gateway.dashboard.live import Changes
 from gateway.dashboard.overview import overview_section
 from gateway.dashboard.plots import Plots
@@ -52,10 +53,19 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         redact=basics.redact,
         audit=audit,
     )
+    delivery = DeliveryPages(
+        database=basics.database,
+        clock=basics.clock,
+        letters=services.operations.dead_letters,
+        is_running=packages.turns.is_running,
+        redact=basics.redact,
+        audit=audit,
+    )
     return (
         overview_section(services.overview, reasons, Plots(basics.database, basics.clock).of_the_last),
         conversations.section(),
         approvals.section(),
+        delivery.section(),
         turn_section(basics.database),
         audit_section(basics.database),
     )

@@ -128,11 +128,11 @@ def find(conn: Connection, key: ConversationId) -> ConversationEntry | None:
     return None if row is None else _entry(row)
 
 
-def entries(conn: Connection, keys: Iterable[ConversationId]) -> Mapping[ConversationId, ConversationEntry]:
-    """The conversations of these keys, by key."""
+def names(conn: Connection, keys: Iterable[ConversationId]) -> Mapping[ConversationId, str]:
+    """How people call these conversations: the group, or who spoke there last; the key where nobody knows."""
     sought = sorted(set(keys))
     found = map(_entry, conn.execute(_NAMED, {"keys": sought, "most": len(sought), "skip": 0}))
-    return {entry.key: entry for entry in found}
+    return dict(zip(sought, sought, strict=True)) | {one.key: one.place or one.name or one.key for one in found}
 
 
 def with_words(conn: Connection, words: str, *, most: int = 20) -> list[FoundMessage]:
