@@ -129,7 +129,8 @@ class ApprovalPages:
         values = await self.database.read(read)
         if values["decided"] and "transcripts" in rights and request.headers.get("hx-target") is None:
             await self.audit(noted(request, self.clock, "approvals.read", "past calls"))
-        return Page(template="approvals.html", values=values, live=True)
+        title = "Approvals and questions"
+        return Page(template="approvals.html", values={**values, "title": title}, live=True)
 
     async def decide(self, request: Request) -> Done:
         """A call is allowed once, allowed for good, or denied."""

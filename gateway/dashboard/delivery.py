@@ -168,9 +168,8 @@ class DeliveryPages:
             incoming = inbox_entries.dead(conn, **bounds)
             places = conversation_list.names(conn, (one.conversation for one in incoming))
             return [self._incoming(one, places, readable=readable) for one in incoming]
-        outgoing = (
-            outbox_entries.dead(conn, **bounds) if box == "answers" else outbox_entries.still_open(conn, **bounds)
-        )
+        listed = outbox_entries.dead if box == "answers" else outbox_entries.still_open
+        outgoing = listed(conn, **bounds)
         places = conversation_list.names(conn, (one.conversation for one in outgoing))
         return [self._outgoing(one, places, box, readable=readable) for one in outgoing]
 

@@ -239,6 +239,8 @@ async def test_who_may_only_look_sees_tool_and_place(owner: Browsing) -> None:
     refused = await asked_as(world, f"/approvals/{one.id}/allow", "view", "transcripts", post=True)
     assert refused.status_code == 403
     assert "alert(1)" in (await asked_as(world, "/approvals", "view", "operate")).text
+    assert "alert(1)" not in (await asked_as(world, "/", "view")).text
+    assert "alert(1)" in (await asked_as(world, "/", "view", "operate")).text
     await owner.act(f"/approvals/{one.id}/deny")
     past = (await asked_as(world, "/approvals", "view", "operate")).text
     assert "denied" in past
