@@ -119,7 +119,7 @@ class DeliveryPages:
         return Done(text=f"{_named(id)} {DEEDS[deed]}.", subject=key, detail=f"{deed} {id}")
 
     async def do_all(self, request: Request) -> Done:
-        """Those that the page showed; what somebody else has settled meanwhile is left out."""
+        """All that the page showed are tried again, or dropped; one that was settled meanwhile is left out."""
         deed, form = _deed(request), await request.form()
         ids = [str(id) for id in form.getlist("id")][:PAGE]
         done: list[str] = []

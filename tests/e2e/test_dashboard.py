@@ -159,6 +159,7 @@ async def test_a_call_is_allowed_and_letters_are_dropped(
         await page.get_by_role("button", name="Allow once write in Person 78").click()
         await expect(page.locator("#told")).to_have_text("write is allowed.")
         await expect(page.get_by_text("Nothing waits for a person.")).to_be_visible()
+        await expect(page.get_by_role("link", name="Approvals", exact=True)).to_be_visible()  # nobody waits there
         await owner.world.shows("Done: note it", "78")
         await page.get_by_role("button", name="Revoke the rule about web_fetch").click()
         await expect(page.locator("#told")).to_have_text("The rule about web_fetch is taken back.")

@@ -8,14 +8,14 @@ from gateway.channels.adapter import SignedIn
 from gateway.channels.keys import UserId
 from gateway.dashboard.audit_log import keeper
 from gateway.dashboard.sections import all_sections
-from gateway.dashboard.shell import Right, Shell
+from gateway.dashboard.shell import Shell
 from tests.gateway.world import World
 
 
 class _As:
     """Lets everybody in as Vera with these rights."""
 
-    def __init__(self, app: ASGIApp, rights: frozenset[Right]) -> None:
+    def __init__(self, app: ASGIApp, rights: frozenset[str]) -> None:
         self._app = app
         self._rights = rights
 
@@ -25,7 +25,7 @@ class _As:
         await self._app(scope, receive, send)
 
 
-async def asked_as(world: World, path: str, *rights: Right, post: bool = False) -> httpx2.Response:
+async def asked_as(world: World, path: str, *rights: str, post: bool = False) -> httpx2.Response:
     """The answer to Vera, who has these rights."""
     audit = keeper(world.database)
     shell = Shell(all_sections(world.services, lambda: (), audit), audit, world.clock, "")
