@@ -89,7 +89,7 @@ async def question(owner: Browsing, *choices: str) -> Approval:
     return one
 
 
-@pytest.mark.requirement("G-68")
+@pytest.mark.requirement("G-83")
 async def test_a_call_is_allowed_once_and_the_chat_shows_it(owner: Browsing) -> None:
     world = owner.world
     assert "Nothing waits for a person." in await owner.page("/approvals")
@@ -119,7 +119,7 @@ async def test_a_call_is_allowed_once_and_the_chat_shows_it(owner: Browsing) -> 
     assert HOSTILE not in page
 
 
-@pytest.mark.requirement("G-68")
+@pytest.mark.requirement("G-83")
 async def test_whoever_answers_in_the_chat_first_is_named(owner: Browsing) -> None:
     world = owner.world
     await world.say("note it")
@@ -131,7 +131,7 @@ async def test_whoever_answers_in_the_chat_first_is_named(owner: Browsing) -> No
     assert await world.database.read(lambda conn: approval_rows.all_rules(conn, most=9)) == ()
 
 
-@pytest.mark.requirement("G-68")
+@pytest.mark.requirement("G-83")
 async def test_a_call_of_a_group_is_denied_by_an_operator(owner: Browsing) -> None:
     world = owner.world
     await world.say("note it", person=BOB, chat=GROUP)
@@ -141,7 +141,7 @@ async def test_a_call_of_a_group_is_denied_by_an_operator(owner: Browsing) -> No
     await until(lambda: any("Denied by" in text for text in world.texts(GROUP)))
 
 
-@pytest.mark.requirement("G-03", "G-68")
+@pytest.mark.requirement("G-03", "G-83")
 async def test_who_asked_is_barred_on_the_dashboard_as_well(owner: Browsing) -> None:
     world = owner.world
     world.config = "[approvals]\nrequester = false\napprovers = ['telegram:78']\n"
@@ -158,7 +158,7 @@ async def test_who_asked_is_barred_on_the_dashboard_as_well(owner: Browsing) -> 
     assert "who asked does not decide" in refused.json()["error"]
 
 
-@pytest.mark.requirement("G-69")
+@pytest.mark.requirement("G-84")
 async def test_a_rule_for_good_is_made_listed_and_revoked(owner: Browsing) -> None:
     world = owner.world
     assert "There are none." in await owner.page("/approvals")
@@ -181,7 +181,7 @@ async def test_a_rule_for_good_is_made_listed_and_revoked(owner: Browsing) -> No
     await open_one(owner)
 
 
-@pytest.mark.requirement("G-68")
+@pytest.mark.requirement("G-83")
 async def test_a_question_is_answered_by_a_choice_or_in_words(owner: Browsing) -> None:
     world = owner.world
     one = await question(owner, "red", "blue")
@@ -207,7 +207,7 @@ async def test_a_question_is_answered_by_a_choice_or_in_words(owner: Browsing) -
 
 
 @pytest.mark.slow  # a server is started
-@pytest.mark.requirement("G-68")
+@pytest.mark.requirement("G-83")
 async def test_a_form_of_an_mcp_server_is_filled_in(world_of: Callable[..., World]) -> None:
     async with world_of(config=server()).process() as world, browsing(world) as owner:
         await connected(world)
@@ -226,7 +226,7 @@ async def test_a_form_of_an_mcp_server_is_filled_in(world_of: Callable[..., Worl
         assert "accept: name='Ann' age=7 colour='blue'" in told(world)
 
 
-@pytest.mark.requirement("G-68", "G-69")
+@pytest.mark.requirement("G-83", "G-84")
 async def test_who_may_only_look_sees_tool_and_place(owner: Browsing) -> None:
     world = owner.world
     await world.say("note it")

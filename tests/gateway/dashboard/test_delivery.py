@@ -54,7 +54,7 @@ async def answer(world: World, text: str, *, later_s: float | None = None) -> in
     return await world.database.write(work)
 
 
-@pytest.mark.requirement("G-70")
+@pytest.mark.requirement("G-85")
 async def test_letters_are_shown_with_reason_and_tried_again(owner: Browsing) -> None:
     world = owner.world
     assert "No message was put aside." in await owner.page("/delivery")
@@ -84,7 +84,7 @@ async def test_letters_are_shown_with_reason_and_tried_again(owner: Browsing) ->
     ]
 
 
-@pytest.mark.requirement("G-70")
+@pytest.mark.requirement("G-85")
 async def test_all_that_are_shown_are_settled_at_once(owner: Browsing) -> None:
     world = owner.world
     ids = [f"in-{await message(world, f'line {number}')}" for number in range(3)]
@@ -100,7 +100,7 @@ async def test_all_that_are_shown_are_settled_at_once(owner: Browsing) -> None:
     assert (await owner.post("/delivery/all/burn", id=ids)).status_code == 404
 
 
-@pytest.mark.requirement("G-70")
+@pytest.mark.requirement("G-85")
 async def test_what_is_on_its_way_is_sent_now_or_dropped(owner: Browsing) -> None:
     world = owner.world
     soon, never = await answer(world, "sent soon", later_s=3_600), await answer(world, "never sent", later_s=3_600)
@@ -116,7 +116,7 @@ async def test_what_is_on_its_way_is_sent_now_or_dropped(owner: Browsing) -> Non
     assert "never sent" not in world.texts()
 
 
-@pytest.mark.requirement("G-70")
+@pytest.mark.requirement("G-85")
 async def test_waiting_messages_are_counted_by_place(owner: Browsing) -> None:
     world = owner.world
     world.script(slowly("slow"))
@@ -150,7 +150,7 @@ async def test_a_damaged_letter_can_be_dropped(owner: Browsing) -> None:
     assert await owner.act(f"/delivery/in-{row}/drop") == "The message is dropped."
 
 
-@pytest.mark.requirement("G-70")
+@pytest.mark.requirement("G-85")
 async def test_words_and_deeds_are_for_those_who_have_the_rights(owner: Browsing) -> None:
     world = owner.world
     row = await message(world, "my secret")
