@@ -70,6 +70,7 @@ class Rule:
     """
 
     id: int
+    conversation: ConversationId
     tool: str
     covers: str
     shown: str
@@ -96,6 +97,15 @@ _WITHIN = or_(
     _OF_CONVERSATION, func.substr(approval.c.conv, 1, bindparam("length")) == bindparam("prefix")
 )  # the conversation, and its topics and threads
 _PENDING = select(approval).where(approval.c.status == "pending").order_by(approval.c.created_at, approval.c.id)
+_PENDING_PAGE = _PENDING.limit(bindparam("most")).offset(bindparam("skip"))
+_COUNT_PENDING = select(func.count()).select_from(approval).where(approval.c.status == "pending")
+# By the index of the calls: the run that asked says well enough when a call was decided.
+_DECIDED = (
+    select(approval)
+    .where(approval.c.status != "pending")
+    .order_by(approval.c.inbox_id.desc(), approval.c.call_id.desc())
+    .limit(bindparam("most"))
+)
 _OVERDUE = select(approval.c.id).where(approval.c.status == "pending", approval.c.expires_at <= bindparam("now"))
 _UNSETTLED = select(approval.c.id).where(approval.c.screen == "open").order_by(approval.c.created_at)
 _MOVE = (
@@ -130,6 +140,9 @@ _PUT_ASIDE = (
 _EXECUTED = select(approval.c.call_id).where(approval.c.inbox_id == bindparam("inbox"), approval.c.status == "executed")
 _RULE = approval_rule.c.conv == bindparam("conversation")
 _RULE_WITHIN = or_(_RULE, func.substr(approval_rule.c.conv, 1, bindparam("length")) == bindparam("prefix"))
+_RULES_PAGE = (
+    select(approval_rule).order_by(approval_rule.c.id.desc()).limit(bindparam("most")).offset(bindparam("skip"))
+)
 _RULE_TOOL = or_update(
     insert(approval_rule), key=("conv", "tool", "covers"), columns=("effect", "shown", "created_by", "created_at")
 )
@@ -198,6 +211,22 @@ def pending(conn: Connection, conversation: ConversationId | None = None) -> tup
     if conversation is None:
         return tuple(map(_read, conn.execute(_PENDING)))
     return tuple(map(_read, conn.execute(_PENDING.where(_OF_CONVERSATION), {"conversation": conversation})))
+
+
+def pending_page(conn: Connection, *, most: int, skip: int = 0) -> tuple[Approval, ...]:
+    """Open approvals of all conversations, oldest first."""
+    return tuple(map(_read, conn.execute(_PENDING_PAGE, {"most": most, "skip": skip})))
+
+
+def count_pending(conn: Connection) -> int:
+    """How many are open."""
+    return int(conn.execute(_COUNT_PENDING).scalar_one())
+
+
+def decided(conn: Connection, *, most: int) -> tuple[Approval, ...]:
+    """Approvals of the newest runs that nobody is asked about any more, the one that ended last first."""
+    found = map(_read, conn.execute(_DECIDED, {"most": most}))
+    return tuple(sorted(found, key=lambda one: one.decided_at or one.created_at, reverse=True))
 
 
 def pending_within(conn: Connection, place: ConversationId) -> tuple[Approval, ...]:
@@ -310,18 +339,17 @@ def verdict(conn: Connection, conversation: ConversationId, tool: str, covers: s
 def rules(conn: Connection, place: ConversationId) -> tuple[Rule, ...]:
     """Rules of what is allowed or denied for good in that conversation and its topics and threads, oldest first."""
     found = conn.execute(select(approval_rule).where(_RULE_WITHIN).order_by(approval_rule.c.id), _within(place))
-    return tuple(
-        Rule(
-            id=row.id,
-            tool=row.tool,
-            covers=row.covers,
-            shown=row.shown,
-            created_by=row.created_by,
-            created_at=row.created_at,
-            effect=cast(Effect, row.effect),
-        )
-        for row in found
-    )
+    return tuple(map(_rule, found))
+
+
+def all_rules(conn: Connection, *, most: int, skip: int = 0) -> tuple[Rule, ...]:
+    """Rules of all conversations, newest first."""
+    return tuple(map(_rule, conn.execute(_RULES_PAGE, {"most": most, "skip": skip})))
+
+
+def find_rule(conn: Connection, id: int) -> Rule | None:
+    row = conn.execute(select(approval_rule).where(approval_rule.c.id == bindparam("rule")), {"rule": id}).one_or_none()
+    return None if row is None else _rule(row)
 
 
 def revoke(conn: Connection, place: ConversationId, id: int) -> bool:
@@ -345,6 +373,19 @@ def _within(place: ConversationId) -> dict[str, object]:
 def _one(conn: Connection, statement: Select[Any], values: Mapping[str, object]) -> Approval | None:
     row = conn.execute(statement, values).one_or_none()
     return _read(row) if row is not None else None
+
+
+def _rule(row: Row[Any]) -> Rule:
+    return Rule(
+        id=row.id,
+        conversation=ConversationId(row.conv),
+        tool=row.tool,
+        covers=row.covers,
+        shown=row.shown,
+        created_by=row.created_by,
+        created_at=row.created_at,
+        effect=cast(Effect, row.effect),
+    )
 
 
 def _read(row: Row[Any]) -> Approval:

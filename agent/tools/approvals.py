@@ -148,14 +148,17 @@ def word_counts(
     *,
     deciders: Deciders,
     roles: Sequence[RoleSettings],
+    operates: bool = False,
 ) -> RightsVerdict:
     """Whether that person's word counts on the call, and the rule. `requester = false` bars who asked, whoever they are
-    otherwise but an approver."""
+    otherwise but an approver. `operates`: they decide for the gateway as a whole."""
     if may_decide(person, requester=None, approvers=settings.approvers):
         return RightsVerdict("allow", f"{person} is in [approvals] approvers")
     has_asked = one.requester is not None and person == one.requester
     if has_asked and not settings.requester:
         return RightsVerdict("deny", "[approvals] requester is false: who asked does not decide")
+    if operates:
+        return RightsVerdict("allow", "operators decide")
     if deciders.by_place:
         return may_approve(one.tool, has.role, held(has.roles, roles))
     if has_asked:
@@ -196,7 +199,7 @@ NOBODY_SPECIAL = HeldRoles("member")
 class Word:
     """Somebody's answer. `has` are the roles they have there; `may_allow_for_good`: the one that this takes is among
     them. `choice` is the number of an answer to a question, `words` are one in the person's own; without either
-    `approve` means "yes" or "no"."""
+    `approve` means "yes" or "no". `operates`: they may decide every call, and answer in place of who was asked."""
 
     by: PersonId
     name: str
@@ -206,6 +209,7 @@ class Word:
     may_allow_for_good: bool = False
     choice: int | None = None
     words: str | None = None
+    operates: bool = False
 
 
 @dataclass(slots=True)
@@ -287,10 +291,10 @@ class Approvals:
         """Deciders of a call of the tool in a chat of that type."""
         return deciders_of(tool, self.spec(tool), chat_type, self.roles())
 
-    def counts(self, one: Approval, person: PersonId, has: HeldRoles) -> RightsVerdict:
+    def counts(self, one: Approval, person: PersonId, has: HeldRoles, *, operates: bool = False) -> RightsVerdict:
         """Whether the word of somebody with these roles counts on the call."""
         deciders = self.deciders(one.tool, one.chat_type)
-        return word_counts(one, person, has, self.settings(), deciders=deciders, roles=self.roles())
+        return word_counts(one, person, has, self.settings(), deciders=deciders, roles=self.roles(), operates=operates)
 
     def ruled(
         self, conversation: ConversationId, person: PersonId, text: str, has: HeldRoles
@@ -322,9 +326,10 @@ class Approvals:
             is_answer = word.choice is not None or word.words is not None
             if one is None or one.conversation != conversation or (is_answer and not one.choices):
                 return Ruling(Finding.UNKNOWN)
-            if one.choices and not _may_answer(one, word.by):
+            if one.choices and not word.operates and not _may_answer(one, word.by):
                 return Ruling(Finding.NOT_YOURS, one, "only the person who was asked answers a question")
-            if not one.choices and (counts := self.counts(one, word.by, word.has)).gate != "allow":
+            counts = self.counts(one, word.by, word.has, operates=word.operates)
+            if not one.choices and counts.gate != "allow":
                 deciders = self.deciders(one.tool, one.chat_type)
                 return Ruling(Finding.NOT_YOURS, one, counts.rule, deciders)
             if one.status != "pending":

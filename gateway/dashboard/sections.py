@@ -8,8 +8,10 @@ from starlette.staticfiles import StaticFiles
 
 from gateway.config.editor import Editor
 from gateway.dashboard.accounts import accounts_section
+from gateway.dashboard.approvals import ApprovalPages
 from gateway.dashboard.audit_log import audit_section, keeper
 from gateway.dashboard.conversations import ConversationPages
+from gateway.dashboard.delivery import DeliveryPages
 from gateway.dashboard.live import Changes
 from gateway.dashboard.mcp_servers import McpPages
 from gateway.dashboard.memory import MemoryPages
@@ -68,9 +70,27 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
     )
     editor = Editor(basics.live, basics.redact, basics.redact.add)
     changes = AccountChanges(basics=basics, accounts=services.accounts)
+    approvals = ApprovalPages(
+        database=basics.database,
+        clock=basics.clock,
+        approvals=services.approvals,
+        phrase=services.phrase,
+        redact=basics.redact,
+        audit=audit,
+    )
+    delivery = DeliveryPages(
+        database=basics.database,
+        clock=basics.clock,
+        letters=services.operations.dead_letters,
+        is_running=packages.turns.is_running,
+        redact=basics.redact,
+        audit=audit,
+    )
     return (
         overview_section(services.overview, reasons, Plots(basics.database, basics.clock).of_the_last),
         conversations.section(),
+        approvals.section(),
+        delivery.section(),
         turn_section(basics.database),
         memory.section(),
         providers.section(),

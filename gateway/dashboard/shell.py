@@ -165,8 +165,6 @@ class Shell:
             "person": person_of(request),
             "live": page.live,
         }
-        if request.headers.get("hx-target") == "content":
-            return HTMLResponse(render(page.template, layout="fragment.html", **values), status_code=page.status_code)
         navigation = [
             (
                 group,
@@ -174,7 +172,8 @@ class Shell:
             )
             for group in GROUPS
         ]
-        frame = {"layout": "layout.html", "navigation": navigation, "csrf": request.state.csrf, "chat": self._chat}
+        layout = "fragment.html" if request.headers.get("hx-target") == "content" else "layout.html"
+        frame = {"layout": layout, "navigation": navigation, "csrf": request.state.csrf, "chat": self._chat}
         return HTMLResponse(render(page.template, **frame, **values), status_code=page.status_code)
 
     async def _refused(self, request: Request, section: Section, needs: DashboardRight) -> Response:

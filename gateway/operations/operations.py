@@ -77,6 +77,7 @@ class Operations:
         self._callbacks = callbacks or OperationCallbacks()
         self._web_people = WebPeople(sign_ins or SignIns(database, clock))
         self.usage = Usage(database, clock, people, self._callbacks.settle)
+        self.dead_letters = DeadLetters(database, self._callbacks)
         self.commands = OperatorCommands(database, clock, self._callbacks)
 
     def table(self) -> Mapping[str, Operation]:
@@ -85,7 +86,7 @@ class Operations:
             "pair.list": self.pair_list,
             "pair.approve": self.pair_approve,
             "pair.deny": self.pair_deny,
-            **DeadLetters(self._database, self._callbacks).table(),
+            **self.dead_letters.table(),
             **Finding(self._database).table(),
             **self._web_people.table(),
             "access.grants": self.access_grants,

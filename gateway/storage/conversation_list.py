@@ -87,6 +87,7 @@ _ALL = (
 )
 _ONE = _ALL.where(conversation.c.key == bindparam("conversation"))
 _ON = _ALL.where(conversation.c.key.startswith(bindparam("platform"), autoescape=False))
+_NAMED = _ALL.where(conversation.c.key.in_(bindparam("keys", expanding=True)))
 _WORDS = (
     select(message.c.conv, message.c.session_id, message.c.id, message.c.role, message.c.parts, message.c.created_at)
     .where(
@@ -134,6 +135,13 @@ def find(conn: Connection, key: ConversationId) -> ConversationEntry | None:
     """The conversation of that key."""
     row = conn.execute(_ONE, {"conversation": key, "most": 1, "skip": 0}).one_or_none()
     return None if row is None else _entry(row)
+
+
+def names(conn: Connection, keys: Iterable[ConversationId]) -> Mapping[ConversationId, str]:
+    """How people call these conversations: the group, or who spoke there last; the key where nobody knows."""
+    sought = sorted(set(keys))
+    found = map(_entry, conn.execute(_NAMED, {"keys": sought, "most": len(sought), "skip": 0}))
+    return dict(zip(sought, sought, strict=True)) | {one.key: one.place or one.name or one.key for one in found}
 
 
 def with_words(conn: Connection, words: str, *, most: int = 20) -> list[FoundMessage]:

@@ -1,5 +1,6 @@
 """The inbox for the operator: what waits and what is dead, tried again or taken out."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +27,43 @@ class InboxEntry:
     created_at: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceQueue:
+    """The messages of one place that wait or are under work. `later` of them wait for a moment, the first at `next_at`.
+
+    `since` is when the oldest came; moments are UTC microseconds.
+    """
+
+    conversation: ConversationId
+    waiting: int
+    later: int
+    next_at: int | None
+    attempts: int
+    since: int
+
+
 _NEW = inbox.c.status == literal_column("'new'")
 _DEAD = inbox.c.status == literal_column("'dead'")
 _ONE = inbox.c.id == bindparam("row")
-_NEWEST = select(inbox).order_by(inbox.c.id.desc()).limit(bindparam("most"))
+_NEWEST = select(inbox).order_by(inbox.c.id.desc()).limit(bindparam("most")).offset(bindparam("skip"))
 _LIST_DEAD = _NEWEST.where(_DEAD)
 _LIST_WAITING = _NEWEST.where(_NEW)
+_BY_PLACE = (
+    select(
+        inbox.c.conv,
+        func.count(),
+        func.count(inbox.c.not_before),
+        func.min(inbox.c.not_before),
+        func.max(inbox.c.attempts),
+        func.min(inbox.c.created_at),
+    )
+    .where(_NEW)
+    .group_by(inbox.c.conv)
+    .order_by(func.min(inbox.c.created_at), inbox.c.conv)
+    .limit(bindparam("most"))
+    .offset(bindparam("skip"))
+)
+_PAYLOADS = select(inbox.c.id, inbox.c.payload).where(inbox.c.id.in_(bindparam("rows", expanding=True)))
 _NOW = update(inbox).where(_ONE, _NEW).values(not_before=None).returning(inbox.c.conv)
 # A run that has begun is its owner's; what it is about to say cannot be taken back here.
 _TAKE_OUT = (
@@ -55,14 +87,29 @@ _NEWEST_RUN = (
 _ANSWERED_LAST = select(inbox.c.payload).where(inbox.c.id == _NEWEST_RUN.scalar_subquery())
 
 
-def dead(conn: Connection, *, most: int = 100) -> tuple[InboxEntry, ...]:
+def dead(conn: Connection, *, most: int = 100, skip: int = 0) -> tuple[InboxEntry, ...]:
     """Messages given up, newest first."""
-    return _listed(conn, _LIST_DEAD, most)
+    return _listed(conn, _LIST_DEAD, most, skip)
 
 
 def waiting(conn: Connection, *, most: int = 100) -> tuple[InboxEntry, ...]:
     """Messages that wait or are under work, newest first."""
     return _listed(conn, _LIST_WAITING, most)
+
+
+def by_place(conn: Connection, *, most: int, skip: int = 0) -> tuple[PlaceQueue, ...]:
+    """Places where messages wait or are under work, the one that has waited longest first."""
+    return tuple(
+        PlaceQueue(
+            conversation=ConversationId(key),
+            waiting=waiting,
+            later=later,
+            next_at=next_at,
+            attempts=attempts,
+            since=since,
+        )
+        for key, waiting, later, next_at, attempts, since in conn.execute(_BY_PLACE, {"most": most, "skip": skip})
+    )
 
 
 def now(conn: Connection, row_id: int) -> ConversationId | None:
@@ -80,7 +127,7 @@ def bury(conn: Connection, row_id: int) -> ConversationId | None:
     return _key(conn.execute(_BURY, {"row": row_id}).scalar_one_or_none())
 
 
-def _listed(conn: Connection, query: Select[Any], most: int) -> tuple[InboxEntry, ...]:
+def _listed(conn: Connection, query: Select[Any], most: int, skip: int = 0) -> tuple[InboxEntry, ...]:
     return tuple(
         InboxEntry(
             id=row.id,
@@ -92,7 +139,7 @@ def _listed(conn: Connection, query: Select[Any], most: int) -> tuple[InboxEntry
             not_before=row.not_before,
             created_at=row.created_at,
         )
-        for row in conn.execute(query, {"most": most})
+        for row in conn.execute(query, {"most": most, "skip": skip})
     )
 
 
@@ -113,6 +160,16 @@ def counts(conn: Connection) -> tuple[int, int]:
 def name_of(conn: Connection, conversation: ConversationId) -> str:
     """The sender of the message that the agent there has worked on last, as the platform shows them; "" if unknown."""
     payload = conn.execute(_ANSWERED_LAST, {"conversation": conversation}).scalar_one_or_none()
+    return _display(payload or "")
+
+
+def senders(conn: Connection, rows: Iterable[int]) -> Mapping[int, str]:
+    """The senders of these messages as the platform shows them, by row; one that nobody sent has ""."""
+    wanted: Sequence[int] = sorted(set(rows))
+    return {id: _display(payload) for id, payload in conn.execute(_PAYLOADS, {"rows": wanted})}
+
+
+def _display(payload: str) -> str:
     try:
         return decode_incoming(payload).display if payload else ""
     except ValidationError:

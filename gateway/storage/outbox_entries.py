@@ -27,7 +27,7 @@ class OutboxEntry:
 _DEAD = outbox.c.status == literal_column("'dead'")
 _OPEN = outbox.c.status.in_((literal_column("'new'"), literal_column("'sending'")))
 _ONE = outbox.c.id == bindparam("row")
-_NEWEST = select(outbox).order_by(outbox.c.id.desc()).limit(bindparam("most"))
+_NEWEST = select(outbox).order_by(outbox.c.id.desc()).limit(bindparam("most")).offset(bindparam("skip"))
 _LIST_DEAD = _NEWEST.where(_DEAD)
 _LIST_OPEN = _NEWEST.where(_OPEN)
 _NOW = update(outbox).where(_ONE, _OPEN).values(not_before=None).returning(outbox.c.conv)
@@ -42,14 +42,14 @@ _GIVE_UP = update(outbox).where(_ONE, _OPEN).values(status="dropped", note=bindp
 _BURY = update(outbox).where(_ONE, _DEAD).values(status="dropped").returning(outbox.c.conv)
 
 
-def dead(conn: Connection, *, most: int = 100) -> tuple[OutboxEntry, ...]:
+def dead(conn: Connection, *, most: int = 100, skip: int = 0) -> tuple[OutboxEntry, ...]:
     """Messages given up, newest first."""
-    return _listed(conn, _LIST_DEAD, most)
+    return _listed(conn, _LIST_DEAD, most, skip)
 
 
-def still_open(conn: Connection, *, most: int = 100) -> tuple[OutboxEntry, ...]:
+def still_open(conn: Connection, *, most: int = 100, skip: int = 0) -> tuple[OutboxEntry, ...]:
     """Messages not yet sent, newest first."""
-    return _listed(conn, _LIST_OPEN, most)
+    return _listed(conn, _LIST_OPEN, most, skip)
 
 
 def now(conn: Connection, row_id: int) -> ConversationId | None:
@@ -82,7 +82,7 @@ def _opened(conn: Connection, key: str | None) -> ConversationId | None:
     return conversation
 
 
-def _listed(conn: Connection, query: Select[Any], most: int) -> tuple[OutboxEntry, ...]:
+def _listed(conn: Connection, query: Select[Any], most: int, skip: int) -> tuple[OutboxEntry, ...]:
     return tuple(
         OutboxEntry(
             id=row.id,
@@ -94,5 +94,5 @@ def _listed(conn: Connection, query: Select[Any], most: int) -> tuple[OutboxEntr
             not_before=row.not_before,
             created_at=row.created_at,
         )
-        for row in conn.execute(query, {"most": most})
+        for row in conn.execute(query, {"most": most, "skip": skip})
     )

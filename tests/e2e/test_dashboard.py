@@ -2,21 +2,30 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
+from sqlalchemy import Connection
 
+from agent.core.ids import ConversationId, PersonId
+from agent.inbox import Incoming
+from agent.storage import approval_rows, inbox_rows
+from agent.storage.payloads import encode_incoming
+from agent.storage.timestamps import to_timestamp
 from gateway.dashboard.sections import all_sections
 from gateway.storage.operator_actions import OperatorAction
 from tests.e2e.axe import violations
 from tests.e2e.conftest import PATIENCE_MS, Errors
 from tests.e2e.golden import MOST_APART, MOST_OTHER, difference
 from tests.fakes.llm_server import serving_llm
+from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing, browsing
-from tests.gateway.world import World
+from tests.gateway.world import World, calling
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -35,8 +44,24 @@ async def owner(tmp_path: Path, sqlite_template: Path) -> AsyncIterator[Browsing
         await world.asks(f"where is the kettle? {HOSTILE}")
         await world.asks("good morning", person="78")
         await world.hears(world.said("let me in", person="99"))
+        world.script(*calling("note it", "write", path=f"{HOSTILE}.txt", content="six eggs"))
+        await world.say("note it", person="78")
+        await until(lambda: any(shown.actions for shown in world.screen("78").shown))
+        await world.database.write(partial(_put_aside, at=world.clock.now()))
         async with browsing(world) as there:
             yield there
+
+
+def _put_aside(conn: Connection, at: datetime) -> None:
+    """A message that could not be answered, and a rule for good."""
+    said = Incoming(text=f"what is {HOSTILE}?", person=PersonId("telegram:78"), display="Person 78", received_at=at)
+    key, moment = ConversationId("telegram:78"), to_timestamp(at)
+    admitted = inbox_rows.admit(
+        conn, conversation=key, kind="message", dedup="put aside", payload=encode_incoming(said), at=moment
+    )
+    assert admitted.id is not None
+    inbox_rows.finish(conn, [admitted.id], "dead", note="given up after 5 attempts: the provider was not reached")
+    approval_rows.rule_tool(conn, key, "web_fetch", "deny", by="telegram:77", at=moment)
 
 
 async def _unkept(done: OperatorAction) -> None: ...
@@ -122,4 +147,26 @@ async def test_words_of_people_stay_words(browser: Browser, owner: Browsing, err
         await expect(page.locator("#content")).to_contain_text(HOSTILE)
         assert await page.locator("main img").count() == 0
         assert alerts == []
+    assert errors == []
+
+
+async def test_a_call_is_allowed_and_letters_are_dropped(
+    browser: Browser, owner: Browsing, errors: Errors, pictures: Path
+) -> None:
+    async with opened(browser, owner, errors, **LOOKS["light"]) as page:
+        page.on("dialog", lambda dialog: dialog.accept())
+        await page.goto(f"{owner.server.url}/approvals")
+        await page.get_by_role("button", name="Allow once write in Person 78").click()
+        await expect(page.locator("#told")).to_have_text("write is allowed.")
+        await expect(page.get_by_text("Nothing waits for a person.")).to_be_visible()
+        await expect(page.get_by_role("link", name="Approvals", exact=True)).to_be_visible()  # nobody waits there
+        await owner.world.shows("Done: note it", "78")
+        await page.get_by_role("button", name="Revoke the rule about web_fetch").click()
+        await expect(page.locator("#told")).to_have_text("The rule about web_fetch is taken back.")
+        await expect(page.locator("#content")).to_contain_text("by answering “always”")
+        await page.screenshot(path=pictures / "approvals-decided.png", full_page=True)
+        await page.goto(f"{owner.server.url}/delivery")
+        await page.get_by_role("button", name="Drop all shown").click()
+        await expect(page.locator("#told")).to_have_text("1 message is dropped.")
+        await expect(page.get_by_text("No message was put aside.")).to_be_visible()
     assert errors == []

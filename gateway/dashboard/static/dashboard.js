@@ -13,6 +13,10 @@ function isBusy() {
   return Boolean(content.querySelector("dialog[open], [data-keep]"));
 }
 
+// The answer to an action is told to its button, which must still be there: nothing is swapped until it has come.
+let action = null;
+const isActing = () => action !== null && action.readyState > 0 && action.readyState < 4;
+
 let last = ""; // what the server answered last
 let focused = ""; // the action that has the keyboard's focus
 
@@ -41,9 +45,13 @@ document.body.addEventListener("htmx:responseError", (event) => {
     told.hidden = false;
   }
 });
+document.body.addEventListener("htmx:beforeRequest", (event) => {
+  if (event.detail.requestConfig.verb !== "get") action = event.detail.xhr;
+});
 document.body.addEventListener("htmx:beforeSwap", (event) => {
   const { xhr, target } = event.detail;
   if (!xhr.getResponseHeader("content-type")?.startsWith("text/html")) event.detail.shouldSwap = false;
+  else if (target === content && isActing()) event.detail.shouldSwap = false;
   else if (target === content) {
     if (xhr.responseText === last) event.detail.shouldSwap = false;
     last = xhr.responseText;

@@ -1,6 +1,7 @@
 """Approvals, rules and the record of calls, on both databases: whoever comes second changes nothing."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -96,3 +97,27 @@ async def test_the_record_is_only_added_to(database: Database) -> None:
     assert list(recent.items()) == [("read", 1), ("shell", 1)], "the last used first, what never ran left out"
     last = await database.read(lambda conn: audit_rows.last_run(conn, HERE, ("shell", "nothing")))
     assert last == CALL
+
+
+async def test_lists_of_all_conversations_come_by_pages(database: Database) -> None:
+    asked = [
+        replace(ONE, id=f"a{n}", inbox_id=n, conversation=(HERE, THERE)[n % 2], created_at=10 + n) for n in range(5)
+    ]
+    for one in asked:
+        await database.write(partial(approval_rows.ask, one=one))
+    for id, at in (("a1", 40), ("a4", 30)):
+        await database.write(partial(approval_rows.decide, id=id, status="rejected", by="p", at=at))
+    assert await database.read(approval_rows.count_pending) == 3
+    page = await database.read(lambda conn: approval_rows.pending_page(conn, most=2, skip=1))
+    assert [one.id for one in page] == ["a2", "a3"]
+    assert [one.id for one in await database.read(lambda conn: approval_rows.decided(conn, most=9))] == ["a1", "a4"]
+    assert [one.id for one in await database.read(lambda conn: approval_rows.decided(conn, most=1))] == ["a4"]
+    for place in (HERE, THERE):
+        await database.write(
+            partial(approval_rows.rule_tool, conversation=place, tool="shell", effect="deny", by="p", at=5)
+        )
+    newest, oldest = await database.read(lambda conn: approval_rows.all_rules(conn, most=9))
+    assert (newest.conversation, oldest.conversation) == (THERE, HERE)
+    assert await database.read(lambda conn: approval_rows.all_rules(conn, most=1, skip=1)) == (oldest,)
+    assert await database.read(lambda conn: approval_rows.find_rule(conn, newest.id)) == newest
+    assert await database.read(lambda conn: approval_rows.find_rule(conn, 99)) is None

@@ -12,6 +12,7 @@ from agent.inbox import Incoming
 from agent.storage.payloads import encode_incoming, encode_outgoing, encode_parts
 from agent.storage.tables import (
     approval,
+    approval_rule,
     conversation,
     inbox,
     memory,
@@ -43,6 +44,7 @@ def fill(conn: Connection, now: datetime) -> None:
         (tool_call, _tool_calls(now)),
         (outbox, _outbox(now)),
         (approval, _approvals(now)),
+        (approval_rule, _rules(now)),
         (schedule, _schedules(now)),
         (schedule_run, _schedule_runs(now)),
         (memory, _memory(now)),
@@ -212,6 +214,18 @@ def _approvals(now: datetime) -> Iterator[dict[str, Any]]:
             "decided_by": None if is_open else "telegram:77",
             "decided_at": None if is_open else at,
             "screen": "open" if is_open else "settled",
+        }
+
+
+def _rules(now: datetime) -> Iterator[dict[str, Any]]:
+    for id, chat, at in _moments(2_000, now):
+        yield {
+            "conv": _key(chat),
+            "tool": "shell",
+            "covers": f"make {id}",
+            "shown": "make",
+            "created_by": _key(chat),
+            "created_at": at,
         }
 
 

@@ -37,6 +37,9 @@ async def test_each_page_is_there_within_its_time(
             f"/conversations/{CHAT}",
             "/conversations?find=matter+at+hand",
             "/conversations?find=person+99&page=2",
+            "/approvals?page=30",
+            "/delivery?box=answers&page=7",
+            "/delivery?box=waiting",
         ]
         for _ in range(ROUNDS):
             for path in (path for path in paths if path != "/usage.csv"):

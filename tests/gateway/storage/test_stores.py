@@ -11,7 +11,7 @@ from agent.core.ids import ConversationId
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
 from gateway.running.foundation import Kept
-from gateway.storage import grants, inbox_entries, pairings, places, settings_rows
+from gateway.storage import conversation_list, grants, inbox_entries, pairings, places, settings_rows
 from gateway.storage.grants import Grant
 from gateway.storage.settings_rows import Row
 from gateway.storage.tables import adapter_store
@@ -158,6 +158,22 @@ async def test_the_operator_sees_dead_letters_and_can_bring_one_back(database: D
     assert await database.write(partial(inbox_entries.revive, row_id=ids[2])) is None
     due = await database.write(lambda conn: inbox_rows.due(conn, CHAT, now=1))
     assert [row.incoming.text for row in due] == ["a", "c"]
+
+
+async def test_what_waits_is_counted_by_place_and_named(database: Database) -> None:
+    ids = [(await admit(database, CHAT, text)).id or 0 for text in ("a", "b", "c")]
+    await database.write(lambda conn: inbox_rows.finish(conn, [ids[0]], "dead", epoch=1, note="given up"))
+    (queue,) = await database.read(lambda conn: inbox_entries.by_place(conn, most=9))
+    assert (queue.conversation, queue.waiting, queue.later, queue.next_at) == (CHAT, 2, 0, None)
+    assert await database.read(lambda conn: inbox_entries.by_place(conn, most=9, skip=1)) == ()
+    assert set(await database.read(lambda conn: inbox_entries.senders(conn, ids[:2]))) == set(ids[:2])
+    assert await database.read(lambda conn: inbox_entries.senders(conn, ())) == {}
+    nobody = ConversationId("telegram:404")
+    assert await database.read(lambda conn: conversation_list.names(conn, [CHAT, nobody, nobody])) == {
+        CHAT: CHAT,
+        nobody: nobody,
+    }
+    assert await database.read(lambda conn: conversation_list.names(conn, ())) == {}
 
 
 async def test_what_the_status_page_counts_is_counted_by_indexes_of_what_is_open(sqlite_database: Database) -> None:
