@@ -11,6 +11,7 @@ from gateway.dashboard.conversations import ConversationPages
 from gateway.dashboard.live import Changes
 from gateway.dashboard.overview import overview_section
 from gateway.dashboard.plots import Plots
+from gateway.dashboard.schedules import SchedulePages
 from gateway.dashboard.shell import Audit, Section, Shell
 from gateway.dashboard.turns import turn_section
 from gateway.services import Services
@@ -43,9 +44,17 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         commands=services.operations.commands,
         audit=audit,
     )
+    schedules = SchedulePages(
+        database=basics.database,
+        clock=basics.clock,
+        service=packages.scheduling.service,
+        phrase=basics.phrase,
+        audit=audit,
+    )
     return (
         overview_section(services.overview, reasons, Plots(basics.database, basics.clock).of_the_last),
         conversations.section(),
         turn_section(basics.database),
+        schedules.section(),
         audit_section(basics.database),
     )

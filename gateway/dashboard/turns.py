@@ -103,7 +103,7 @@ def turn_section(database: Database) -> Section:
                 before=before,
                 most=PAGE + 1,
             )
-            return found, _names(conn, {trace.conversation for trace in found})
+            return found, conversation_list.names(conn, {trace.conversation for trace in found})
 
         found, names = await database.read(read)
         values = {
@@ -123,7 +123,7 @@ def turn_section(database: Database) -> Section:
 
         def read(conn: Connection) -> tuple[Sequence[TurnTrace], Mapping[ConversationId, str]]:
             found = rows.trace_of(conn, run)
-            return found, _names(conn, {trace.conversation for trace in found})
+            return found, conversation_list.names(conn, {trace.conversation for trace in found})
 
         attempts, names = await database.read(read)
         if not attempts:
@@ -139,8 +139,3 @@ def turn_section(database: Database) -> Section:
         return Page(template="turn.html", values=values)
 
     return Section(title="Turns", group="Now", entries=(view("/turns", all_of), view("/turns/{run}", one)))
-
-
-def _names(conn: Connection, keys: set[ConversationId]) -> Mapping[ConversationId, str]:
-    found = {key: conversation_list.find(conn, key) for key in keys}
-    return {key: (one.place or one.name or key) if one is not None else key for key, one in found.items()}

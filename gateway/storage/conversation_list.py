@@ -77,6 +77,7 @@ _ALL = (
     .offset(bindparam("skip"))
 )
 _ONE = _ALL.where(conversation.c.key == bindparam("conversation"))
+_NAMED = _ALL.where(conversation.c.key.in_(bindparam("conversations", expanding=True)))
 _ON = _ALL.where(conversation.c.key.startswith(bindparam("platform"), autoescape=False))
 _WORDS = (
     select(message.c.conv, message.c.session_id, message.c.id, message.c.role, message.c.parts, message.c.created_at)
@@ -125,6 +126,15 @@ def find(conn: Connection, key: ConversationId) -> ConversationEntry | None:
     """The conversation of that key."""
     row = conn.execute(_ONE, {"conversation": key, "most": 1, "skip": 0}).one_or_none()
     return None if row is None else _entry(row)
+
+
+def names(conn: Connection, keys: Iterable[ConversationId]) -> Mapping[ConversationId, str]:
+    """What people call these conversations, else who spoke there last, else the key."""
+    wanted = set(keys)
+    found = conn.execute(_NAMED, {"conversations": sorted(wanted), "most": len(wanted), "skip": 0}) if wanted else ()
+    return {key: key for key in wanted} | {
+        entry.key: entry.place or entry.name or entry.key for entry in map(_entry, found)
+    }
 
 
 def with_words(conn: Connection, words: str, *, most: int = 20) -> list[FoundMessage]:

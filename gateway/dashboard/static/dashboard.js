@@ -13,6 +13,13 @@ function isBusy() {
   return Boolean(content.querySelector("dialog[open], [data-keep]"));
 }
 
+// Moments that matter to the minute, in the reader's zone.
+function showMoments() {
+  for (const time of content.querySelectorAll("time[data-moment]")) {
+    time.textContent = new Date(time.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  }
+}
+
 let last = ""; // what the server answered last
 let focused = ""; // the action that has the keyboard's focus
 
@@ -53,6 +60,7 @@ document.body.addEventListener("htmx:afterOnLoad", () => (stale.hidden = true));
 document.body.addEventListener("htmx:afterSettle", () => {
   if (focused) content.querySelector(`[hx-post="${CSS.escape(focused)}"]`)?.focus();
   showTimes(content);
+  showMoments();
   draw();
 });
 
@@ -138,5 +146,6 @@ menu.addEventListener("click", () => {
 });
 
 showTimes(document);
+showMoments();
 draw();
 follow();
