@@ -10,10 +10,12 @@ from gateway.dashboard.audit_log import audit_section, keeper
 from gateway.dashboard.conversations import ConversationPages
 from gateway.dashboard.live import Changes
 from gateway.dashboard.overview import overview_section
+from gateway.dashboard.people import PeoplePages
 from gateway.dashboard.plots import Plots
 from gateway.dashboard.schedules import SchedulePages
 from gateway.dashboard.shell import Audit, Section, Shell
 from gateway.dashboard.turns import turn_section
+from gateway.running.messaging import access_changes
 from gateway.services import Services
 from gateway.web.health import Reason
 
@@ -51,10 +53,22 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         phrase=basics.phrase,
         audit=audit,
     )
+    messaging = packages.messaging
+    changes = access_changes(basics, packages.rights, messaging)
+    people = PeoplePages(
+        database=basics.database,
+        now=basics.clock.now,
+        settings=lambda: basics.settings,
+        rights=packages.rights,
+        changes=changes,
+        ids=messaging.ids,
+        platforms=lambda: messaging.accounts.health(),
+    )
     return (
         overview_section(services.overview, reasons, Plots(basics.database, basics.clock).of_the_last),
         conversations.section(),
         turn_section(basics.database),
         schedules.section(),
+        people.section(),
         audit_section(basics.database),
     )
