@@ -11,10 +11,12 @@ from gateway.dashboard.conversations import ConversationPages
 from gateway.dashboard.live import Changes
 from gateway.dashboard.overview import overview_section
 from gateway.dashboard.people import PeoplePages
+from gateway.dashboard.places import PlacePages
 from gateway.dashboard.plots import Plots
 from gateway.dashboard.schedules import SchedulePages
 from gateway.dashboard.shell import Audit, Section, Shell
 from gateway.dashboard.turns import turn_section
+from gateway.running.command_families import switched_off
 from gateway.running.messaging import access_changes
 from gateway.services import Services
 from gateway.web.health import Reason
@@ -64,11 +66,21 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         ids=messaging.ids,
         platforms=lambda: messaging.accounts.health(),
     )
+    places = PlacePages(
+        database=basics.database,
+        access=packages.rights.access,
+        book=packages.rights.book,
+        changes=changes,
+        place_settings=packages.place_settings,
+        switched_off=lambda: switched_off(basics.live),
+        phrase=basics.phrase,
+    )
     return (
         overview_section(services.overview, reasons, Plots(basics.database, basics.clock).of_the_last),
         conversations.section(),
         turn_section(basics.database),
         schedules.section(),
         people.section(),
+        places.section(),
         audit_section(basics.database),
     )
