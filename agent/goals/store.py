@@ -48,6 +48,13 @@ _FLEET = (
     .order_by((goal_table.c.status != literal_column("'active'")), goal_table.c.updated_at.desc())
     .limit(MOST_LISTED)
 )
+_AUTONOMOUS = (
+    select(goal_table)
+    .where(goal_table.c.auto_state.is_not(None))
+    .order_by(goal_table.c.status != literal_column("'active'"), goal_table.c.updated_at.desc(), goal_table.c.id.desc())
+    .limit(bindparam("most"))
+    .offset(bindparam("skip"))
+)
 _FLEET_OF = _FLEET.where(_CONV)
 _CHANGED = (
     "status", "why", "max_turns", "max_tokens", "max_usd", "turns", "tokens", "usd", "unpriced", "auto_state", "auto",
@@ -157,6 +164,12 @@ def subagent_registry(conn: Connection, conversation: ConversationId | None) -> 
     if conversation is None:
         return _goals(conn.execute(_FLEET))
     return _goals(conn.execute(_FLEET_OF, {"conversation": conversation}))
+
+
+def autonomous(conn: Connection, *, status: str = "", most: int, skip: int = 0) -> tuple[Goal, ...]:
+    """A page of all goals that are or were worked on by themselves, the active ones first; those of one status."""
+    query = _AUTONOMOUS.where(goal_table.c.status == status) if status else _AUTONOMOUS
+    return _goals(conn.execute(query, {"most": most, "skip": skip}))
 
 
 def save(conn: Connection, goal: Goal, at: int) -> None:

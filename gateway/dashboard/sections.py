@@ -8,6 +8,7 @@ from starlette.staticfiles import StaticFiles
 
 from gateway.dashboard.audit_log import audit_section, keeper
 from gateway.dashboard.conversations import ConversationPages
+from gateway.dashboard.goals import GoalPages
 from gateway.dashboard.live import Changes
 from gateway.dashboard.overview import overview_section
 from gateway.dashboard.people import PeoplePages
@@ -55,6 +56,14 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         phrase=basics.phrase,
         audit=audit,
     )
+    goals = GoalPages(
+        database=basics.database,
+        clock=basics.clock,
+        work=packages.work,
+        turns=packages.turns,
+        switched_off=lambda: switched_off(basics.live),
+        phrase=basics.phrase,
+    )
     messaging = packages.messaging
     changes = access_changes(basics, packages.rights, messaging)
     people = PeoplePages(
@@ -80,6 +89,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         conversations.section(),
         turn_section(basics.database),
         schedules.section(),
+        goals.section(),
         people.section(),
         places.section(),
         audit_section(basics.database),
