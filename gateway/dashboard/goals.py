@@ -89,7 +89,8 @@ class GoalPages:
         ) -> tuple[Sequence[Goal], Sequence[Plan], Mapping[ConversationId, str]]:
             found = goal_store.autonomous(conn, status=look.chosen["status"], most=PAGE + 1, skip=look.skip)
             plans = plan_store.all_open(conn, most=MOST_PLANS)
-            places = {one.conversation for one in (*found, *plans, *working)}
+            places = {goal.conversation for goal in found} | {plan.conversation for plan in plans}
+            places |= {one.conversation for one in working}
             return found, plans, conversation_list.names(conn, places)
 
         found, plans, names = await self.database.read(read)
@@ -111,9 +112,8 @@ class GoalPages:
         assert auto is not None
         return ShownGoal(
             goal=goal,
-            state=self.phrase(f"auto_{auto.state}", "en")
-            if goal.is_autonomous
-            else self.phrase(f"goal_{goal.status}", "en"),
+            # Its own work was ended by a limit, a stop or a person: then the goal stands as the chat calls it.
+            state=self.phrase(f"goal_{goal.status}" if auto.state == "aborted" else f"auto_{auto.state}", "en"),
             why=why_of(goal.why, self.phrase, "en") if goal.why is not None else "",
             limits=goal_commands.told_limits(goal.limits, self.phrase, "en"),
             is_spent=spent_limit(goal.limits, goal.used) is not None,

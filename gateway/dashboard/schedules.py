@@ -20,7 +20,7 @@ from gateway.scheduler.ledger import Entry
 from gateway.scheduler.phrases.wording import moment_of, stamp
 from gateway.scheduler.schedule import Creator, Schedule, State
 from gateway.scheduler.service import ScheduleService
-from gateway.scheduler.triggers.misfires import written
+from gateway.scheduler.triggers.misfires import Misfire
 from gateway.storage import conversation_list
 from gateway.web.control import OperationError
 
@@ -120,7 +120,7 @@ class SchedulePages:
             "more": len(runs) > RUNS,
             "cost": cost,
             "may_read": may_read,
-            "missed": written(schedule.plan.misfire),
+            "missed": _missed(schedule.plan.misfire),
             "is_off": not self.service.settings.enabled,
             **_WORDS,
         }
@@ -205,6 +205,21 @@ def _number(request: Request) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 16):
         raise LookupError(f"There is no schedule {text}.")
     return int(text)
+
+
+def _missed(misfire: Misfire) -> str:
+    """What becomes of moments at which nobody was running, in words."""
+    match misfire.policy:
+        case "skip":
+            return "are left out"
+        case "once":
+            return "are made up for once, however late"
+        case "all":
+            return "are made up for one by one"
+        case "within" if misfire.within_s is None:
+            return "one alone is made up for, several are left out"
+        case "within":
+            return f"are made up for once within {misfire.within_s:,} s"
 
 
 def _there(conn: Connection, number: int) -> Schedule:

@@ -2,13 +2,19 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
+from sqlalchemy import Connection
 
+from agent.core.ids import ConversationId
+from agent.goals import store
+from agent.goals.goal import Auto, Limits, Owner
+from agent.storage.timestamps import to_timestamp
 from gateway.dashboard.sections import all_sections
 from gateway.storage.operator_actions import OperatorAction
 from tests.e2e.axe import violations
@@ -35,8 +41,28 @@ async def owner(tmp_path: Path, sqlite_template: Path) -> AsyncIterator[Browsing
         await world.asks(f"where is the kettle? {HOSTILE}")
         await world.asks("good morning", person="78")
         await world.hears(world.said("let me in", person="99"))
+        await world.asks(f"/remind every day at 9:00 water the plants {HOSTILE}")
+        await world.asks("/remind every monday at 8:30 write the report", person="78")
+        await world.asks("hello there", person="78", chat="-1005")
+        await world.database.write(partial(_set_goal, at=to_timestamp(world.clock.now())))
+        await world.services.traces.flush()
         async with browsing(world) as there:
             yield there
+
+
+def _set_goal(conn: Connection, at: int) -> None:
+    """One that is worked on without a person, and has come to a stand."""
+    auto = Auto(state="stuck", most=50, turns=12, verdict="Nothing has moved for three turns.", verified_at=12)
+    store.add(
+        conn,
+        conversation=ConversationId("telegram:77"),
+        origin=None,
+        owner=Owner(display="Person 77"),
+        text=f"tidy up the wiki {HOSTILE}",
+        limits=Limits(tokens=50_000),
+        auto=auto,
+        at=at,
+    )
 
 
 async def _unkept(done: OperatorAction) -> None: ...
