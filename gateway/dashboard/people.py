@@ -148,8 +148,7 @@ class PeoplePages:
     def _everybody(self, conn: Connection) -> Sequence[Person]:
         settings, identities = self.settings(), self.rights.identities.now
         access, given = settings.access, grants.all_grants(conn)
-        asked_as = pairings.displays(conn)
-        known: dict[str, conversation_list.KnownPerson] = {**conversation_list.people(conn)}
+        known, asked_as = conversation_list.people(conn), pairings.displays(conn)
         own = {one.subject: one for one in given if one.kind == "person" and not one.place}
         there: dict[str, list[Grant]] = {}
         for one in given:

@@ -208,7 +208,7 @@ def _number(request: Request) -> int:
 
 
 def _missed(misfire: Misfire) -> str:
-    """What becomes of moments at which nobody was running, in words."""
+    """The treatment of moments at which nobody was running, in words."""
     match misfire.policy:
         case "skip":
             return "are left out"

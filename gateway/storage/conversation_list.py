@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection, bindparam, func, literal_column, select
 
-from agent.core.ids import ConversationId, PersonId, SessionId
+from agent.core.ids import ConversationId, SessionId
 from agent.inbox import Incoming
 from agent.storage.payloads import decode_incoming
 from agent.storage.tables import conversation, inbox, message, session, turn, usage
@@ -147,7 +147,7 @@ def find(conn: Connection, key: ConversationId) -> ConversationEntry | None:
 
 
 def names(conn: Connection, keys: Iterable[ConversationId]) -> Mapping[ConversationId, str]:
-    """What people call these conversations, else who spoke there last, else the key."""
+    """Names of these conversations: what people call the group, else who spoke there last, else the key."""
     wanted = set(keys)
     found = conn.execute(_NAMED, {"conversations": sorted(wanted), "most": len(wanted), "skip": 0}) if wanted else ()
     return {key: key for key in wanted} | {
@@ -155,10 +155,10 @@ def names(conn: Connection, keys: Iterable[ConversationId]) -> Mapping[Conversat
     }
 
 
-def people(conn: Connection) -> Mapping[PersonId, KnownPerson]:
+def people(conn: Connection) -> Mapping[str, KnownPerson]:
     """The people whose turns left a trace, the 5,000 answered last."""
     return {
-        PersonId(row.person): KnownPerson(name=incoming.display if incoming else "", active_at=row.started_at)
+        row.person: KnownPerson(name=incoming.display if incoming else "", active_at=row.started_at)
         for row in conn.execute(_PEOPLE)
         for incoming in (_incoming(row.payload),)
     }
