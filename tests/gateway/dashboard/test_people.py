@@ -17,7 +17,7 @@ from tests.gateway.world import BOB, ZOE, World
 HOSTILE = "<script>alert(1)</script>"
 
 
-@pytest.mark.requirement("G-70")
+@pytest.mark.requirement("G-88")
 async def test_everybody_is_listed_with_role_and_source(owner: Browsing) -> None:
     world = owner.world
     await world.asks("hello")
@@ -40,7 +40,7 @@ async def test_everybody_is_listed_with_role_and_source(owner: Browsing) -> None
     assert "Asia/Tokyo" in await owner.page("/people/telegram%3A78")
 
 
-@pytest.mark.requirement("G-71")
+@pytest.mark.requirement("G-89")
 async def test_a_person_is_let_in_made_admin_blocked_and_let_go(owner: Browsing) -> None:
     world = owner.world
     await world.say("may I?", person=ZOE)
@@ -71,7 +71,7 @@ async def test_a_person_is_let_in_made_admin_blocked_and_let_go(owner: Browsing)
     ]
 
 
-@pytest.mark.requirement("G-71")
+@pytest.mark.requirement("G-89")
 @pytest.mark.parametrize(
     ("path", "form", "says"),
     [
@@ -94,7 +94,7 @@ async def test_what_cannot_be_is_refused_in_a_sentence(
     assert await owner.actions() == []
 
 
-@pytest.mark.requirement("G-70")
+@pytest.mark.requirement("G-88")
 async def test_linked_accounts_and_roles_in_places_are_shown_and_taken_back(world_of: Callable[..., World]) -> None:
     world = world_of(accounts=("telegram", "discord"))
     given = Grant(
@@ -118,7 +118,7 @@ async def test_linked_accounts_and_roles_in_places_are_shown_and_taken_back(worl
         assert "Part this account" not in await owner.page("/people/telegram%3A78")
 
 
-@pytest.mark.requirement("G-71")
+@pytest.mark.requirement("G-89")
 async def test_roles_are_for_who_may_configure(owner: Browsing) -> None:
     world = owner.world
     await world.say("may I?", person=ZOE, sender=Sender(id=UserId(ZOE), display=HOSTILE))

@@ -12,7 +12,7 @@ HOSTILE = "<script>alert(1)</script>"
 OTHER = "-1006"
 
 
-@pytest.mark.requirement("G-72")
+@pytest.mark.requirement("G-90")
 async def test_a_place_tells_which_settings_hold_and_who_chose_them(owner: Browsing) -> None:
     world = owner.world
     assert "The bot has spoken nowhere yet." in await owner.page("/places")
@@ -37,7 +37,7 @@ async def test_a_place_tells_which_settings_hold_and_who_chose_them(owner: Brows
     assert missing.status_code == 404
 
 
-@pytest.mark.requirement("G-72")
+@pytest.mark.requirement("G-90")
 async def test_what_the_file_and_the_account_say_is_told(world_of: Callable[..., World]) -> None:
     world = world_of(config='[[places]]\nmatch = "telegram:-1005"\nverbosity = "quiet"\n')
     async with world.process(), browsing(world) as owner:
@@ -48,7 +48,7 @@ async def test_what_the_file_and_the_account_say_is_told(world_of: Callable[...,
         assert "chosen for the whole account" in page
 
 
-@pytest.mark.requirement("G-73")
+@pytest.mark.requirement("G-91")
 async def test_a_group_is_let_in_and_forgotten(owner: Browsing) -> None:
     world = owner.world
     await world.asks("hello", chat=OTHER)  # an admin may speak anywhere

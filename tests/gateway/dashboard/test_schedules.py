@@ -17,7 +17,7 @@ async def _only(owner: Browsing, chat: str = "telegram:77") -> Schedule:
     return found
 
 
-@pytest.mark.requirement("G-68")
+@pytest.mark.requirement("G-86")
 async def test_schedules_of_all_places_are_listed_found_and_sorted(owner: Browsing) -> None:
     world = owner.world
     assert "Nothing is set anywhere." in await owner.page("/schedules")
@@ -37,7 +37,7 @@ async def test_schedules_of_all_places_are_listed_found_and_sorted(owner: Browsi
     assert "No schedule matches." in await owner.page("/schedules?state=paused")
 
 
-@pytest.mark.requirement("G-68")
+@pytest.mark.requirement("G-86")
 async def test_a_schedule_tells_when_it_comes_and_what_became_of_it(owner: Browsing) -> None:
     world = owner.world
     await world.asks(f"/remind every day at 9:00 {HOSTILE}")
@@ -58,7 +58,7 @@ async def test_a_schedule_tells_when_it_comes_and_what_became_of_it(owner: Brows
     assert "alert" not in first.detail
 
 
-@pytest.mark.requirement("G-69")
+@pytest.mark.requirement("G-87")
 async def test_an_operator_pauses_runs_skips_and_removes(owner: Browsing) -> None:
     world = owner.world
     await world.asks("/remind every day at 9:00 water the plants")
@@ -94,7 +94,7 @@ async def test_a_schedule_that_there_is_not_is_said(owner: Browsing, number: str
     assert (await owner.post(f"/schedule/pause/{number}")).status_code == 404
 
 
-@pytest.mark.requirement("G-68")
+@pytest.mark.requirement("G-86")
 async def test_who_may_not_read_words_sees_times_alone(owner: Browsing) -> None:
     world = owner.world
     await world.asks("/remind every day at 9:00 water the plants")
