@@ -38,7 +38,7 @@ def _plans(*titles: str) -> Mapping[str, Any]:
     return {"match": {"contains": "Make the plan."}, "reply": {"text": json.dumps({"tasks": tasks})}}
 
 
-@pytest.mark.requirement("G-74")
+@pytest.mark.requirement("G-92")
 async def test_a_goal_is_shown_paused_resumed_and_cleared(owner: Browsing) -> None:
     world = owner.world
     assert "No goal is worked on without a person." in await owner.page("/goals")
@@ -72,7 +72,7 @@ async def test_a_goal_is_shown_paused_resumed_and_cleared(owner: Browsing) -> No
     assert [one.action for one in await owner.actions()] == ["goals.pause", "goals.resume", "goals.clear"]
 
 
-@pytest.mark.requirement("G-74")
+@pytest.mark.requirement("G-92")
 async def test_a_goal_at_its_limit_may_have_as_much_again(owner: Browsing) -> None:
     world = owner.world
     world.script(WORKS)
@@ -91,7 +91,7 @@ async def test_a_goal_at_its_limit_may_have_as_much_again(owner: Browsing) -> No
     await world.settled()
 
 
-@pytest.mark.requirement("G-74")
+@pytest.mark.requirement("G-92")
 async def test_a_plan_and_its_sub_agents_are_shown_stopped_and_cancelled(owner: Browsing) -> None:
     world = owner.world
     world.script(
@@ -131,7 +131,7 @@ async def test_what_there_is_not_is_said(owner: Browsing, what: str, number: str
     assert refused.json()["error"] == f"There is no {what.partition('/')[0]} {number}."
 
 
-@pytest.mark.requirement("G-74")
+@pytest.mark.requirement("G-92")
 async def test_nothing_is_changed_that_the_configuration_switches_off(world_of: Callable[..., World]) -> None:
     config = "[agent.goal]\nenabled = false\n\n[plans]\nenabled = false\n"
     async with world_of(config=config).process() as world, browsing(world) as owner:
