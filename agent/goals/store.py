@@ -42,12 +42,13 @@ _LIST = select(goal_table).where(_CONV).order_by(goal_table.c.id.desc()).limit(M
 _LIVE = goal_table.c.auto_state.in_(sorted(LIVE))
 _RUNNING = select(goal_table).where(_IS_ACTIVE, _LIVE).order_by(goal_table.c.id)
 _COUNT_RUNNING = select(func.count()).select_from(goal_table).where(_IS_ACTIVE, _LIVE)
-_FLEET = (
+_AUTONOMOUS = (
     select(goal_table)
     .where(goal_table.c.auto_state.is_not(None))
     .order_by((goal_table.c.status != literal_column("'active'")), goal_table.c.updated_at.desc())
-    .limit(MOST_LISTED)
 )
+_FLEET = _AUTONOMOUS.limit(MOST_LISTED)
+_PAGE = _AUTONOMOUS.order_by(goal_table.c.id.desc()).limit(bindparam("most")).offset(bindparam("skip"))
 _FLEET_OF = _FLEET.where(_CONV)
 _CHANGED = (
     "status", "why", "max_turns", "max_tokens", "max_usd", "turns", "tokens", "usd", "unpriced", "auto_state", "auto",
@@ -157,6 +158,12 @@ def subagent_registry(conn: Connection, conversation: ConversationId | None) -> 
     if conversation is None:
         return _goals(conn.execute(_FLEET))
     return _goals(conn.execute(_FLEET_OF, {"conversation": conversation}))
+
+
+def autonomous(conn: Connection, *, status: str = "", most: int, skip: int = 0) -> tuple[Goal, ...]:
+    """A page of all goals that are or were worked on by themselves, the active ones first; those of one status."""
+    query = _PAGE.where(goal_table.c.status == status) if status else _PAGE
+    return _goals(conn.execute(query, {"most": most, "skip": skip}))
 
 
 def save(conn: Connection, goal: Goal, at: int) -> None:

@@ -35,6 +35,7 @@ _BY_ORIGIN = select(table).where(table.c.origin == bindparam("name"))
 _LAST = select(table).where(_CONV).order_by(table.c.id.desc()).limit(1)
 _LIST = select(table).where(_CONV).order_by(table.c.id.desc()).limit(MOST_LISTED)
 _AT_WORK = select(table).where(_IS_OPEN, table.c.status == literal_column("'running'")).order_by(table.c.id)
+_ALL_OPEN = select(table).where(_IS_OPEN).order_by(table.c.updated_at.desc(), table.c.id).limit(bindparam("most"))
 _OFFERED = select(table).where(
     _IS_OPEN, table.c.status.in_(("drafting", "proposed")), table.c.origin.startswith(GATE, autoescape=True)
 )
@@ -119,6 +120,11 @@ def all_of(conn: Connection, conversation: ConversationId) -> tuple[Plan, ...]:
 def running(conn: Connection) -> tuple[Plan, ...]:
     """All plans that are carried out."""
     return tuple(_plan(row) for row in conn.execute(_AT_WORK).all())
+
+
+def all_open(conn: Connection, *, most: int) -> tuple[Plan, ...]:
+    """Plans of all conversations that are not over, the one changed last first."""
+    return tuple(_plan(row) for row in conn.execute(_ALL_OPEN, {"most": most}).all())
 
 
 def offered(conn: Connection) -> tuple[Plan, ...]:

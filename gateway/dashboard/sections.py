@@ -12,17 +12,23 @@ from gateway.dashboard.approvals import ApprovalPages
 from gateway.dashboard.audit_log import audit_section, keeper
 from gateway.dashboard.conversations import ConversationPages
 from gateway.dashboard.delivery import DeliveryPages
+from gateway.dashboard.goals import GoalPages
 from gateway.dashboard.live import Changes
 from gateway.dashboard.mcp_servers import McpPages
 from gateway.dashboard.memory import MemoryPages
 from gateway.dashboard.overview import overview_section
+from gateway.dashboard.people import PeoplePages
+from gateway.dashboard.places import PlacePages
 from gateway.dashboard.plots import Plots
 from gateway.dashboard.providers import ProviderPages
+from gateway.dashboard.schedules import SchedulePages
 from gateway.dashboard.settings import settings_section
 from gateway.dashboard.shell import Audit, Section, Shell
 from gateway.dashboard.skills import SkillPages
 from gateway.dashboard.turns import turn_section
 from gateway.running.account_changes import AccountChanges
+from gateway.running.command_families import switched_off
+from gateway.running.messaging import access_changes
 from gateway.services import Services
 from gateway.web.health import Reason
 
@@ -86,12 +92,51 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         redact=basics.redact,
         audit=audit,
     )
+    schedules = SchedulePages(
+        database=basics.database,
+        clock=basics.clock,
+        service=packages.scheduling.service,
+        phrase=basics.phrase,
+        audit=audit,
+    )
+    goals = GoalPages(
+        database=basics.database,
+        clock=basics.clock,
+        work=packages.work,
+        turns=packages.turns,
+        switched_off=lambda: switched_off(basics.live),
+        phrase=basics.phrase,
+    )
+    messaging = packages.messaging
+    access = access_changes(basics, packages.rights, messaging)
+    people = PeoplePages(
+        database=basics.database,
+        now=basics.clock.now,
+        settings=lambda: basics.settings,
+        rights=packages.rights,
+        changes=access,
+        ids=messaging.ids,
+        platforms=lambda: messaging.accounts.health(),
+    )
+    places = PlacePages(
+        database=basics.database,
+        access=packages.rights.access,
+        book=packages.rights.book,
+        changes=access,
+        place_settings=packages.place_settings,
+        switched_off=lambda: switched_off(basics.live),
+        phrase=basics.phrase,
+    )
     return (
         overview_section(services.overview, reasons, Plots(basics.database, basics.clock).of_the_last),
         conversations.section(),
         approvals.section(),
         delivery.section(),
         turn_section(basics.database),
+        schedules.section(),
+        goals.section(),
+        people.section(),
+        places.section(),
         memory.section(),
         providers.section(),
         McpPages(basics=basics, tools=packages.tools).section(),

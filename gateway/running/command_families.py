@@ -33,7 +33,7 @@ from gateway.running.basics import Basics
 from gateway.running.durable_work import DurableWork
 from gateway.running.groups import Groups
 from gateway.running.memory import MemoryServices, SkillServices
-from gateway.running.messaging import Messaging
+from gateway.running.messaging import Messaging, access_changes
 from gateway.running.models import ModelAccess, try_model
 from gateway.running.rights import Rights
 from gateway.running.schedules import Scheduling
@@ -152,20 +152,19 @@ def about_access(
 ) -> Iterator[object]:
     """People, their accounts, models, and MCP servers."""
     live, database, clock = basics.live, basics.database, basics.clock
+    changes = access_changes(basics, rights, messaging)
     yield PeopleCommandDeps(
         access=rights.access,
         book=rights.book,
-        clock=clock,
-        database=database,
-        deliver=messaging.delivery.wake,
+        changes=changes,
         health=messaging.accounts.health,
         ids=messaging.ids,
-        pairing_settled=messaging.delivery.pairing_alerts.settled,
     )
     yield LinkCommandDeps(
         access=rights.access,
         ask=messaging.ask,
         book=rights.book,
+        changes=changes,
         clock=clock,
         database=database,
         deliver=messaging.delivery.wake,

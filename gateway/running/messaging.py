@@ -8,6 +8,7 @@ import anyio
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
+from gateway.access.changes import AccessChanges
 from gateway.channels.adapter import Adapter, Ids
 from gateway.channels.keys import ConversationKey
 from gateway.commands.state.status import VERBOSITY
@@ -137,3 +138,16 @@ async def install_messaging(
     )
     reports.connect(alerts)
     return Messaging(accounts=accounts, delivery=delivery, notices=notices, scheduler=scheduler, alerts=alerts, ids=ids)
+
+
+def access_changes(basics: Basics, rights: Rights, messaging: Messaging) -> AccessChanges:
+    """Changes of rights, told to those concerned."""
+    return AccessChanges(
+        database=basics.database,
+        clock=basics.clock,
+        book=rights.book,
+        linked=rights.identities,
+        phrase=basics.phrase,
+        deliver=messaging.delivery.wake,
+        pairing_settled=messaging.delivery.pairing_alerts.settled,
+    )

@@ -3,7 +3,7 @@
 Each account of a person keeps its own; of somebody who has several (`accounts`), the zone that was told last holds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain
@@ -30,6 +30,7 @@ _GET_OF_ALL = (
     .order_by(table.c.updated_at.desc())
     .limit(1)
 )
+_ALL_GIVEN = select(table.c.person, table.c.zone).where(table.c.zone.is_not(None))
 _FORGET = delete(table).where(table.c.person.in_(_OF_ALL))
 
 
@@ -52,6 +53,12 @@ def zone_of(conn: Connection, accounts: Sequence[str], told: str | None, *, assu
     if told is not None and is_zone(told):
         return Zone(told, "platform")
     return Zone(assumed, "assumed")
+
+
+def given_zones(conn: Connection, people: Sequence[str]) -> Mapping[str, str]:
+    """The zones that these accounts told, by account."""
+    rows = conn.execute(_ALL_GIVEN.where(table.c.person.in_(_OF_ALL)), {"people": list(people)}) if people else ()
+    return {row.person: row.zone for row in rows}
 
 
 def note_asked(conn: Connection, person: str, *, at: int) -> bool:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal_column, not_, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal_column, not_, or_, select, update
 
 from agent.core.ids import ConversationId, PersonId
 from agent.inbox import ChatType, read_role, written_role
@@ -63,6 +63,15 @@ _EARLIEST = select(func.min(table.c.next_at)).where(_ACTIVE)
 _UNCOMPUTED = (
     select(table).where(_ACTIVE, table.c.next_at.is_(None)).limit(bindparam("most")).with_for_update(skip_locked=True)
 )
+# What operators sort all schedules by: each column with what rests or is unknown last.
+_ORDERS: Mapping[str, Sequence[Any]] = {
+    "next": (not_(_ACTIVE), table.c.next_at.is_(None), table.c.next_at),
+    "where": (table.c.conv,),
+    "whose": (table.c.display, table.c.person),
+    "failures": (table.c.failures,),
+    "set": (table.c.created_at,),
+}
+ORDERS = tuple(_ORDERS)
 _STATES = select(table.c.state, func.count().label("rows")).group_by(table.c.state)
 _DELETE = delete(table).where(_ONE)
 
@@ -117,6 +126,32 @@ def of_conversation(conn: Connection, conversation: ConversationId, *, most: int
 def of_person(conn: Connection, person: str) -> tuple[Schedule, ...]:
     """Schedules of that person, anywhere."""
     return _parsed(conn.execute(_OF_PERSON, {"who": person}).all())[0]
+
+
+def everywhere(
+    conn: Connection,
+    *,
+    find: str = "",
+    in_words: bool = False,
+    state: str = "",
+    sort: str = "next",
+    descending: bool = False,
+    most: int,
+    skip: int = 0,
+) -> tuple[Schedule, ...]:
+    """Schedules of all conversations in the order of one of `ORDERS`; ended ones are left out.
+
+    `find` is looked for in places, people and rules, and with `in_words` in names and texts too.
+    """
+    *before, last = _ORDERS[sort]
+    query = select(table).where(_THERE).order_by(*before, last.desc() if descending else last, table.c.id)
+    if state:
+        query = query.where(table.c.state == state)
+    if find:
+        sought = (table.c.conv, table.c.display, table.c.person, table.c.said)
+        words = (table.c.name, table.c.text) if in_words else ()
+        query = query.where(or_(*(column.icontains(find, autoescape=True) for column in (*sought, *words))))
+    return _parsed(conn.execute(query.limit(most).offset(skip)).all())[0]
 
 
 def counts(conn: Connection, conversation: ConversationId, accounts: Sequence[str]) -> Counts:

@@ -9,8 +9,10 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, bindparam, func, literal_column, select
 
 from agent.core.ids import ConversationId, PersonId, SessionId
+from agent.inbox import Incoming
 from agent.storage.payloads import decode_incoming
 from agent.storage.tables import conversation, inbox, message, session, turn, usage
+from agent.storage.trace_table import turn_trace
 
 MOST_LOOKED_AT = 5_000  # conversations that a search by name looks at, the newest first
 MOST_MESSAGES = 50_000  # messages that a search for words looks at, the newest first
@@ -57,6 +59,14 @@ class Spent:
     unpriced: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownPerson:
+    """A person who was answered: the name that their platform shows, "" where nobody knows; when the last turn was."""
+
+    name: str
+    active_at: int
+
+
 _ACTIVE = func.coalesce(session.c.updated_at, conversation.c.created_at)
 # Its row of the inbox: a join of turns between them would be a scan of all turns for each conversation on SQLite.
 _NEWEST_TURN = (
@@ -97,6 +107,14 @@ _WORDS = (
     )
     .order_by(message.c.id.desc())
     .limit(bindparam("most"))
+)
+_NEWEST_OF = select(func.max(turn_trace.c.id)).where(turn_trace.c.person.is_not(None)).group_by(turn_trace.c.person)
+_PEOPLE = (
+    select(turn_trace.c.person, turn_trace.c.started_at, inbox.c.payload)
+    .outerjoin(inbox, inbox.c.id == turn_trace.c.inbox_id)
+    .where(turn_trace.c.id.in_(_NEWEST_OF))
+    .order_by(turn_trace.c.id.desc())
+    .limit(MOST_LOOKED_AT)
 )
 _SPENT = (
     select(
@@ -144,6 +162,15 @@ def names(conn: Connection, keys: Iterable[ConversationId]) -> Mapping[Conversat
     return dict(zip(sought, sought, strict=True)) | {one.key: one.place or one.name or one.key for one in found}
 
 
+def people(conn: Connection) -> Mapping[str, KnownPerson]:
+    """The people whose turns left a trace, the 5,000 answered last."""
+    return {
+        row.person: KnownPerson(name=incoming.display if incoming else "", active_at=row.started_at)
+        for row in conn.execute(_PEOPLE)
+        for incoming in (_incoming(row.payload),)
+    }
+
+
 def with_words(conn: Connection, words: str, *, most: int = 20) -> list[FoundMessage]:
     """Messages whose stored form holds these words, the newest first, among the newest 50,000."""
     written = json.dumps(words, ensure_ascii=False)[1:-1]
@@ -177,25 +204,24 @@ def platforms(conn: Connection) -> Sequence[str]:
 
 
 def _entry(row: Any) -> ConversationEntry:
-    name = place = chat_type = ""
-    person = None
-    if row.payload:
-        try:
-            incoming = decode_incoming(row.payload)
-        except ValidationError:
-            pass  # a damaged row costs the name alone
-        else:
-            name, place, chat_type = incoming.display, incoming.place, incoming.chat_type
-            person = incoming.person
+    incoming = _incoming(row.payload)
     return ConversationEntry(
         key=ConversationId(row.key),
         state=row.state,
-        name=name,
-        person=person,
-        place=place,
-        chat_type=chat_type,
+        name=incoming.display if incoming else "",
+        person=incoming.person if incoming else None,
+        place=incoming.place if incoming else "",
+        chat_type=incoming.chat_type if incoming else "",
         session=SessionId(row.session_id) if row.session_id else None,
         title=row.title or "",
         messages=row.message_count or 0,
         active_at=row.active_at,
     )
+
+
+def _incoming(payload: str | None) -> Incoming | None:
+    """None also for a damaged row: it costs the name alone."""
+    try:
+        return decode_incoming(payload) if payload else None
+    except ValidationError:
+        return None

@@ -3,6 +3,7 @@
 open → approved | denied; an open one whose time is over counts as gone and is removed by `prune`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -50,6 +51,7 @@ _END = (
     .values(state=bindparam("ending"), ended_at=bindparam("now"), ended_by=bindparam("by"))
 )
 _PRUNE = delete(table).where(table.c.expires_at <= bindparam("before"))
+_DISPLAYS = select(table.c.subject, table.c.display).order_by(table.c.id)
 _WRONG = insert(pairing_attempt)
 _WRONG_SINCE = (
     select(func.count())
@@ -91,6 +93,11 @@ def ask(
 def open_requests(conn: Connection, now: int) -> tuple[Pairing, ...]:
     """All that wait for a decision, oldest first."""
     return tuple(_pairing(row) for row in conn.execute(_ALL_OPEN, {"now": now}))
+
+
+def displays(conn: Connection) -> Mapping[str, str]:
+    """The names of all who asked of late, by their subjects, decided or not."""
+    return {row.subject: row.display for row in conn.execute(_DISPLAYS)}
 
 
 def open_of(conn: Connection, subject: str, now: int) -> Pairing | None:

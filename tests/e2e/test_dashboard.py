@@ -13,6 +13,8 @@ from playwright.async_api import Browser, Page, expect
 from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId, PersonId
+from agent.goals import store
+from agent.goals.goal import Auto, Limits, Owner
 from agent.inbox import Incoming
 from agent.storage import approval_rows, inbox_rows
 from agent.storage.payloads import encode_incoming
@@ -48,6 +50,11 @@ async def owner(tmp_path: Path, sqlite_template: Path) -> AsyncIterator[Browsing
         await world.say("note it", person="78")
         await until(lambda: any(shown.actions for shown in world.screen("78").shown))
         await world.database.write(partial(_put_aside, at=world.clock.now()))
+        await world.asks(f"/remind every day at 9:00 water the plants {HOSTILE}")
+        await world.asks("/remind every monday at 8:30 write the report", person="78")
+        await world.asks("hello there", person="78", chat="-1005")
+        await world.database.write(partial(_set_goal, at=to_timestamp(world.clock.now())))
+        await world.services.traces.flush()
         async with browsing(world) as there:
             yield there
 
@@ -62,6 +69,21 @@ def _put_aside(conn: Connection, at: datetime) -> None:
     assert admitted.id is not None
     inbox_rows.finish(conn, [admitted.id], "dead", note="given up after 5 attempts: the provider was not reached")
     approval_rows.rule_tool(conn, key, "web_fetch", "deny", by="telegram:77", at=moment)
+
+
+def _set_goal(conn: Connection, at: int) -> None:
+    """One that is worked on without a person, and has come to a stand."""
+    auto = Auto(state="stuck", most=50, turns=12, verdict="Nothing has moved for three turns.", verified_at=12)
+    store.add(
+        conn,
+        conversation=ConversationId("telegram:77"),
+        origin=None,
+        owner=Owner(display="Person 77"),
+        text=f"tidy up the wiki {HOSTILE}",
+        limits=Limits(tokens=50_000),
+        auto=auto,
+        at=at,
+    )
 
 
 async def _unkept(done: OperatorAction) -> None: ...

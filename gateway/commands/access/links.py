@@ -18,6 +18,7 @@ from agent.core.untrusted_text import one_line
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from agent.tools.settings import RoleSettings
+from gateway.access.changes import AccessChanges
 from gateway.access.grants import AccessBook
 from gateway.access.identities import MOST_ACCOUNTS, IdentityBook
 from gateway.access.policy import (
@@ -49,6 +50,7 @@ class LinkCommandDeps:
     access: Callable[[], AccessSettings]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
     book: AccessBook
+    changes: AccessChanges
     clock: Clock
     database: Database
     deliver: Callable[[ConversationKey], None]  # rows of that place were committed
@@ -189,22 +191,13 @@ async def unlink(call: Call[LinkCommandDeps]) -> Reply:
         return _told(call, "link_nobody")
     if call.in_group:
         return _told(call, "link_direct_only")
-    deps, person, at = call.deps, str(call.incoming.person), to_timestamp(call.deps.clock.now())
+    deps, person = call.deps, str(call.incoming.person)
     target = call.words[0] if call.words else person
     if target not in deps.linked.accounts(person) and not _may_part(call, target):
         return _told(call, "unlink_not_yours", account=_as_code(target))
     if deps.linked.configured(target):
         return _told(call, "unlink_configured", account=target)
-
-    def work(conn: Connection) -> Sequence[DirectChat]:
-        told = [one.chat for one in identities.leave(conn, target) if one.person != person]
-        for chat in told:
-            text = call.phrase("unlink_told", chat.language, account=target)
-            identities.tell(conn, chat, text, dedup=f"unlink:{at}:{target}:{chat.person}", at=at)
-        return told
-
-    told = await deps.database.write(work)
-    await _renew(call, told)
+    told = await deps.changes.part(target, by=person)
     return _told(call, "unlinked" if told else "unlink_none", account=_as_code(target))
 
 

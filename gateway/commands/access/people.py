@@ -2,28 +2,21 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-from sqlalchemy import Connection
-
-from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.untrusted_text import one_line
 from agent.storage import audit_rows, inbox_rows
 from agent.storage.database import Database
-from agent.storage.timestamps import from_timestamp, to_timestamp
+from agent.storage.timestamps import from_timestamp
+from gateway.access.changes import AccessChanges
 from gateway.access.grants import AccessBook
 from gateway.access.policy import Decisions, Role, role_everywhere, subject_kind
 from gateway.access.settings import AccessSettings
 from gateway.channels.adapter import Health, Ids
-from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.commands.kept.skills import SkillCommandDeps, why_skill
 from gateway.scheduler.service import ScheduleService
 from gateway.scheduler.triggers.zones import zone_named
-from gateway.storage import grants, pairings
-from gateway.storage.grants import Grant
-from gateway.storage.pairings import Pairing
 
 LOOKED_AT, MOST_LINES = 50, 10  # calls of tools
 LONGEST_RULE = 300  # characters
@@ -35,12 +28,9 @@ class PeopleCommandDeps:
 
     access: Callable[[], AccessSettings]
     book: AccessBook
-    clock: Clock
-    database: Database
-    deliver: Callable[[ConversationKey], None]  # rows of that place were committed
+    changes: AccessChanges
     health: Callable[[], Mapping[str, Health]]
     ids: Callable[[str], Ids]  # what those of a platform look like
-    pairing_settled: Callable[[str, Literal["approved", "denied"]], None]  # what that person asked is decided
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,32 +88,14 @@ async def _let_in_person(call: Call[PeopleCommandDeps], person: str) -> Reply:
         return Reply(text=phrase("blocked_by_settings", language, person=person), private=True)
     if call.deps.book.grants.everywhere.get(person, Role.STRANGER) >= Role.MEMBER:
         return Reply(text=phrase("already_allowed", language), private=True)
-    by, at = str(call.incoming.person), to_timestamp(call.deps.clock.now())
-    grant = Grant(subject=person, kind="person", role="member", granted_by=by, at=at)
-
-    def work(conn: Connection) -> Pairing | None:
-        """Give the grant, and tell a person who has asked for it."""
-        grants.give(conn, grant)
-        asked = pairings.end_of(conn, person, ending="approved", by=by, now=at)
-        if asked is not None:
-            pairings.tell(conn, asked, phrase("paired", asked.language), at=at)
-        return asked
-
-    asked = await call.deps.database.write(work)
-    call.deps.book.note(grant)
-    if asked is not None:
-        call.deps.deliver(ConversationKey.parse(asked.conversation))
-        call.deps.pairing_settled(person, "approved")
+    await call.deps.changes.let_in(person, by=str(call.incoming.person))
     return Reply(text=phrase("allowed_person", language, person=person))
 
 
 async def _turn_away(call: Call[PeopleCommandDeps], person: str) -> Reply:
     """Their code is worth nothing any more; they are not told."""
-    by, at = str(call.incoming.person), to_timestamp(call.deps.clock.now())
-    asked = await call.deps.database.write(lambda conn: pairings.end_of(conn, person, ending="denied", by=by, now=at))
-    if asked is not None:
-        call.deps.pairing_settled(person, "denied")
-    key = "turned_away" if asked is not None else "nobody_asks"
+    asked = await call.deps.changes.turn_away(person, by=str(call.incoming.person))
+    key = "turned_away" if asked else "nobody_asks"
     return Reply(text=call.phrase(key, call.incoming.language, person=person))
 
 
@@ -138,9 +110,7 @@ async def _block(call: Call[PeopleCommandDeps], person: str) -> Reply:
     theirs = max(role_everywhere(account, call.deps.access(), given) for account in accounts)
     if theirs >= own or call.incoming.person in accounts:
         return Reply(text=phrase("block_too_high", language, person=person), private=True)
-    at = to_timestamp(call.deps.clock.now())
-    grant = Grant(subject=person, kind="person", role="blocked", granted_by=str(call.incoming.person), at=at)
-    call.deps.book.note(await call.deps.database.write(lambda conn: grants.block(conn, grant)))
+    await call.deps.changes.block(person, by=str(call.incoming.person))
     return Reply(text=phrase("blocked_person", language, person=person))
 
 
@@ -148,17 +118,11 @@ async def _let_in_group(call: Call[PeopleCommandDeps], place: str, *, named: boo
     phrase, language = call.phrase, call.incoming.language
     if place in call.deps.book.grants.places:
         return Reply(text=phrase("already_allowed", language), private=True)
-    at = to_timestamp(call.deps.clock.now())
-    await _give(call, Grant(subject=place, kind="place", role="member", granted_by=str(call.incoming.person), at=at))
+    await call.deps.changes.let_in_place(place, by=str(call.incoming.person))
     if named:
         return Reply(text=phrase("allowed_person", language, person=place))
     mention = phrase("allowed_mention", language) if call.deps.access().require_mention else ""
     return Reply(text=phrase("allowed_group", language, mention=mention))
-
-
-async def _give(call: Call[PeopleCommandDeps], grant: Grant) -> None:
-    await call.deps.database.write(lambda conn: grants.give(conn, grant))
-    call.deps.book.note(grant)
 
 
 async def _remove(call: Call[PeopleCommandDeps], subject: str) -> Reply:
@@ -173,19 +137,15 @@ async def _remove(call: Call[PeopleCommandDeps], subject: str) -> Reply:
         return refused(call, "remove")
     if had is Role.BLOCKED:
         return await _unblock(call, subject)
-    taken = await call.deps.database.write(lambda conn: grants.take(conn, subject))
-    call.deps.book.forget(subject)
+    taken = await call.deps.changes.take(subject)
     key = "disallowed" if taken else "disallowed_before"
     return Reply(text=call.phrase(key, call.incoming.language, person=subject))
 
 
 async def _unblock(call: Call[PeopleCommandDeps], person: str) -> Reply:
     """They are as they were before the block; the answer tells where that is not enough to be answered."""
-    deps, by, at = call.deps, str(call.incoming.person), to_timestamp(call.deps.clock.now())
-    restored = await deps.database.write(lambda conn: grants.unblock(conn, person, by=by, at=at))
-    deps.book.forget(person)
-    if restored is not None:
-        deps.book.note(restored)
+    deps = call.deps
+    restored = await deps.changes.unblock(person, by=str(call.incoming.person))
     settings = deps.access()
     if person in settings.block:
         key = "blocked_by_settings"

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from agent.core.clock import Clock
@@ -412,15 +413,23 @@ async def _check_right(call: Call[GoalCommandDeps], number: int | None) -> None:
 
 
 def _let_go(call: Call[GoalCommandDeps], conversation: ConversationId, but: int | None = None) -> None:
+    let_go(call.deps.turns, conversation, str(call.incoming.person), call.deps.clock.now(), but=but)
+
+
+def let_go(turns: Turns, conversation: ConversationId, by: str, now: datetime, *, but: int | None = None) -> None:
     """End the turn that a goal's own work has under way, and take its message away."""
-    working_on = call.deps.turns.goal_of(conversation)
+    working_on = turns.goal_of(conversation)
     if working_on is not None and working_on != but:
-        call.deps.turns.stop(conversation, f"goal put down by {call.incoming.person}", call.deps.clock.now())
-    call.deps.turns.hide_live(conversation)
+        turns.stop(conversation, f"goal put down by {by}", now)
+    turns.hide_live(conversation)
 
 
 def _said(call: Call[GoalCommandDeps], refusal: GoalRefused) -> str:
-    phrase, language = call.phrase, call.incoming.language
+    return refusal_text(refusal, call.phrase, call.incoming.language)
+
+
+def refusal_text(refusal: GoalRefused, phrase: Phrases, language: str) -> str:
+    """The sentence that says why a goal was not changed."""
     values = dict(refusal.values)
     if refusal.why is not None:
         values["why"] = why_of(refusal.why, phrase, language)

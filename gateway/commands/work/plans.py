@@ -5,6 +5,7 @@ Not plan mode (W-30): that is the model's own, within a turn, and ends when a pe
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
@@ -232,11 +233,14 @@ def _decides_about_all(call: Call[PlanCommandDeps]) -> bool:
 
 
 def _let_go(call: Call[PlanCommandDeps], meant: Plan) -> None:
+    let_go(call.deps.turns, meant, str(call.incoming.person), call.deps.clock.now())
+
+
+def let_go(turns: Turns, meant: Plan, by: str, now: datetime) -> None:
     """End the turn that works on it, and take its message away."""
-    conversation = _conversation(call)
-    if call.deps.turns.plan_of(conversation) == meant.id:
-        call.deps.turns.stop(conversation, f"plan put down by {call.incoming.person}", call.deps.clock.now())
-    call.deps.turns.hide_live(conversation)
+    if turns.plan_of(meant.conversation) == meant.id:
+        turns.stop(meant.conversation, f"plan put down by {by}", now)
+    turns.hide_live(meant.conversation)
 
 
 def _conversation(call: Call[PlanCommandDeps]) -> ConversationId:

@@ -16,6 +16,12 @@ function isBusy() {
 // The answer to an action is told to its button, which must still be there: nothing is swapped until it has come.
 let action = null;
 const isActing = () => action !== null && action.readyState > 0 && action.readyState < 4;
+// Moments that matter to the minute, in the reader's zone.
+function showMoments() {
+  for (const time of content.querySelectorAll("time[data-moment]")) {
+    time.textContent = new Date(time.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  }
+}
 
 let last = ""; // what the server answered last
 let focused = ""; // the action that has the keyboard's focus
@@ -70,6 +76,7 @@ document.body.addEventListener("htmx:afterSettle", () => {
     document.getElementById(mistake.dataset.of)?.setAttribute("aria-invalid", "true");
   }
   showTimes(content);
+  showMoments();
   draw();
 });
 
@@ -162,5 +169,6 @@ if (said) {
 }
 
 showTimes(document);
+showMoments();
 draw();
 follow();

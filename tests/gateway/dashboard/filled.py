@@ -14,16 +14,19 @@ from agent.storage.tables import (
     approval,
     approval_rule,
     conversation,
+    goal,
     inbox,
     memory,
     message,
     outbox,
+    plan,
     session,
     tool_call,
     turn,
     usage,
 )
 from agent.storage.timestamps import to_timestamp
+from agent.storage.trace_table import turn_trace
 from gateway.scheduler.triggers.rules import Every, encode_rule
 from gateway.storage.tables import access_grant, operator_action, schedule, schedule_run
 
@@ -40,6 +43,7 @@ def fill(conn: Connection, now: datetime) -> None:
         (inbox, _inbox(now)),
         (turn, _turns(now)),
         (message, _messages(now)),
+        (turn_trace, _traces(now)),
         (usage, _usage(now)),
         (tool_call, _tool_calls(now)),
         (outbox, _outbox(now)),
@@ -47,6 +51,8 @@ def fill(conn: Connection, now: datetime) -> None:
         (approval_rule, _rules(now)),
         (schedule, _schedules(now)),
         (schedule_run, _schedule_runs(now)),
+        (goal, _goals(now)),
+        (plan, _plans(now)),
         (memory, _memory(now)),
         (access_grant, _grants(now)),
         (operator_action, _actions(now)),
@@ -307,4 +313,59 @@ def _actions(now: datetime) -> Iterator[dict[str, Any]]:
             "action": "conversations.read",
             "subject": _key(chat),
             "detail": f"session s{id}",
+        }
+
+
+def _traces(now: datetime) -> Iterator[dict[str, Any]]:
+    for id, chat, at in _moments(MESSAGES // 2, now):
+        yield {
+            "run_id": f"r{id}",
+            "attempt": 1,
+            "conv": _key(chat),
+            "inbox_id": id,
+            "person": _key(chat),
+            "started_at": at,
+            "ended_at": at + 3_000_000,
+            "outcome": "completed",
+            "waited_ms": 5,
+            "elapsed_ms": 3_000,
+            "first_token_ms": 400,
+            "model_calls": 1,
+            "tool_calls": 0,
+            "tokens_in": 2_000,
+            "tokens_cached": 800,
+            "tokens_out": 180,
+            "cost_usd": 0.002,
+            "unpriced": 0,
+            "size": 400,
+            "spans": "[]",
+        }
+
+
+def _goals(now: datetime) -> Iterator[dict[str, Any]]:
+    for id, chat, at in _moments(2_000, now):
+        yield {
+            "id": id,
+            "conv": _key(chat),
+            "person": _key(chat),
+            "display": f"Person {chat}",
+            "text": f"settle matter {id}",
+            "status": "active" if id > 1_000 else "completed",
+            "auto_state": "running" if id > 1_000 else "achieved",
+            "auto": '{"most":50,"turns":3}',
+            "created_at": at,
+            "updated_at": at,
+        }
+
+
+def _plans(now: datetime) -> Iterator[dict[str, Any]]:
+    for id, chat, at in _moments(2_000, now):
+        yield {
+            "conv": _key(chat),
+            "origin": f"filled:{id}",
+            "goal": f"plan matter {id}",
+            "status": "running" if id > 1_000 else "completed",
+            "tasks": "[]",
+            "created_at": at,
+            "updated_at": at,
         }

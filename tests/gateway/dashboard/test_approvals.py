@@ -16,7 +16,7 @@ from agent.tools.approvals import prompt_key
 from tests.fakes.running import running
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing, browsing
-from tests.gateway.dashboard.lesser import asked_as
+from tests.gateway.dashboard.looking import asked_as
 from tests.gateway.world import BOB, GROUP, World, calling
 from tests.scenarios.gateway.test_mcp_elicitation import connected, server, told
 

@@ -14,7 +14,7 @@ from gateway.dashboard.listing import PAGE
 from gateway.router.messages import incoming_from
 from gateway.storage import inbox_entries, outbox_entries
 from tests.gateway.dashboard.conftest import Browsing
-from tests.gateway.dashboard.lesser import asked_as
+from tests.gateway.dashboard.looking import asked_as
 from tests.gateway.world import World, slowly
 
 CHAT = ConversationId("telegram:77")

@@ -1,31 +1,13 @@
 """Sections for people with fewer rights: no words of others, no buttons, and no change."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
-import httpx2
 import pytest
-from starlette.applications import Starlette
 
-from gateway.access.settings import DashboardRight
-from gateway.dashboard.audit_log import keeper
-from gateway.dashboard.sections import all_sections
-from gateway.dashboard.shell import Shell
 from gateway.dashboard.skills import HIDDEN_WORDS
-from tests.gateway.dashboard.conftest import As
+from tests.gateway.dashboard.looking import looking
 from tests.gateway.dashboard.test_skills import DRAFT, write
 from tests.gateway.world import World
-
-
-@asynccontextmanager
-async def looking(world: World, *rights: DashboardRight) -> AsyncIterator[httpx2.AsyncClient]:
-    """Somebody at the dashboard of that world with these rights alone."""
-    audit = keeper(world.database)
-    shell = Shell(all_sections(world.services, tuple, audit), audit, world.clock, "")
-    app = As(Starlette(routes=list(shell.routes)), frozenset(rights))
-    transport = httpx2.ASGITransport(app=app)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://gateway") as client:
-        yield client
 
 
 @pytest.mark.requirement("G-76", "G-77")
@@ -34,14 +16,26 @@ async def test_words_of_others_are_for_who_may_read_them(world_of: Callable[...,
     write(world, "auto/bill-month-sort", DRAFT)
     async with world.process():
         await world.answered("hello")
-        async with looking(world, "view", "operate") as client:
+        async with looking(
+            world,
+            (
+                "view",
+                "operate",
+            ),
+        ) as client:
             page = (await client.get("/skills/bill-month-sort")).text
             assert HIDDEN_WORDS in page
             assert "my rent" not in page
             assert "Sort by date." in page
             for path in ("/memory", "/memory/telegram%3A77", "/memory-export/telegram%3A77", "/memory-misses"):
                 assert (await client.get(path)).status_code == 403, path
-        async with looking(world, "view", "transcripts") as client:
+        async with looking(
+            world,
+            (
+                "view",
+                "transcripts",
+            ),
+        ) as client:
             assert "my rent" in (await client.get("/skills/bill-month-sort")).text
             assert "Forget all" not in (await client.get("/memory/telegram%3A77")).text
 
@@ -64,13 +58,25 @@ CHANGES = {
 
 @pytest.mark.requirement("G-74", "G-75")
 async def test_who_may_only_look_changes_nothing(world: World) -> None:
-    async with looking(world, "view", "transcripts") as client:
+    async with looking(
+        world,
+        (
+            "view",
+            "transcripts",
+        ),
+    ) as client:
         for path in CHANGES:
             assert (await client.post(path)).status_code == 403, path
         for path in ("/providers", "/mcp", "/skills"):
             page = (await client.get(path)).text
             assert "hx-post" not in page, path
-    async with looking(world, "view", "operate") as client:
+    async with looking(
+        world,
+        (
+            "view",
+            "operate",
+        ),
+    ) as client:
         for path, needed in CHANGES.items():
             if needed == "configure":
                 assert (await client.post(path)).status_code == 403, path

@@ -40,6 +40,11 @@ async def test_each_page_is_there_within_its_time(
             "/approvals?page=30",
             "/delivery?box=answers&page=7",
             "/delivery?box=waiting",
+            "/schedules/300",
+            "/schedules?find=plant&sort=whose",
+            f"/people/{CHAT}",
+            "/people?find=person+99&sort=who",
+            f"/places/{CHAT}",
         ]
         for _ in range(ROUNDS):
             for path in (path for path in paths if path != "/usage.csv"):

@@ -1,0 +1,141 @@
+"""Work without a person on the dashboard: goals, plans, sub-agents; paused, resumed, cleared, stopped, cancelled."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from agent.storage.tables import goal
+from tests.fakes.waiting import until
+from tests.gateway.dashboard.conftest import Browsing, browsing
+from tests.gateway.dashboard.looking import looking
+from tests.gateway.world import World
+
+HOSTILE = "<script>alert(1)</script>"
+AUTO = """
+[agent.goal]
+autonomous_enabled = true
+supervisor_provider = "b"
+verify_interval = 2
+autonomous_turn_delay_ms = 20
+"""
+WORKS = {"match": {"contains": "[autonomous]"}, "reply": {"text": "A slow step.", "hold": "step"}}
+
+
+@pytest.fixture
+async def owner(world_of: Callable[..., World]) -> AsyncIterator[Browsing]:
+    async with world_of(config=AUTO).process() as world, browsing(world) as there:
+        yield there
+
+
+def _plans(*titles: str) -> Mapping[str, Any]:
+    tasks = [
+        {"id": id, "title": title, "description": f"Please {title} now.", "depends_on": []}
+        for id, title in enumerate(titles, 1)
+    ]
+    return {"match": {"contains": "Make the plan."}, "reply": {"text": json.dumps({"tasks": tasks})}}
+
+
+@pytest.mark.requirement("G-92")
+async def test_a_goal_is_shown_paused_resumed_and_cleared(owner: Browsing) -> None:
+    world = owner.world
+    assert "No goal is worked on without a person." in await owner.page("/goals")
+    world.script(WORKS)
+    await world.asks(f"/goal create tidy up {HOSTILE} --auto --tokens 50000", "I start now")
+    await world.until_asked()
+    page = await owner.page("/goals")
+    assert HOSTILE not in page
+    assert "tidy up &lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "50,000 tokens" in page
+    assert "running" in page
+    async with looking(world, ["view"]) as client:
+        page = (await client.get("/goals")).text
+        assert "Goal 1" in page
+        assert "tidy up" not in page
+        assert "/goal/pause" not in page
+        assert (await client.post("/goal/pause/1")).status_code == 403
+    assert await owner.act("/goal/pause/1") == "Goal 1 is paused."
+    await world.settled()
+    assert len(world.llm.calls) == 1, "the turn that worked on it has ended"
+    page = await owner.page("/goals?status=paused")
+    assert "Resume" in page
+    assert "No goal is in that state." in await owner.page("/goals?status=active")
+    refused = await owner.post("/goal/pause/1")
+    assert refused.status_code == 409
+    assert await owner.act("/goal/resume/1") == "Goal 1 goes on."
+    await world.until_asked(2)
+    assert await owner.act("/goal/clear/1") == "Goal 1 is cleared."
+    await world.settled()
+    assert "1 · gone" in await world.asks("/goal 1")
+    assert [one.action for one in await owner.actions()] == ["goals.pause", "goals.resume", "goals.clear"]
+
+
+@pytest.mark.requirement("G-92")
+async def test_a_goal_at_its_limit_may_have_as_much_again(owner: Browsing) -> None:
+    world = owner.world
+    world.script(WORKS)
+    await world.asks("/goal create tidy up --auto --tokens 50000", "I start now")
+    await world.until_asked()
+    await owner.act("/goal/pause/1")
+    await world.settled()
+    await world.database.write(lambda conn: conn.execute(update(goal).values(tokens=50_000)))
+    assert "Allow as much again" in await owner.page("/goals")
+    refused = await owner.post("/goal/resume/1")
+    assert refused.status_code == 409
+    assert "limit" in refused.json()["error"]
+    assert await owner.act("/goal/raise/1") == "Goal 1 goes on."
+    await world.until_asked(2)
+    await owner.act("/goal/pause/1")
+    await world.settled()
+
+
+@pytest.mark.requirement("G-92")
+async def test_a_plan_and_its_sub_agents_are_shown_stopped_and_cancelled(owner: Browsing) -> None:
+    world = owner.world
+    world.script(
+        _plans("read A", "read B"), {"match": {"contains": "Please read"}, "reply": {"text": "A", "hold": "both"}}
+    )
+    await world.say("/plan compare the offers")
+    await world.shows("It may take about")
+    assert "proposed" in await owner.page("/goals")
+    refused = await owner.post("/plan/stop/1")
+    assert refused.json() == {"error": "Nobody works on plan 1 now."}
+    await world.press("c:/plan confirm 1")
+    await until(lambda: len(world.llm.calls) >= 3)
+    page = await owner.page("/goals")
+    assert "compare the offers" in page
+    assert "0 of 2 tasks over" in page
+    assert "Please read A now." in page
+    async with looking(world, ["view"]) as client:
+        page = (await client.get("/goals")).text
+        assert "Plan 1" in page
+        assert "compare the offers" not in page
+        assert "Please read" not in page
+    assert await owner.act("/plan/stop/1") == "Plan 1 is stopped."
+    await until(lambda: not world.services.packages.turns.subagent_registry.working(None))
+    await world.settled()
+    assert "interrupted" in await owner.page("/goals")
+    assert await owner.act("/plan/cancel/1") == "Plan 1 is cancelled."
+    refused = await owner.post("/plan/resume/1")
+    assert refused.status_code == 409
+    assert "compare the offers" not in await owner.page("/goals")
+
+
+@pytest.mark.parametrize("what", ["goal/pause", "goal/raise", "plan/cancel"])
+@pytest.mark.parametrize("number", ["404", "x", "9" * 30])
+async def test_what_there_is_not_is_said(owner: Browsing, what: str, number: str) -> None:
+    refused = await owner.post(f"/{what}/{number}")
+    assert refused.status_code == 404
+    assert refused.json()["error"] == f"There is no {what.partition('/')[0]} {number}."
+
+
+@pytest.mark.requirement("G-92")
+async def test_nothing_is_changed_that_the_configuration_switches_off(world_of: Callable[..., World]) -> None:
+    config = "[agent.goal]\nenabled = false\n\n[plans]\nenabled = false\n"
+    async with world_of(config=config).process() as world, browsing(world) as owner:
+        assert "Open plans" in await owner.page("/goals")
+        for path, what in (("/goal/resume/1", "Goals"), ("/plan/cancel/1", "Plans")):
+            refused = await owner.post(path)
+            assert refused.json()["error"].startswith(f"{what} are switched off in the configuration.")

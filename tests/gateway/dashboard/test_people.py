@@ -1,0 +1,137 @@
+"""People on the dashboard: who is let in, as what, and changes of that which count at once."""
+
+from collections.abc import Callable
+
+import pytest
+
+from agent.core.ids import ConversationId
+from gateway.channels.inbound import Sender
+from gateway.channels.keys import UserId
+from gateway.storage import identities
+from gateway.storage.grants import Grant
+from gateway.storage.identities import DirectChat
+from tests.gateway.dashboard.conftest import Browsing, browsing
+from tests.gateway.dashboard.looking import looking
+from tests.gateway.world import BOB, ZOE, World
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.mark.requirement("G-88")
+async def test_everybody_is_listed_with_role_and_source(owner: Browsing) -> None:
+    world = owner.world
+    await world.asks("hello")
+    await world.asks("hello", person=BOB)
+    await world.settled()
+    await world.services.traces.flush()
+    page = await owner.page("/people")
+    assert "Person 77" in page
+    assert "Person 78" in page
+    assert "in the configuration" in page
+    assert "discord:77" in page, "whom the configuration alone names"
+    found = await owner.page("/people?find=person+78&role=member")
+    assert "Person 78" in found
+    assert "Person 77" not in found
+    assert "Nobody matches." in await owner.page("/people?find=nobody")
+    one = await owner.page("/people/telegram%3A78")
+    assert "names this account" in one
+    assert "not told" in one
+    await world.asks("/timezone Asia/Tokyo", person=BOB)
+    assert "Asia/Tokyo" in await owner.page("/people/telegram%3A78")
+
+
+@pytest.mark.requirement("G-89")
+async def test_a_person_is_let_in_made_admin_blocked_and_let_go(owner: Browsing) -> None:
+    world = owner.world
+    await world.say("may I?", person=ZOE)
+    page = await owner.page("/people")
+    assert "People who ask to be let in" in page
+    assert "Let in<span" in page
+    told = await owner.act("/person/add", account="telegram:99", role="member")
+    assert told == "telegram:99 is a member from now on."
+    await world.answered("hello", person=ZOE)
+    assert "People who ask to be let in" not in await owner.page("/people")
+    assert "web:operator" in await owner.page("/people/telegram%3A99")
+    await owner.act("/person/role/telegram%3A99", role="admin")
+    assert "admin" in await world.asks("/whoami", person=ZOE)
+    await owner.act("/person/role/telegram%3A99", role="blocked")
+    assert (await world.say("hello?", person=ZOE)).outcome != "accepted"
+    assert "(admin before)" in await owner.page("/people/telegram%3A99")
+    await owner.act("/person/role/telegram%3A99", role="none")
+    assert "admin" in await world.asks("/whoami", person=ZOE)
+    await owner.act("/person/role/telegram%3A99", role="none")
+    assert (await world.say("hello?", person=ZOE)).outcome != "accepted"
+    details = [one.detail for one in await owner.actions()]
+    assert details == [
+        "was stranger, is member",
+        "was member, is admin",
+        "was admin, is blocked",
+        "was blocked, is admin",
+        "was admin, is stranger",
+    ]
+
+
+@pytest.mark.requirement("G-89")
+@pytest.mark.parametrize(
+    ("path", "form", "says"),
+    [
+        ("/person/role/telegram%3A77", {"role": "member"}, "The configuration makes telegram:77 an admin."),
+        ("/person/role/telegram%3A78", {"role": "none"}, "The configuration lets telegram:78 in."),
+        ("/person/role/telegram%3A78", {"role": "king"}, "There is no role 'king'."),
+        ("/person/role/telegram%3A404", {"role": "admin"}, "Nobody is known as telegram:404."),
+        ("/person/add", {"account": "pigeon:5"}, "No platform of this gateway has an account 'pigeon:5'."),
+        ("/person/add", {"account": ""}, "No platform of this gateway has an account ''."),
+        ("/person/part/telegram%3A78", {}, "No account is linked with telegram:78."),
+        ("/person/take/telegram%3A78", {"place": "telegram:-1"}, "No role was given to telegram:78 there."),
+    ],
+)
+async def test_what_cannot_be_is_refused_in_a_sentence(
+    owner: Browsing, path: str, form: dict[str, str], says: str
+) -> None:
+    refused = await owner.post(path, **form)
+    assert refused.status_code in (404, 409)
+    assert refused.json()["error"].startswith(says)
+    assert await owner.actions() == []
+
+
+@pytest.mark.requirement("G-88")
+async def test_linked_accounts_and_roles_in_places_are_shown_and_taken_back(world_of: Callable[..., World]) -> None:
+    world = world_of(accounts=("telegram", "discord"))
+    given = Grant(
+        subject="telegram:78", kind="person", role="admin", place="telegram:-1005", granted_by="telegram:77", at=1
+    )
+    world.grants = (given,)
+    async with world.process(), browsing(world) as owner:
+        await world.asks("hello", person=BOB)
+        chats = [DirectChat(person=one, conversation=ConversationId(one)) for one in ("telegram:78", "discord:78")]
+        await world.database.write(lambda conn: identities.join(conn, chats, new="p1", at=1))
+        linked = await world.database.read(identities.all_accounts)
+        world.services.packages.rights.identities.relink(linked)
+        page = await owner.page("/people/telegram%3A78")
+        assert "in telegram:-1005" in page
+        assert "each keeps its own rank" in page
+        await owner.act("/person/take/telegram%3A78", place="telegram:-1005")
+        assert ("telegram:78", "telegram:-1005") not in world.services.packages.rights.book.grants.in_place
+        await owner.act("/person/part/telegram%3A78")
+        await world.shows("telegram:78", "78", "discord")
+        assert world.services.packages.rights.identities.accounts("telegram:78") == ("telegram:78",)
+        assert "Part this account" not in await owner.page("/people/telegram%3A78")
+
+
+@pytest.mark.requirement("G-89")
+async def test_roles_are_for_who_may_configure(owner: Browsing) -> None:
+    world = owner.world
+    await world.say("may I?", person=ZOE, sender=Sender(id=UserId(ZOE), display=HOSTILE))
+    async with looking(world, ["view", "operate", "transcripts"]) as client:
+        page = (await client.get("/people")).text
+        assert HOSTILE not in page
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+        assert "/pairings/" in page
+        assert "/person/" not in page
+        assert "/person/" not in (await client.get("/people/telegram%3A78")).text
+        for path in ("/person/add", "/person/role/telegram%3A78", "/person/part/telegram%3A78"):
+            assert (await client.post(path, data={"role": "admin", "account": "telegram:99"})).status_code == 403
+    async with looking(world, ["view"]) as client:
+        assert "/pairings/" not in (await client.get("/people")).text
+    missing = await owner.visitor.client.get("/people/telegram%3A404", headers={"accept": "text/html"})
+    assert "Nobody is known as telegram:404." in missing.text
