@@ -184,12 +184,15 @@ class ConversationPages:
             return entry, sessions, shown, stored, turns
 
         entry, sessions, shown, stored, turns = await self.database.read(read)
+        month = to_timestamp(self.clock.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0))
+        spent = await self.database.read(lambda conn: conversation_list.spent(conn, [key], since=month))
         if request.headers.get("hx-target") is None:  # not for each time that an open page looks again
             await self.audit(noted(request, self.clock, "conversations.read", key, f"session {shown or 'none'}"))
         page = stored[-MESSAGES:]
         values = {
             "title": _titled(entry),
             "entry": entry,
+            "spent": spent.get(key),
             "key": quote(key, safe=""),
             "sessions": sessions,
             "shown": shown,

@@ -217,7 +217,7 @@ class PeoplePages:
                 text = f"{account} is blocked everywhere."
             case "none" if before == "blocked":
                 await self.changes.unblock(account, by=by)
-                text = f"{account} is no longer blocked, and as before the block."
+                text = f"{account} is no longer blocked; what was given before counts again."
             case "none":
                 if not await self.changes.take(account):
                     raise OperationError(f"nothing was given to {account}")

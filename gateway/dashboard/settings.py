@@ -93,6 +93,7 @@ class SettingsPages:
     async def all(self, request: Request) -> Page:
         """All tables; with words to look for, the keys that have them."""
         sought = request.query_params.get("find", "").strip().casefold()[:100]
+        words = sought.split()
         file, mistake = await self._file()
         forms = await anyio.to_thread.run_sync(lambda: self._editor.forms)
         rows = [] if mistake else [self._table_row(file, form) for form in forms.values() if form.keys]
@@ -100,7 +101,7 @@ class SettingsPages:
             (form, key)
             for form in forms.values()
             for key in form.keys
-            if sought and sought in f"{form.name}.{key.name} {key.about}".casefold()
+            if words and _has(words, f"{form.name}.{key.name} {form.about} {key.about}".casefold())
         ]
         values = {"find": sought, "rows": rows, "keys": keys, **self._about_file(file, mistake)}
         return Page(template="settings.html", values=values)
@@ -491,3 +492,8 @@ def _waits(waiting: Sequence[str]) -> str:
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
+
+
+def _has(words: Sequence[str], text: str) -> bool:
+    """Whether each of the words stands in the text."""
+    return all(word in text for word in words)

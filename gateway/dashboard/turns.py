@@ -73,7 +73,7 @@ def _facts(span: Span) -> list[str]:
             found.append(f"first word after {span.first_token_ms:,} ms")
     sizes = {"tool": "characters", "recall": "recalled", "compaction": "tokens freed", "delivery": "messages"}
     if span.size and span.kind in sizes:
-        found.append(f"{span.size:,} {sizes[span.kind]}")
+        found.append(f"{span.size:,} {sizes[span.kind]}".removesuffix("s" if span.size == 1 else ""))
     if span.retries:
         found.append(f"after {span.retries} tries")
     if span.instead_of:
@@ -112,7 +112,7 @@ def turn_section(database: Database) -> Section:
             "look": look,
             "names": names,
             "outcomes": [(one, one.replace("_", " ")) for one in OUTCOMES],
-            "slower": [(one, f"than {one} s") for one in SLOWER],
+            "slower": [(one, f"longer than {one} s") for one in SLOWER],
             "is_newest": before is None,
             "at": from_timestamp,
         }

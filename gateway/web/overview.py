@@ -155,7 +155,7 @@ def attention(overview: Overview, reasons: Sequence[Reason]) -> Sequence[Reason]
     return found
 
 
-DEAD_FIX = "`tieline dead` lists them; retry or drop each there"
+DEAD_FIX = "`tieline dead` and the page Delivery list them; retry or drop each there"
 
 
 def figures(overview: Overview) -> Sequence[tuple[str, str, str]]:

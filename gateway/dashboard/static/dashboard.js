@@ -30,7 +30,11 @@ function refresh() {
   if (!document.hidden) window.htmx.ajax("GET", location.pathname + location.search, { target: "#content" });
 }
 
+const SETTLES_MS = 700;
+
 document.body.addEventListener("told", (event) => {
+  content.classList.add("settling");
+  setTimeout(() => content.classList.remove("settling"), SETTLES_MS);
   const { text, isError, go } = event.detail;
   told.textContent = text;
   told.classList.toggle("danger", isError);
@@ -121,13 +125,13 @@ function draw() {
         scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] } },
         axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => shown(tick, unit)) }],
         series: [
-          {},
+          { value: (_, at) => (at == null ? "" : new Date(at * 1000).toLocaleString(undefined, { dateStyle: "short", timeStyle: "short" })) },
           ...series.map(({ label }, number) => ({
             label,
             stroke: resolve(place, style.getPropertyValue(COLOURS[number % COLOURS.length]).trim()),
             width: 2,
             points: { show: times.length < 40, size: 5 },
-            value: (_, value) => shown(value, unit),
+            value: (plot, value) => (plot.cursor.idx == null ? "" : shown(value, unit)),
           })),
         ],
       },

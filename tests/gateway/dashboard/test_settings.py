@@ -77,7 +77,8 @@ async def test_a_setting_is_shown_with_where_it_comes_from_and_when_a_change_cou
         for name in re.findall(r'href="(/settings/[^"]+)"', everything):
             await owner.page(name)
         assert "queue.max_depth" in await owner.page("/settings?find=max_depth")
-        assert "No setting is called so." in await owner.page("/settings?find=nothing+like+it")
+        assert "retention.attachment_days" in await owner.page("/settings?find=files+days+attachment")
+        assert "No setting is called so." in await owner.page("/settings?find=files+xyzzy")
 
 
 @pytest.mark.requirement("G-78")

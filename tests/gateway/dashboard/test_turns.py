@@ -34,7 +34,7 @@ async def test_a_turn_is_found_and_shown_as_a_waterfall(owner: Browsing) -> None
     assert f"/turns/{trace.run}" in listed
     assert "Person 77" in listed
     page = await owner.page(f"/turns/{trace.run}")
-    for words in ("answered after", "Asked a model", "model-a", "Wrote the answer down", "tokens read"):
+    for words in ("Answered after", "Asked a model", "model-a", "Wrote the answer down", "tokens read"):
         assert words in page
     assert page.count('<rect class="bar ') == len(trace.spans)
     assert f"/turns/{trace.run}" in await owner.page("/conversations/telegram%3A77")

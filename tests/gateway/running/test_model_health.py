@@ -10,6 +10,7 @@ from agent.core.clock import SystemClock
 from agent.core.events import CallBilled, Published
 from agent.core.ids import ConversationId
 from agent.core.phrases import program_as_typed
+from gateway.access.settings import DASHBOARD_RIGHTS
 from gateway.config.sections import WebSettings
 from gateway.dashboard.rendering import render
 from gateway.telemetry.metrics import COST
@@ -177,6 +178,8 @@ def _page(overview: Overview, reasons: Sequence[Reason] = ()) -> str:
     return render(
         "overview.html",
         layout="fragment.html",
+        rights=DASHBOARD_RIGHTS,
+        navigation=(),
         overview=overview,
         headline="",
         state="good",

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from agent.core.clock import SystemClock
 from agent.core.phrases import program_as_typed
+from gateway.access.settings import DASHBOARD_RIGHTS
 from gateway.channels.adapter import Health, State
 from gateway.config.sections import WebSettings
 from gateway.dashboard.overview import KINDS
@@ -285,6 +286,8 @@ async def test_pairings_are_decided_on_the_status_page(site: Site, visitor: Visi
     healthy = render(
         "overview.html",
         layout="fragment.html",
+        rights=DASHBOARD_RIGHTS,
+        navigation=(),
         overview=await site.service.overview(),
         headline="All is well",
         state="good",
