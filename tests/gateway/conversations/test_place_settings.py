@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import pytest
 from sqlalchemy import event
@@ -44,7 +45,7 @@ def settings_on(database: Database) -> PlaceSettings:
 
 
 def live_with(queue: QueueSettings, *places: PlaceSection) -> Live:
-    return Live(Settings.model_construct(queue=queue, source=None, places=places), {})
+    return Live(Settings.model_construct(queue=queue, source=None, places=places, home=Path()), {})
 
 
 def stored(place: ConversationKey, value: str, key: str = "colour") -> "partial[None]":

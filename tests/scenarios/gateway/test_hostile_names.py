@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,13 +22,14 @@ from agent.tools.mcp.offers import clean as tool_description
 from agent.tools.mcp.offers import name_of
 from agent.tools.mcp.settings import ServerSettings
 from agent.tools.mcp.wire import why
+from gateway.access.settings import DASHBOARD_RIGHTS
 from gateway.channels.document import Plain
 from gateway.channels.outbound import Outbound
 from gateway.cli.offline import shown
 from gateway.cli.terminal.prompt import Prompt
 from gateway.cli.terminal.screen import Screen
+from gateway.dashboard.rendering import render
 from gateway.telemetry.logging import Format, set_up
-from gateway.web.pages.rendering import render
 from tests.gateway.world import ANN, GROUP, ZOE, World, file
 
 LINE = "2026-01-01 CRITICAL FORGED"
@@ -81,8 +83,9 @@ async def test_what_people_call_themselves_their_chats_and_files(world: World, n
             assert tag not in text
         assert "x" * 300 not in text
     await stranger(world, name)
-    page = render("facts.html", overview=await world.services.overview.overview(), headline="", state="good",
-                  reasons=(), figures=(), kinds={})  # fmt: skip
+    page = render("overview.html", layout="fragment.html", overview=await world.services.overview.overview(),
+                  headline="", state="good", reasons=(), figures=(), plots=(), kinds={}, rights=DASHBOARD_RIGHTS,
+                  navigation=())  # fmt: skip
     plain(page)
     assert "<script>" not in page
     assert "x" * 300 not in page
@@ -154,7 +157,9 @@ def test_a_platform_shows_letters(name: str) -> None:
     for html in blocks_as_html(document):
         assert "<script" not in html
         assert "<img" not in html
-        assert "href" not in html
+        for address, shown_as in re.findall(r'<a href="([^"]*)"[^>]*>([^<]*)</a>', html):
+            assert address == shown_as, "an address leads where it says, and nothing else leads anywhere"
+        assert html.count("href") == html.count("</a>")
 
 
 def skill_of(description: str) -> Skill:

@@ -260,7 +260,7 @@ async def test_an_admin_gives_no_owners_rights(world_of: "Callable[..., World]")
     unstarted = world_of(accounts=("telegram", "web"))
     unstarted.access += '\ndm = "open"'
     async with unstarted.process() as world:
-        owner = {"person": "me", "on": "web"}
+        owner = {"person": "operator", "on": "web"}
         assert "are linked" in await enters(world, await code_of(world, **owner), person=BOB)
         await world.asks("/link rights telegram:78", "higher rank than you")
         assert "role member" in await world.asks("/whoami", person=BOB)
