@@ -17,8 +17,8 @@ from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp
 from agent.tools.approvals import Approvals, Finding, Ruling, Word, extent_of
 from gateway.commands.access.approvals import told
-from gateway.dashboard.listing import PAGE, asked, listing
-from gateway.dashboard.shell import Audit, Done, Page, Section, action, noted, person_of, rights_of, view
+from gateway.dashboard.frame.listing import PAGE, asked, listing
+from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, person_of, rights_of, view
 from gateway.delivery.ephemeral.prompts import label_of
 from gateway.storage import conversation_list, inbox_entries
 from gateway.web.control import OperationError

@@ -5,8 +5,8 @@ from starlette.requests import Request
 
 from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp
-from gateway.dashboard.listing import PAGE, asked, listing
-from gateway.dashboard.shell import Audit, Page, Section, view
+from gateway.dashboard.frame.listing import PAGE, asked, listing
+from gateway.dashboard.frame.shell import Audit, Page, Section, view
 from gateway.storage import operator_actions
 from gateway.storage.operator_actions import OperatorAction
 

@@ -31,8 +31,8 @@ from agent.sessions.store import Session, Stored, read_parts
 from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from agent.tools.approvals import canonical
-from gateway.dashboard.listing import PAGE, Asked, asked, listing
-from gateway.dashboard.shell import Audit, Done, Page, Section, action, noted, person_of, rights_of, view
+from gateway.dashboard.frame.listing import PAGE, Asked, asked, listing
+from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, person_of, rights_of, view
 from gateway.operations.operator_commands import OperatorCommands
 from gateway.running.models import ModelAccess
 from gateway.running.turns import TurnServices

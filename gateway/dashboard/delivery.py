@@ -16,8 +16,8 @@ from agent.storage import outbox_rows
 from agent.storage.database import Database
 from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.timestamps import from_timestamp
-from gateway.dashboard.listing import PAGE, Asked, asked, listing
-from gateway.dashboard.shell import Audit, Done, Page, Section, action, noted, rights_of, view
+from gateway.dashboard.frame.listing import PAGE, Asked, asked, listing
+from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, rights_of, view
 from gateway.operations.dead_letters import IN, OUT, DeadLetters
 from gateway.storage import conversation_list, inbox_entries, outbox_entries
 from gateway.storage.inbox_entries import InboxEntry, PlaceQueue

@@ -18,8 +18,8 @@ from agent.plans.service import PlanRefused
 from agent.storage.database import Database
 from gateway.commands.work import goals as goal_commands
 from gateway.commands.work import plans as plan_commands
-from gateway.dashboard.listing import PAGE, asked, listing
-from gateway.dashboard.shell import Done, Page, Section, action, person_of, rights_of, view
+from gateway.dashboard.frame.listing import PAGE, asked, listing
+from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, rights_of, view
 from gateway.phrases.catalogue import Catalogue
 from gateway.running.durable_work import DurableWork
 from gateway.running.turns import TurnServices

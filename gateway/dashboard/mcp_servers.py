@@ -13,7 +13,7 @@ from agent.tools.mcp.catalogue import Prompt, Resource, plain_address
 from agent.tools.mcp.offers import WITHHELD, clean, plain
 from agent.tools.mcp.server import Server
 from agent.tools.mcp.settings import ServerSettings
-from gateway.dashboard.shell import Done, Page, Section, action, view
+from gateway.dashboard.frame.shell import Done, Page, Section, action, view
 from gateway.running.basics import Basics
 from gateway.running.tools import ToolServices
 from gateway.web.control import OperationError

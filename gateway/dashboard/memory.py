@@ -26,8 +26,8 @@ from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.commands.kept.memory import erase
-from gateway.dashboard.listing import PAGE, Asked, asked, listing
-from gateway.dashboard.shell import Audit, Done, Page, Section, action, noted, view
+from gateway.dashboard.frame.listing import PAGE, Asked, asked, listing
+from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, view
 from gateway.running.turns import TurnServices
 from gateway.storage import conversation_list, inbox_entries
 from gateway.storage.conversation_list import ConversationEntry

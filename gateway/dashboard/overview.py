@@ -7,8 +7,8 @@ from dataclasses import asdict
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from gateway.dashboard.frame.shell import Done, Page, Section, action, view
 from gateway.dashboard.plots import STEPS, Plot
-from gateway.dashboard.shell import Done, Page, Section, action, view
 from gateway.telemetry.trouble import Kind
 from gateway.web.health import Reason
 from gateway.web.overview import OverviewSource, attention, figures, headline

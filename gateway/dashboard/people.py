@@ -15,8 +15,8 @@ from gateway.access.policy import Role, is_owner, role_everywhere, subject_kind
 from gateway.access.roles import roles_of
 from gateway.channels.adapter import Ids
 from gateway.config.settings import Settings
-from gateway.dashboard.listing import asked, listed
-from gateway.dashboard.shell import Done, Page, Section, action, person_of, view
+from gateway.dashboard.frame.listing import asked, listed
+from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, view
 from gateway.running.rights import Rights
 from gateway.scheduler import person_zones
 from gateway.storage import conversation_list, grants, pairings

@@ -19,8 +19,8 @@ from gateway.commands.all import all_commands
 from gateway.commands.command import Setting
 from gateway.commands.place.provider import PROVIDER_SETTING
 from gateway.conversations.place_settings import InForce, PlaceSettings, account_of
-from gateway.dashboard.listing import PAGE, asked, listing
-from gateway.dashboard.shell import Done, Page, Section, action, person_of, rights_of, view
+from gateway.dashboard.frame.listing import PAGE, asked, listing
+from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, rights_of, view
 from gateway.phrases.catalogue import Catalogue
 from gateway.storage import conversation_list, grants
 from gateway.storage.conversation_list import ConversationEntry

@@ -20,8 +20,8 @@ from agent.providers.retry_policy import State
 from agent.providers.routing import Failures
 from agent.storage.timestamps import from_timestamp
 from gateway.channels.keys import ConversationKey
-from gateway.dashboard.listing import asked, listed
-from gateway.dashboard.shell import Done, Page, Section, action, person_of, view
+from gateway.dashboard.frame.listing import asked, listed
+from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, view
 from gateway.running.basics import Basics
 from gateway.running.models import ModelAccess, try_model
 from gateway.telemetry.metrics import Histogram, Metrics

@@ -12,8 +12,8 @@ from agent.core.clock import Clock
 from agent.core.ids import ConversationId, PersonId
 from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp
-from gateway.dashboard.listing import PAGE, asked, listing
-from gateway.dashboard.shell import Audit, Done, Page, Section, action, noted, person_of, rights_of, view
+from gateway.dashboard.frame.listing import PAGE, asked, listing
+from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, person_of, rights_of, view
 from gateway.phrases.catalogue import Catalogue, UsageError
 from gateway.scheduler import ledger, store
 from gateway.scheduler.ledger import Entry

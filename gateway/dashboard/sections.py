@@ -12,8 +12,9 @@ from gateway.dashboard.approvals import ApprovalPages
 from gateway.dashboard.audit_log import audit_section, keeper
 from gateway.dashboard.conversations import ConversationPages
 from gateway.dashboard.delivery import DeliveryPages
+from gateway.dashboard.frame.live import Changes
+from gateway.dashboard.frame.shell import Audit, Section, Shell
 from gateway.dashboard.goals import GoalPages
-from gateway.dashboard.live import Changes
 from gateway.dashboard.mcp_servers import McpPages
 from gateway.dashboard.memory import MemoryPages
 from gateway.dashboard.overview import overview_section
@@ -23,7 +24,7 @@ from gateway.dashboard.plots import Plots
 from gateway.dashboard.providers import ProviderPages
 from gateway.dashboard.schedules import SchedulePages
 from gateway.dashboard.settings import settings_section
-from gateway.dashboard.shell import Audit, Section, Shell
+from gateway.dashboard.sign_ins import sign_in_section
 from gateway.dashboard.skills import SkillPages
 from gateway.dashboard.turns import turn_section
 from gateway.running.account_changes import AccountChanges
@@ -137,6 +138,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         goals.section(),
         people.section(),
         places.section(),
+        sign_in_section(services.sign_ins),
         memory.section(),
         providers.section(),
         McpPages(basics=basics, tools=packages.tools).section(),

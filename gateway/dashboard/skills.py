@@ -11,8 +11,8 @@ from agent.skills.folders import text_of
 from agent.skills.rows import Kept
 from agent.skills.skill import EXAMPLE, FILE, Origin
 from agent.skills.trust import findings_in
-from gateway.dashboard.listing import asked, listed
-from gateway.dashboard.shell import Audit, Done, Page, Section, action, noted, person_of, rights_of, view
+from gateway.dashboard.frame.listing import asked, listed
+from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, person_of, rights_of, view
 from gateway.running.basics import Basics
 from gateway.running.memory import SkillServices
 from gateway.web.control import OperationError

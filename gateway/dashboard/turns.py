@@ -11,8 +11,8 @@ from agent.core.ids import ConversationId, PersonId, RunId
 from agent.run.run import Verdict
 from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp
-from gateway.dashboard.listing import PAGE, asked
-from gateway.dashboard.shell import Page, Section, view
+from gateway.dashboard.frame.listing import PAGE, asked
+from gateway.dashboard.frame.shell import Page, Section, view
 from gateway.storage import conversation_list
 from gateway.traces import rows
 from gateway.traces.trace import Kind, Span, TurnTrace

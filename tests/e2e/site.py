@@ -21,10 +21,10 @@ from gateway.channels.inbound import ButtonClicked, Inbound, MessageReceived, Ou
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Button, CommandSpec, Outbound, SentRef
 from gateway.config.sections import WebSettings
-from gateway.dashboard.live import Changes
+from gateway.dashboard.frame.live import Changes
+from gateway.dashboard.frame.shell import Shell
 from gateway.dashboard.overview import overview_section
 from gateway.dashboard.sections import files
-from gateway.dashboard.shell import Shell
 from gateway.delivery.rendering.markdown import parse
 from gateway.operations.sign_ins import SignIns
 from gateway.storage.operator_actions import OperatorAction

@@ -8,8 +8,8 @@ from starlette.applications import Starlette
 
 from gateway.access.settings import DashboardRight
 from gateway.dashboard.audit_log import keeper
+from gateway.dashboard.frame.shell import Shell
 from gateway.dashboard.sections import all_sections
-from gateway.dashboard.shell import Shell
 from tests.gateway.dashboard.conftest import As
 from tests.gateway.world import World
 

@@ -10,7 +10,7 @@ from agent.storage.payloads import encode_incoming
 from agent.storage.tables import inbox
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
-from gateway.dashboard.listing import PAGE
+from gateway.dashboard.frame.listing import PAGE
 from gateway.router.messages import incoming_from
 from gateway.storage import inbox_entries, outbox_entries
 from tests.gateway.dashboard.conftest import Browsing

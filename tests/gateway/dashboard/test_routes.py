@@ -10,8 +10,8 @@ from gateway.access.settings import DashboardRight
 from gateway.channels.adapter import SignedIn
 from gateway.channels.keys import UserId
 from gateway.dashboard.audit_log import keeper
+from gateway.dashboard.frame.shell import Entry
 from gateway.dashboard.sections import all_sections
-from gateway.dashboard.shell import Entry
 from tests.adapters.web.visitor import visiting
 from tests.gateway.dashboard.conftest import browsing
 from tests.gateway.world import World

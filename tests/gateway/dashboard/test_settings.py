@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 from gateway.config.editor import Edit, Editor
 from gateway.config.live import Live
 from gateway.config.read import load
+from gateway.dashboard.frame.shell import Shell
 from gateway.dashboard.settings import settings_section
-from gateway.dashboard.shell import Shell
 from gateway.storage.operator_actions import OperatorAction
 from tests.gateway.dashboard.conftest import As, Browsing, browsing
 from tests.gateway.world import World

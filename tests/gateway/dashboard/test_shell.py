@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 
 from agent.core.clock import SystemClock
 from gateway.access.settings import DashboardRight
-from gateway.dashboard.listing import Asked, asked, listed
-from gateway.dashboard.shell import Done, Page, Section, Shell, action, view
+from gateway.dashboard.frame.listing import Asked, asked, listed
+from gateway.dashboard.frame.shell import Done, Page, Section, Shell, action, view
 from gateway.storage.operator_actions import OperatorAction
 from gateway.web.control import OperationError
 from tests.gateway.dashboard.conftest import As, Browsing

@@ -12,7 +12,7 @@ from agent.core.ids import ConversationId
 from agent.core.phrases import program_as_typed
 from gateway.access.settings import DASHBOARD_RIGHTS
 from gateway.config.sections import WebSettings
-from gateway.dashboard.rendering import render
+from gateway.dashboard.frame.rendering import render
 from gateway.telemetry.metrics import COST
 from gateway.web.health import Reason
 from gateway.web.overview import DEAD_FIX, Overview

@@ -20,8 +20,8 @@ from agent.core.phrases import program_as_typed
 from gateway.access.settings import DASHBOARD_RIGHTS
 from gateway.channels.adapter import Health, State
 from gateway.config.sections import WebSettings
+from gateway.dashboard.frame.rendering import render
 from gateway.dashboard.overview import KINDS
-from gateway.dashboard.rendering import render
 from gateway.telemetry.trouble import Kind, Troubles
 from gateway.web.health import Reason, not_ready
 from gateway.web.server import WebError, WebServer

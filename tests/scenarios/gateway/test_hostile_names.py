@@ -28,7 +28,7 @@ from gateway.channels.outbound import Outbound
 from gateway.cli.offline import shown
 from gateway.cli.terminal.prompt import Prompt
 from gateway.cli.terminal.screen import Screen
-from gateway.dashboard.rendering import render
+from gateway.dashboard.frame.rendering import render
 from gateway.telemetry.logging import Format, set_up
 from tests.gateway.world import ANN, GROUP, ZOE, World, file
 

@@ -18,7 +18,7 @@ def _took(ms: int | None) -> str:
     return f"{ms // 60_000} min {ms % 60_000 // 1_000} s"
 
 
-_ENVIRONMENT = environment(Path(__file__).parent / "templates")  # a cache of compiled templates, no state
+_ENVIRONMENT = environment(Path(__file__).parent.parent / "templates")  # a cache of compiled templates, no state
 _ENVIRONMENT.filters["compact"] = compact
 _ENVIRONMENT.filters["counted"] = counted
 _ENVIRONMENT.filters["money"] = money

@@ -16,7 +16,7 @@ from agent.core.clock import Clock
 from agent.storage.timestamps import to_timestamp
 from gateway.access.settings import DashboardRight
 from gateway.channels.adapter import SignedIn
-from gateway.dashboard.rendering import render
+from gateway.dashboard.frame.rendering import render
 from gateway.storage.operator_actions import OperatorAction
 from gateway.web.control import OperationError
 

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from agent.core.events import EventBus, LoopEnded, LoopFailed, LoopStarted, Published
-from gateway.dashboard.shell import NEEDED, rights_of, told
+from gateway.dashboard.frame.shell import NEEDED, rights_of, told
 
 SHORTEST_S = 1.0  # between two hints
 LONGEST_S = 5.0  # without an event: queues, accounts and other processes change without one
