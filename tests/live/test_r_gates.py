@@ -126,7 +126,9 @@ async def test_each_kind_of_tool_has_its_own_time(world_of: WorldOf) -> None:
             ("two", "grep", {"pattern": "x"}, "1e-05 s"),
             ("three", "remember", {"fact": "Ann likes tea."}, "2e-05 s"),
         ):
-            assert not await tries(world, words, tool, **given)
+            for number in range(5):  # a quick tool may be done before so short a time is looked at
+                if not await tries(world, f"{words} {number}", tool, **given):
+                    break
             assert f"{tool} was stopped after {stopped}" in last_result(world)
         assert not await tries(world, "four", "shell", command="sleep 0.6; echo late"), "commands have their own"
         assert "late" in last_result(world)
