@@ -160,7 +160,6 @@ async def test_addresses_are_links_in_both_directions(page: Page, site: Site) ->
         assert await links.first.get_attribute("target") == "_blank"
 
 
-@pytest.mark.requirement("Z-168")
 @pytest.mark.parametrize(
     ("viewport", "scheme"),
     [(DESKTOP, "light"), (DESKTOP, "dark"), (PHONE, "light"), (PHONE, "dark")],

@@ -176,6 +176,25 @@ async def test_an_answer_grows_on_the_page_and_leaves_one_message(stage: Stage, 
     assert not next(one for one in state["messages"] if one["id"] == asked).get("reactions")
 
 
+@pytest.mark.requirement("Z-165", "Z-166", "Z-167")
+async def test_a_formula_and_an_address_are_shown_and_asked_for_again(stage: Stage, ann: Visitor) -> None:
+    await stage.script("the square", "It is $x^2$; see https://example.org/squares for more.")
+    session = await a_room(ann)
+    await ann.say("the square", session=session)
+    await hears(ann, session, "It is")
+    (first,) = await messages(ann, session)
+    html = "".join(first["blocks"])
+    assert re.search(r'class="[^"]*(math|formula)', html), html
+    assert 'href="https://example.org/squares"' in html
+    again = {"id": "again-0001", "message": first["id"]}
+    assert (await ann.post(f"/chat/c/{session}/again", again)).json()["outcome"] == "accepted"
+
+    async def answered() -> int:
+        return len(await messages(ann, session))
+
+    await becomes(answered, 2)
+
+
 async def test_plain_text_arrives_as_it_is(stage: Stage, ann: Visitor) -> None:
     for key, text in ODD_PLAIN.items():
         await stage.script(key, text)  # a word of its own: recall brings back what was said in other rooms

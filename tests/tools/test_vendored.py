@@ -10,14 +10,12 @@ ROOT = Path(__file__).parents[2]
 TABLE = tomllib.loads((ROOT / "docs/vendored.toml").read_text(encoding="utf-8"))["file"]
 
 
-@pytest.mark.requirement("Z-169")
 @pytest.mark.parametrize("row", TABLE, ids=[row["path"] for row in TABLE])
 def test_a_vendored_file_is_the_one_of_the_table(row: dict[str, str]) -> None:
     assert hashlib.sha256((ROOT / row["path"]).read_bytes()).hexdigest() == row["sha256"]
     assert all(row[key] for key in ("name", "version", "licence", "source"))
 
 
-@pytest.mark.requirement("Z-169")
 def test_no_vendored_file_is_missing_from_the_table() -> None:
     found = {
         path.relative_to(ROOT).as_posix()
@@ -28,7 +26,6 @@ def test_no_vendored_file_is_missing_from_the_table() -> None:
     assert found == {row["path"] for row in TABLE}
 
 
-@pytest.mark.requirement("Z-169")
 def test_the_version_stands_in_the_file() -> None:
     for row in TABLE:
         if row["path"].endswith(".js"):

@@ -97,6 +97,7 @@ def test_a_page_that_is_open_gets_its_content_alone() -> None:
     assert "&lt;b&gt;a" in fragment
 
 
+@pytest.mark.requirement("G-60")
 async def test_the_owner_reads_the_audit_log(owner: Browsing) -> None:
     assert "Nothing was changed here yet." in await owner.page("/audit")
     await owner.world.hears(owner.world.said("hello", person="99"))

@@ -11,7 +11,7 @@ from tests.gateway.dashboard.looking import asked_as
 PASSWORD = "correct horse battery"
 
 
-@pytest.mark.requirement("G-93")
+@pytest.mark.requirement("G-71", "G-93")
 async def test_a_browser_is_seen_and_signed_out(owner: Browsing) -> None:
     assert "Only the owner signs in" in await owner.page("/sign-ins")
     assert "Anna has an account." in await owner.act("/sign-in/add", id="anna", display="Anna")

@@ -25,7 +25,7 @@ async def traced(owner: Browsing, count: int = 1) -> list[TurnTrace]:
     return list(await owner.world.database.read(rows.traces))
 
 
-@pytest.mark.requirement("G-67")
+@pytest.mark.requirement("G-66", "G-67")
 async def test_a_turn_is_found_and_shown_as_a_waterfall(owner: Browsing) -> None:
     assert "No turn has ended yet." in await owner.page("/turns")
     await owner.world.asks("hello")
