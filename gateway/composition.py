@@ -24,7 +24,7 @@ from gateway.router.attachments import Attachments
 from gateway.router.ports import RouterDeps
 from gateway.router.router import Router
 from gateway.running import command_families as families
-from gateway.running.accounts import Gateway, Loops
+from gateway.running.accounts.accounts import Gateway, Loops
 from gateway.running.basics import Basics, WorkSignal
 from gateway.running.dispatch import Running, wake_for_person
 from gateway.running.durable_work import install_durable_work

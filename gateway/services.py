@@ -37,7 +37,7 @@ from gateway.operations.sign_ins import SignIns
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.router import Router
 from gateway.running import retention
-from gateway.running.accounts import Accounts, Gateway, Loops
+from gateway.running.accounts.accounts import Accounts, Gateway, Loops
 from gateway.running.alerts import Alerts
 from gateway.running.basics import Basics
 from gateway.running.durable_work import DurableWork

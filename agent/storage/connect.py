@@ -22,7 +22,7 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 
 from agent.core.failpoints import failpoint
 from agent.core.phrases import needs_extra
-from agent.storage.backup import copy_file
+from agent.storage.copies.sqlite import copy_file
 from agent.storage.database import Database, OwnedDatabase
 from agent.storage.errors import BackupRefused, DatabaseUnusable, SchemaTooNew, SchemaTooOld
 from agent.storage.sqlite import OwnerLock, SqliteDatabase, damage_in, emptied, sqlite_engine

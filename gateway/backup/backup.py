@@ -18,9 +18,9 @@ from sqlalchemy import URL
 from agent.core.errors import ToolError
 from agent.core.phrases import counted
 from agent.core.safe_files import DEEPEST, Entry, Tree
-from agent.storage.backup import copy_file
 from agent.storage.connect import revision
 from agent.storage.copies.dumped_tables import DumpedTable, name_of
+from agent.storage.copies.sqlite import copy_file
 from agent.storage.database import Database, RetryingDatabase
 from agent.storage.errors import BackupRefused
 from agent.storage.inspection import read

@@ -21,7 +21,7 @@ from gateway.access.settings import PersonSettings
 from gateway.channels.adapter import Affected, Diagnosis
 from gateway.cli.options import config_option, settings_from
 from gateway.config.settings import Settings
-from gateway.running.account_checks import bare_adapter_context, diagnose, weighed
+from gateway.running.accounts.checks import bare_adapter_context, diagnose, weighed
 from gateway.web.control_client import RESTART, NoGateway, OtherVersion, Refused, call, differing, is_running
 
 LEAST_FREE_MB = 500

@@ -21,7 +21,7 @@ from gateway.cli.questions import choose, secret, tell
 from gateway.config.errors import ConfigError
 from gateway.config.read import home_directory, read
 from gateway.config.settings import Settings
-from gateway.running.account_checks import diagnose_channel
+from gateway.running.accounts.checks import diagnose_channel
 
 PROVIDERS = {
     "anthropic": "Claude, by Anthropic; needs an API key",

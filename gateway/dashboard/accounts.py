@@ -12,7 +12,7 @@ from gateway.channels.entry_points import installed, settings_class
 from gateway.config.document import CannotChange, entries_at
 from gateway.config.editor import Editor, label_of
 from gateway.dashboard.frame.shell import Done, Page, Section, action, view
-from gateway.running.account_changes import AccountChanges
+from gateway.running.accounts.changes import AccountChanges
 from gateway.telemetry.trouble import Trouble
 
 

@@ -38,7 +38,7 @@ DEEDS: Mapping[str, str] = {"retry": "is tried again", "drop": "is dropped"}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownLetter:
     """A message or answer as the page shows it. `id` is the name that actions know; `text` is "" for whom words of
-    others are not. `next_at` is when it is tried again, None for now or never.
+    others are not. `next_at` is when it is tried again; None: it is due, or given up.
     """
 
     id: str

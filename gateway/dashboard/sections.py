@@ -27,7 +27,7 @@ from gateway.dashboard.settings import settings_section
 from gateway.dashboard.sign_ins import sign_in_section
 from gateway.dashboard.skills import SkillPages
 from gateway.dashboard.turns import turn_section
-from gateway.running.account_changes import AccountChanges
+from gateway.running.accounts.changes import AccountChanges
 from gateway.running.command_families import switched_off
 from gateway.running.messaging import access_changes
 from gateway.services import Services

@@ -17,7 +17,8 @@ from agent.core.ids import ConversationId, SessionId
 from agent.memory import misses
 from agent.sessions import export as session_export
 from agent.sessions import store
-from agent.storage import audit_rows, backup, conversation_rows
+from agent.storage import audit_rows, conversation_rows
+from agent.storage.copies.sqlite import back_up
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.timestamps import from_timestamp, to_timestamp
@@ -278,7 +279,7 @@ class Operations:
                     raise Refusal(
                         "a copy of the database alone is not encrypted", fix=f"name {path.stem}.tar.encrypted"
                     )
-                return {"path": str(path), "bytes": await backup.back_up(self._database, path), "left_out": []}
+                return {"path": str(path), "bytes": await back_up(self._database, path), "left_out": []}
             wanted = self._wanted(passphrase, bool(arguments.get("files", True)))
             made = await archive(self._database, path, wanted, at=self._clock.now())
         except StorageError as error:

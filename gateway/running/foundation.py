@@ -28,7 +28,7 @@ from gateway.config.settings import Settings
 from gateway.operations.sign_ins import SignIns
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.messages import first_words
-from gateway.running.accounts import Accounts, paused_accounts
+from gateway.running.accounts.accounts import Accounts, paused_accounts
 from gateway.storage import adapter_store, places
 from gateway.storage.repair import open_database
 from gateway.telemetry.trouble import Troubles

@@ -18,7 +18,7 @@ from gateway.delivery.egress import Guard
 from gateway.delivery.outbox.call_journal import open_journal
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.router.ports import Notices
-from gateway.running.accounts import Accounts
+from gateway.running.accounts.accounts import Accounts
 from gateway.running.alerts import Alerts
 from gateway.running.basics import Basics
 from gateway.running.rights import Rights

@@ -21,7 +21,7 @@ from agent.storage.approval_rows import Approval
 from agent.storage.timestamps import from_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.operations.operations import Operations
-from gateway.running.accounts import Accounts
+from gateway.running.accounts.accounts import Accounts
 from gateway.running.basics import Basics
 from gateway.running.models import ModelAccess
 from gateway.running.turns import TurnServices

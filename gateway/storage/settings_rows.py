@@ -1,7 +1,7 @@
 """Settings of single places as texts by name: the rows behind `gateway.conversations.place_settings`.
 
 Some rows are no choice for a place: `owner` and `outage` (`gateway.running.alerts`) and `mcp_server`
-(`gateway.running.added_servers`) and `paused` (`gateway.running.account_changes`) are read and written here by those
+(`gateway.running.added_servers`) and `paused` (`gateway.running.accounts.changes`) are read and written here by those
 modules; `parent` belongs to the record itself.
 """
 

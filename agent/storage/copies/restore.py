@@ -10,8 +10,8 @@ from pathlib import Path
 from sqlalchemy import Connection, bindparam, func, inspect, select, update
 
 from agent.storage import approval_rows
-from agent.storage.backup import copy_file
 from agent.storage.connect import Schema, State, migrating_from, revision, target_of
+from agent.storage.copies.sqlite import copy_file
 from agent.storage.errors import BackupRefused, DatabaseUnusable, SchemaTooNew, SchemaTooOld
 from agent.storage.inspection import look, read
 from agent.storage.sqlite import OwnerLock, sqlite_engine

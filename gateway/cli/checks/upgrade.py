@@ -13,8 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import SystemClock
 from agent.core.phrases import counted
-from agent.storage.backup import copy_file
 from agent.storage.connect import BACKUPS, NAME, State, bring_up_to_date, free_name, migrating_from, revision, target_of
+from agent.storage.copies.sqlite import copy_file
 from agent.storage.errors import DatabaseUnusable, StorageError
 from agent.storage.inspection import look, read
 from gateway.backup.request import ENCRYPTED, PASSPHRASE, PLAIN

@@ -11,7 +11,7 @@ import pytest
 
 from agent.core.clock import Clock, SystemClock
 from agent.storage.database import Database
-from gateway.running.accounts import Loops
+from gateway.running.accounts.accounts import Loops
 from gateway.scheduler.process_scheduler import ProcessScheduler
 from gateway.scheduler.runner import READ_EVERY_S
 from gateway.storage.tables import schedule

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, create_engine, insert, update
 
-from agent.storage.backup import back_up
 from agent.storage.copies.restore import Restored, restore
+from agent.storage.copies.sqlite import back_up
 from agent.storage.database import Database
 from agent.storage.migrate import downgrade
 from agent.storage.sqlite import sqlite_engine

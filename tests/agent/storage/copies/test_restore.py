@@ -10,8 +10,8 @@ import pytest
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.storage import inbox_rows, outbox_rows
-from agent.storage.backup import back_up
 from agent.storage.copies.restore import WHY, Restored, restore
+from agent.storage.copies.sqlite import back_up
 from agent.storage.errors import BackupRefused, DatabaseHeld
 from agent.storage.payloads import decode_incoming
 from gateway.storage import inbox_entries, outbox_entries

@@ -14,7 +14,7 @@ from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelRejected, 
 from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import CommandSpec
-from gateway.running.accounts import RESTARTING, Accounts, Gateway
+from gateway.running.accounts.accounts import RESTARTING, Accounts, Gateway
 from tests.fakes.channel import FakeAdapter
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
@@ -68,11 +68,11 @@ OPENED: dict[str, dict[str, Flaky]] = {}
 
 
 class FlakySettings(ChannelSettings):
-    adapter: ClassVar[str] = "tests.gateway.running.test_accounts:Flaky"
+    adapter: ClassVar[str] = "tests.gateway.running.accounts.test_accounts:Flaky"
 
 
 class RefusedSettings(ChannelSettings):
-    adapter: ClassVar[str] = "tests.gateway.running.test_accounts:refusing"
+    adapter: ClassVar[str] = "tests.gateway.running.accounts.test_accounts:refusing"
 
 
 class House:

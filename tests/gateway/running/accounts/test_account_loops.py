@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from agent.storage.errors import DatabaseDamaged, StorageTrouble
-from gateway.running.accounts import WELL_AFTER_S, Loops
+from gateway.running.accounts.accounts import WELL_AFTER_S, Loops
 from gateway.telemetry.trouble import Troubles
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running

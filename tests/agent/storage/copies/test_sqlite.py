@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from agent.core.clock import SystemClock
-from agent.storage.backup import back_up, copy_file
+from agent.storage.copies.sqlite import back_up, copy_file
 from agent.storage.database import Database, RetryingDatabase
 from agent.storage.errors import BackupRefused
 from gateway.storage.inbox_entries import counts
@@ -76,7 +76,7 @@ async def test_for_postgresql_its_own_tool_is_named(postgres_url: str, tmp_path:
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from agent.storage.backup import copy_file
+from agent.storage.copies.sqlite import copy_file
 from agent.storage.errors import BackupRefused
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:

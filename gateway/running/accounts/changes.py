@@ -7,8 +7,8 @@ from agent.core.ids import ConversationId
 from agent.storage.timestamps import to_timestamp
 from gateway.access.needs import needs
 from gateway.channels.adapter import Diagnosis
-from gateway.running.account_checks import bare_adapter_context, diagnose, diagnose_channel, weighed
-from gateway.running.accounts import PAUSED_SETTING, Accounts
+from gateway.running.accounts.accounts import PAUSED_SETTING, Accounts
+from gateway.running.accounts.checks import bare_adapter_context, diagnose, diagnose_channel, weighed
 from gateway.running.basics import Basics
 from gateway.storage import settings_rows
 
