@@ -106,7 +106,9 @@ async def opened(browser: Browser, there: Browsing, errors: Errors, **options: A
     await context.close()
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize(
+    "look", [pytest.param("phone"), *(pytest.param(look, marks=pytest.mark.slow) for look in LOOKS if look != "phone")]
+)
 async def test_every_section_can_be_used_by_everybody(
     browser: Browser, owner: Browsing, errors: Errors, look: str, pictures: Path
 ) -> None:
