@@ -84,7 +84,7 @@ class Contents:
 
     def write(self, to: BinaryIO, manifest: Manifest, passphrase: str | None) -> None:
         """Write the archive; its list is `manifest` with all that was added."""
-        out: Any = _encryption().EncryptedWriter(to, passphrase) if passphrase else to
+        out: Any = _encryption().EncryptedWriter(to, passphrase, magic=MAGIC) if passphrase else to
         listed = _MANIFEST.dump_json(replace(manifest, members=tuple(self.members)), indent=1)
         self._file.seek(0)
         with tarfile.open(fileobj=out, mode="w|", **_CODING) as tar:  # type: ignore[call-overload]
@@ -154,7 +154,7 @@ def _plain(opened: BinaryIO, passphrase: str | None, file: Path) -> Iterator[Bin
             f"{file} is encrypted: name its passphrase with --passphrase-file FILE, or in TIELINE_BACKUP_PASSPHRASE"
         )
     else:
-        yield cast(BinaryIO, _encryption().EncryptedReader(opened, passphrase, str(file)))
+        yield cast(BinaryIO, _encryption().EncryptedReader(opened, passphrase, str(file), magic=MAGIC))
 
 
 def _unpack(plain: BinaryIO, file: Path, into: Path, check: Check, only: str) -> Manifest:

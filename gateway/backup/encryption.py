@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from agent.storage.errors import BackupRefused
-from gateway.backup.archive import MAGIC
 
 PIECE = 64 * 1024  # bytes of plain text
 TAG = 16
@@ -26,12 +25,12 @@ LONGEST_HEADER = 1024
 
 
 class EncryptedWriter:
-    """Encrypts what is written to it. Without `finish` the file counts as cut."""
+    """Encrypts what is written to it, behind `magic`. Without `finish` the file counts as cut."""
 
-    def __init__(self, file: BinaryIO, passphrase: str, *, n: int = SCRYPT_N) -> None:
+    def __init__(self, file: BinaryIO, passphrase: str, *, magic: bytes, n: int = SCRYPT_N) -> None:
         salt = os.urandom(SALT)
         header = {"kdf": "scrypt", "n": n, "r": SCRYPT_R, "p": SCRYPT_P, "salt": salt.hex(), "cipher": "AES-256-GCM"}
-        line = MAGIC + json.dumps(header).encode() + b"\n"
+        line = magic + json.dumps(header).encode() + b"\n"
         key, check = _keys(passphrase, salt, n, SCRYPT_R, SCRYPT_P)
         file.write(line + hmac.digest(check, line, hashlib.sha256))
         self._cipher = AESGCM(key)
@@ -57,9 +56,9 @@ class EncryptedWriter:
 
 
 class EncryptedReader:
-    """Gives the plain text of a file whose `MAGIC` has been read. Raises BackupRefused where it is not as written."""
+    """Gives the plain text of a file whose `magic` has been read. Raises BackupRefused where it is not as written."""
 
-    def __init__(self, file: BinaryIO, passphrase: str, named: str) -> None:
+    def __init__(self, file: BinaryIO, passphrase: str, named: str, *, magic: bytes) -> None:
         self._named = named
         line = file.readline(LONGEST_HEADER)
         try:
@@ -70,7 +69,7 @@ class EncryptedReader:
         except (ValueError, KeyError, TypeError):
             raise BackupRefused(f"{named} is damaged: its first lines cannot be read; choose another copy") from None
         key, check = _keys(passphrase, salt, n, r, p)
-        if not hmac.compare_digest(hmac.digest(check, MAGIC + line, hashlib.sha256), file.read(32)):
+        if not hmac.compare_digest(hmac.digest(check, magic + line, hashlib.sha256), file.read(32)):
             raise BackupRefused(f"the passphrase is not that of {named}, or its first lines were changed")
         self._cipher = AESGCM(key)
         self._file = file

@@ -16,7 +16,7 @@ QUICK = 2**4  # the cost of the key does not matter here
 
 def encrypted(plain: bytes) -> bytes:
     out = BytesIO()
-    writer = EncryptedWriter(out, "the passphrase", n=QUICK)
+    writer = EncryptedWriter(out, "the passphrase", magic=MAGIC, n=QUICK)
     for start in range(0, len(plain), 10_000):
         writer.write(plain[start : start + 10_000])
     writer.finish()
@@ -26,7 +26,7 @@ def encrypted(plain: bytes) -> bytes:
 def decrypted(data: bytes, passphrase: str = "the passphrase") -> bytes:
     opened = BytesIO(data)
     opened.seek(len(MAGIC))
-    reader, parts = EncryptedReader(opened, passphrase, "it"), []
+    reader, parts = EncryptedReader(opened, passphrase, "it", magic=MAGIC), []
     while part := reader.read(7_777):
         parts.append(part)
     return b"".join(parts)
