@@ -224,15 +224,15 @@ class App:
         settings = self.live.settings
         provider = self._services.providers.default
         if self._is_read_by_a_person:
-            self._announce(f"Chat:     {await self._new_link()}")
+            self._announce(f"Chat:      {await self._new_link()}")
         else:  # into a journal no code may go that signs an owner in
             command = f"{program_as_typed()} sign-in{home_as_typed(settings.home)}"
-            self._announce(f"Chat:     {self.web.url}/chat/    (a link to sign in: {command})")
-        self._announce(f"Status:   {self.web.url}/    (health: {self.web.url}/healthz)")
-        self._announce(f"Provider: {provider.name} ({provider.model or 'built in'})")
+            self._announce(f"Chat:      {self.web.url}/chat/    (a link to sign in: {command})")
+        self._announce(f"Dashboard: {self.web.url}/    (health: {self.web.url}/healthz)")
+        self._announce(f"Provider:  {provider.name} ({provider.model or 'built in'})")
         if said := _about_the_demo(provider, [one.name for one in settings.llm.providers if one.type != "demo"]):
-            self._announce(f"          {as_typed(said, home_as_typed(settings.home))}")
-        self._announce(f"Data:     {settings.home}")
+            self._announce(f"           {as_typed(said, home_as_typed(settings.home))}")
+        self._announce(f"Data:      {settings.home}")
         command = f"{program_as_typed()} console{home_as_typed(settings.home)}"
         self._announce(f"Stop with Ctrl-C. In a second shell: {command}")
 

@@ -565,7 +565,7 @@ async def test_the_status_page_lets_people_in(
     browser: Browser, site: Site, errors: Errors, pictures: Path
 ) -> None:  # fmt: skip
     page = await signed_in(browser, site, errors)
-    await page.get_by_role("link", name="Status").click()
+    await page.get_by_role("link", name="Dashboard").click()
     await expect(page.get_by_role("heading", name="Something needs you")).to_be_visible()
     await page.screenshot(path=pictures / "status.png", full_page=True)
     await page.get_by_role("button", name="Let in Ann Example").click()
