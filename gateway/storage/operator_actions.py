@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, delete, insert, or_, select
+from sqlalchemy import Connection, insert, or_, select
 
 from gateway.storage.tables import operator_action as table
 
 _ADD = insert(table)
 _NEWEST = select(table).order_by(table.c.id.desc())
-_PRUNE = delete(table).where(table.c.at <= bindparam("before"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +64,3 @@ def newest(
         )
         for row in conn.execute(query)
     ]
-
-
-def prune(conn: Connection, *, before: int) -> int:
-    """Remove what is that old; returns how many."""
-    return conn.execute(_PRUNE, {"before": before}).rowcount

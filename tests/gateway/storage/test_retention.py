@@ -9,6 +9,7 @@ from agent.storage.database import Database
 from agent.storage.statements import first_since
 from agent.storage.tables import inbox, plan, session, task
 from gateway.storage.retention import prune
+from gateway.storage.tables import operator_action
 
 
 def add(conn: Connection, id: int, at: int, status: str = "done") -> None:
@@ -69,6 +70,18 @@ async def test_plans_that_ended_and_tasks_of_ended_sessions_go(database: Databas
         return set(conn.execute(select(plan.c.id)).scalars()), set(conn.execute(select(task.c.id)).scalars())
 
     assert await database.write(work) == ({2, 3, 4}, {2})
+
+
+@pytest.mark.requirement("G-60")
+async def test_old_lines_of_the_audit_log_go(database: Database) -> None:
+    def work(conn: Connection) -> list[str]:
+        for at, name in ((1, "old"), (9, "young")):
+            done = {"person": "web:anna", "name": "Anna", "address": "", "action": "approvals.decide", "detail": ""}
+            conn.execute(insert(operator_action), {**done, "at": at, "subject": name})
+        prune(conn, inbox_before=5, outbox_before=5, runs_before=5, audit_before=5, now=0)
+        return list(conn.execute(select(operator_action.c.subject)).scalars())
+
+    assert await database.write(work) == ["young"]
 
 
 async def test_a_table_in_which_nothing_is_old_is_not_read_through(sqlite_database: Database) -> None:
