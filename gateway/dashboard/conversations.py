@@ -129,7 +129,9 @@ class ConversationPages:
         may_read = "transcripts" in rights_of(request)
 
         def read(conn: Connection) -> tuple[list[ConversationEntry], Mapping[ConversationId, Spent]]:
-            found = conversation_list.newest(conn, find=look.find, on=look.chosen["on"], most=PAGE + 1, skip=look.skip)
+            found = conversation_list.newest(
+                conn, find=look.find, in_words=may_read, on=look.chosen["on"], most=PAGE + 1, skip=look.skip
+            )
             return found, conversation_list.spent(conn, [one.key for one in found], since=to_timestamp(month))
 
         entries, spent = await self.database.read(read)

@@ -128,10 +128,13 @@ _SPENT = (
 )
 
 
-def newest(conn: Connection, *, find: str = "", on: str = "", most: int = 50, skip: int = 0) -> list[ConversationEntry]:
+def newest(
+    conn: Connection, *, find: str = "", in_words: bool = False, on: str = "", most: int = 50, skip: int = 0
+) -> list[ConversationEntry]:
     """Conversations, the one used last first.
 
-    `find` is looked for in keys, names, places and titles of the 5,000 newest; `on` names a platform.
+    `find` is looked for in keys, names and places of the 5,000 newest, and with `in_words` in titles too; `on` names a
+    platform.
     """
     values: dict[str, Any] = {"most": most, "skip": skip}
     query = _ALL
@@ -144,7 +147,10 @@ def newest(conn: Connection, *, find: str = "", on: str = "", most: int = 50, sk
     found = [
         entry
         for entry in map(_entry, rows)
-        if any(sought in text.casefold() for text in (entry.key, entry.name, entry.place, entry.title))
+        if any(
+            sought in text.casefold()
+            for text in (entry.key, entry.name, entry.place, *((entry.title,) if in_words else ()))
+        )
     ]
     return found[skip : skip + most]
 

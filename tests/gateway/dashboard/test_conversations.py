@@ -12,6 +12,7 @@ from gateway.storage import conversation_list
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing
+from tests.gateway.dashboard.looking import looking
 
 ANNS = "/conversations/telegram%3A77"
 HOSTILE = "<script>alert(1)</script>"
@@ -34,6 +35,17 @@ async def test_a_conversation_is_found_by_name_and_by_words(owner: Browsing) -> 
     assert "No conversation matches." in await owner.page("/conversations?find=nowhere")
     assert "Messages with these words" not in await owner.page("/conversations?find=k%25ttle")
     assert {one.action for one in await owner.actions()} == {"conversations.search"}
+
+
+@pytest.mark.requirement("G-59", "G-61")
+async def test_a_search_tells_nobody_words_that_they_may_not_read(owner: Browsing) -> None:
+    world = owner.world
+    await world.asks("where is the blue kettle?")  # the title of its session
+    async with looking(world, ["view"]) as client:
+        for path in ("/conversations", "/places"):
+            assert "telegram:77" in (await client.get(f"{path}?find=person+77")).text
+            assert "telegram:77" not in (await client.get(f"{path}?find=kettle")).text
+        assert "/conversations/telegram" not in (await client.get("/conversations")).text, "it would be refused"
 
 
 @pytest.mark.requirement("G-61")

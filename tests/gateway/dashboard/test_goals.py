@@ -50,12 +50,16 @@ async def test_a_goal_is_shown_paused_resumed_and_cleared(owner: Browsing) -> No
     assert "tidy up &lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "50,000 tokens" in page
     assert "running" in page
+    assert "tidy up &lt;script&gt;" in await owner.page("/")
     async with looking(world, ["view"]) as client:
         page = (await client.get("/goals")).text
         assert "Goal 1" in page
         assert "tidy up" not in page
         assert "/goal/pause" not in page
         assert (await client.post("/goal/pause/1")).status_code == 403
+        page = (await client.get("/")).text
+        assert "Goal 1" in page
+        assert "tidy up" not in page
     assert await owner.act("/goal/pause/1") == "Goal 1 is paused."
     await world.settled()
     assert len(world.llm.calls) == 1, "the turn that worked on it has ended"

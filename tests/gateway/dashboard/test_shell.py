@@ -15,6 +15,7 @@ from gateway.dashboard.frame.shell import Done, Page, Section, Shell, action, vi
 from gateway.storage.operator_actions import OperatorAction
 from gateway.web.control import OperationError
 from tests.gateway.dashboard.conftest import As, Browsing
+from tests.gateway.dashboard.looking import looking
 
 
 def _client(rights: Sequence[DashboardRight], log: list[OperatorAction]) -> TestClient:
@@ -103,6 +104,10 @@ async def test_the_owner_reads_the_audit_log(owner: Browsing) -> None:
     await owner.world.hears(owner.world.said("hello", person="99"))
     page = await owner.page("/")
     assert "Person 99" in page
+    async with looking(owner.world, ["view"]) as client:
+        shown = (await client.get("/")).text
+        assert "Person 99" in shown
+        assert "hx-post" not in shown, "who may only look has no buttons"
     code = page.partition("/pairings/")[2].partition("/")[0]
     assert await owner.act(f"/pairings/{code}/approve") == "Person 99 is let in."
     assert "pairings.decide" in await owner.page("/audit")
