@@ -8,7 +8,6 @@ from typing import assert_never
 from sqlalchemy import Connection
 from starlette.requests import Request
 
-from agent.core.clock import Clock
 from agent.core.ids import ConversationId, PersonId
 from agent.core.phrases import Phrases
 from agent.storage import approval_rows
@@ -18,7 +17,8 @@ from agent.storage.timestamps import from_timestamp
 from agent.tools.approvals import Approvals, Finding, Ruling, Word, extent_of
 from gateway.commands.access.approvals import told
 from gateway.dashboard.frame.listing import PAGE, asked, listing
-from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, person_of, rights_of, view
+from gateway.dashboard.frame.readings import Readings
+from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, rights_of, view
 from gateway.delivery.ephemeral.prompts import label_of
 from gateway.storage import conversation_list, inbox_entries
 from gateway.web.control import OperationError
@@ -78,11 +78,10 @@ class ApprovalPages:
     """The page, and the words that operators give on it. `redact` hides secrets in calls."""
 
     database: Database
-    clock: Clock
     approvals: Approvals
     phrase: Phrases
     redact: Callable[[str], str]
-    audit: Audit
+    readings: Readings
 
     def section(self) -> Section:
         """The section."""
@@ -127,8 +126,8 @@ class ApprovalPages:
             }
 
         values = await self.database.read(read)
-        if values["decided"] and "transcripts" in rights and request.headers.get("hx-target") is None:
-            await self.audit(noted(request, self.clock, "approvals.read", "past calls"))
+        if values["decided"] and "transcripts" in rights:
+            await self.readings.note(request, "approvals.read", "past calls")
         title = "Approvals and questions"
         return Page(template="approvals.html", values={**values, "title": title}, live=True)
 

@@ -32,7 +32,8 @@ from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from agent.tools.approvals import canonical
 from gateway.dashboard.frame.listing import PAGE, Asked, asked, listing
-from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, person_of, rights_of, view
+from gateway.dashboard.frame.readings import Readings
+from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, rights_of, view
 from gateway.operations.operator_commands import OperatorCommands
 from gateway.running.models import ModelAccess
 from gateway.running.turns import TurnServices
@@ -102,7 +103,7 @@ class ConversationPages:
     turns: TurnServices
     models: ModelAccess
     commands: OperatorCommands
-    audit: Audit
+    readings: Readings
 
     def section(self) -> Section:
         """The section."""
@@ -147,10 +148,10 @@ class ConversationPages:
         return Page(template="conversations.html", values=values, live=True)
 
     async def _with_words(self, request: Request, look: Asked) -> Sequence[Found]:
-        """Places in transcripts with the words; that somebody looked for them is noted."""
+        """Places in transcripts with the words; that somebody read them is noted."""
         messages = await self.database.read(lambda conn: conversation_list.with_words(conn, look.find))
-        if messages and request.headers.get("hx-target") is None:
-            await self.audit(noted(request, self.clock, "conversations.search", "all conversations"))
+        if messages:
+            await self.readings.note(request, "conversations.search", "all conversations")
         return [
             Found(
                 key=one.key,
@@ -188,8 +189,7 @@ class ConversationPages:
         entry, sessions, shown, stored, turns = await self.database.read(read)
         month = to_timestamp(self.clock.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0))
         spent = await self.database.read(lambda conn: conversation_list.spent(conn, [key], since=month))
-        if request.headers.get("hx-target") is None:  # not for each time that an open page looks again
-            await self.audit(noted(request, self.clock, "conversations.read", key, f"session {shown or 'none'}"))
+        await self.readings.note(request, "conversations.read", key, f"session {shown or 'none'}")
         page = stored[-MESSAGES:]
         values = {
             "title": _titled(entry),
@@ -215,6 +215,7 @@ class ConversationPages:
         operations = await self.turns.factory.operations(key)
         seen, focus = await operations.window.context(), await operations.window.focus()
         status = await operations.status()
+        await self.readings.note(request, "conversations.read", key, "window")
         values = {
             "title": f"Window of {_titled(entry)}",
             "key": quote(key, safe=""),
@@ -235,7 +236,7 @@ class ConversationPages:
             return "".join(session_export.exported(conn, found[0]))
 
         lines = await self.database.read(read)
-        await self.audit(noted(request, self.clock, "conversations.export", key, f"session {wanted or 'newest'}"))
+        await self.readings.note(request, "conversations.export", key, f"session {wanted or 'newest'}")
         headers = {"content-disposition": 'attachment; filename="conversation.jsonl"'}
         return PlainTextResponse(lines, media_type="application/x-ndjson", headers=headers)
 

@@ -9,7 +9,6 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 from starlette.requests import Request
 
-from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.phrases import counted
 from agent.storage import outbox_rows
@@ -17,7 +16,8 @@ from agent.storage.database import Database
 from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.timestamps import from_timestamp
 from gateway.dashboard.frame.listing import PAGE, Asked, asked, listing
-from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, rights_of, view
+from gateway.dashboard.frame.readings import Readings
+from gateway.dashboard.frame.shell import Done, Page, Section, action, rights_of, view
 from gateway.operations.dead_letters import IN, OUT, DeadLetters
 from gateway.storage import conversation_list, inbox_entries, outbox_entries
 from gateway.storage.inbox_entries import InboxEntry, PlaceQueue
@@ -72,11 +72,10 @@ class DeliveryPages:
     """The page of the queues, and what may be done to what is in them."""
 
     database: Database
-    clock: Clock
     letters: DeadLetters
     is_running: Callable[[ConversationId], bool]
     redact: Callable[[str], str]
-    audit: Audit
+    readings: Readings
 
     def section(self) -> Section:
         """The section."""
@@ -107,8 +106,8 @@ class DeliveryPages:
             return box, counts, self._rows(conn, box, look, readable=may_read)
 
         box, counts, rows = await self.database.read(read)
-        if rows and may_read and box != "waiting" and request.headers.get("hx-target") is None:
-            await self.audit(noted(request, self.clock, "delivery.read", BOXES[box].lower()))
+        if rows and may_read and box != "waiting":
+            await self.readings.note(request, "delivery.read", BOXES[box].lower())
         values = {"box": box, "boxes": BOXES, "counts": counts, "listing": listing(list(rows), look)}
         return Page(template="delivery.html", values=values, live=True)
 

@@ -19,6 +19,7 @@ from agent.storage.database import Database
 from gateway.commands.work import goals as goal_commands
 from gateway.commands.work import plans as plan_commands
 from gateway.dashboard.frame.listing import PAGE, asked, listing
+from gateway.dashboard.frame.readings import Readings
 from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, rights_of, view
 from gateway.phrases.catalogue import Catalogue
 from gateway.running.durable_work import DurableWork
@@ -61,6 +62,7 @@ class GoalPages:
     turns: TurnServices
     switched_off: Callable[[], Collection[str]]
     phrase: Catalogue
+    readings: Readings
 
     def section(self) -> Section:
         """The section."""
@@ -94,14 +96,16 @@ class GoalPages:
             return found, plans, conversation_list.names(conn, places)
 
         found, plans, names = await self.database.read(read)
-        off = self.switched_off()
+        off, may_read = self.switched_off(), "transcripts" in rights_of(request)
+        if may_read and (found or plans or working):
+            await self.readings.note(request, "goals.read", "all conversations")
         values = {
             "listing": listing([self._goal(goal) for goal in found], look),
             "statuses": [(one, self.phrase(f"goal_{one}", "en")) for one in get_args(Status)],
             "plans": [self._plan(plan) for plan in plans],
             "working": working,
             "names": names,
-            "may_read": "transcripts" in rights_of(request),
+            "may_read": may_read,
             "goals_off": "agent.goal" in off,
             "plans_off": "plans" in off,
         }

@@ -27,7 +27,8 @@ from agent.storage.timestamps import from_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.commands.kept.memory import erase
 from gateway.dashboard.frame.listing import PAGE, Asked, asked, listing
-from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, view
+from gateway.dashboard.frame.readings import Readings
+from gateway.dashboard.frame.shell import Done, Page, Section, action, view
 from gateway.running.turns import TurnServices
 from gateway.storage import conversation_list, inbox_entries
 from gateway.storage.conversation_list import ConversationEntry
@@ -68,7 +69,7 @@ class MemoryPages:
     memory: Memory
     learning: Learning
     turns: TurnServices
-    audit: Audit
+    readings: Readings
 
     def section(self) -> Section:
         """The section, for those who may read what others wrote."""
@@ -110,9 +111,7 @@ class MemoryPages:
         entry, scope, found, amounts, names, is_off = await self.database.read(
             lambda conn: self._read(conn, request, look)
         )
-        if request.headers.get("hx-target") is None or look.find:
-            what = "a search" if look.find else "facts"
-            await self.audit(noted(request, self.clock, "memory.read", entry.key, what))
+        await self.readings.note(request, "memory.read", entry.key, "a search" if look.find else "facts")
         shown = [
             ShownItem(
                 item=one, key=quote(one.conversation, safe=""), place=names.get(one.conversation) or one.conversation
@@ -155,8 +154,7 @@ class MemoryPages:
             return found, {key: inbox_entries.name_of(conn, key) for key in {one.conversation for one in found}}
 
         found, names = await self.database.read(read)
-        if request.headers.get("hx-target") is None:
-            await self.audit(noted(request, self.clock, "memory.misses", "all conversations"))
+        await self.readings.note(request, "memory.misses", "all conversations")
         values = {
             "title": "Memory misses",
             "misses": found,
@@ -174,7 +172,7 @@ class MemoryPages:
             return entry, "".join(_lines(conn, self._scope(entry)))
 
         entry, written = await self.database.read(read)
-        await self.audit(noted(request, self.clock, "memory.export", entry.key))
+        await self.readings.note(request, "memory.export", entry.key)
         headers = {"content-disposition": 'attachment; filename="memory.jsonl"'}
         return PlainTextResponse(written, media_type="application/x-ndjson", headers=headers)
 

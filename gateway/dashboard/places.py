@@ -20,6 +20,7 @@ from gateway.commands.command import Setting
 from gateway.commands.place.provider import PROVIDER_SETTING
 from gateway.conversations.place_settings import InForce, PlaceSettings, account_of
 from gateway.dashboard.frame.listing import PAGE, asked, listing
+from gateway.dashboard.frame.readings import Readings
 from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, rights_of, view
 from gateway.phrases.catalogue import Catalogue
 from gateway.storage import conversation_list, grants
@@ -69,6 +70,7 @@ class PlacePages:
     place_settings: PlaceSettings
     switched_off: Callable[[], Collection[str]]
     phrase: Catalogue
+    readings: Readings
 
     def section(self) -> Section:
         """The section."""
@@ -110,13 +112,18 @@ class PlacePages:
         key, entry = await self._entry(request)
         may_read = "transcripts" in rights_of(request)
         changes = await self.place_settings.history(key, "", MOST_CHANGES)
+        declared = self._declared()
+        held = [self._held(setting, key, changes, may_read=may_read) for setting in declared]
+        pairs = zip(declared, held, strict=True)
+        if may_read and any(setting.takes_text and not one.is_default for setting, one in pairs):
+            await self.readings.note(request, "places.read", entry.key)
         values = {
             "title": entry.place or entry.name or entry.key,
             "one": self._known(entry),
             "key": key,
             "subject": self._subject(key),
             "around": self.place_settings.around(key),
-            "held": [self._held(setting, key, changes, may_read=may_read) for setting in self._declared()],
+            "held": held,
             "may_read": may_read,
             "is_given": self._subject(key) in self.book.grants.places,
             "at": from_timestamp,

@@ -8,12 +8,12 @@ from datetime import datetime
 from sqlalchemy import Connection
 from starlette.requests import Request
 
-from agent.core.clock import Clock
 from agent.core.ids import ConversationId, PersonId
 from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp
 from gateway.dashboard.frame.listing import PAGE, asked, listing
-from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, person_of, rights_of, view
+from gateway.dashboard.frame.readings import Readings
+from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, rights_of, view
 from gateway.phrases.catalogue import Catalogue, UsageError
 from gateway.scheduler import ledger, store
 from gateway.scheduler.ledger import Entry
@@ -49,10 +49,9 @@ class SchedulePages:
     """The list, one schedule with its history, and its changes by the service that the chat commands use."""
 
     database: Database
-    clock: Clock
     service: ScheduleService
     phrase: Catalogue
-    audit: Audit
+    readings: Readings
 
     def section(self) -> Section:
         """The section."""
@@ -89,6 +88,8 @@ class SchedulePages:
             return found, conversation_list.names(conn, {one.conversation for one in found})
 
         found, names = await self.database.read(read)
+        if found and may_read:
+            await self.readings.note(request, "schedules.read", "all conversations")
         values = {
             "listing": listing(found, look),
             "names": names,
@@ -110,8 +111,8 @@ class SchedulePages:
 
         schedule, place, runs, cost = await self.database.read(read)
         may_read = "transcripts" in rights_of(request)
-        if may_read and request.headers.get("hx-target") is None:
-            await self.audit(noted(request, self.clock, "schedules.read", _subject(schedule)))
+        if may_read:
+            await self.readings.note(request, "schedules.read", _subject(schedule))
         values = {
             "title": schedule.title if may_read else f"Schedule {number}",
             "schedule": schedule,

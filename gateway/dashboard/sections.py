@@ -13,6 +13,7 @@ from gateway.dashboard.audit_log import audit_section, keeper
 from gateway.dashboard.conversations import ConversationPages
 from gateway.dashboard.delivery import DeliveryPages
 from gateway.dashboard.frame.live import Changes
+from gateway.dashboard.frame.readings import Readings
 from gateway.dashboard.frame.shell import Audit, Section, Shell
 from gateway.dashboard.goals import GoalPages
 from gateway.dashboard.mcp_servers import McpPages
@@ -52,13 +53,14 @@ def files() -> Mount:
 def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], audit: Audit) -> Sequence[Section]:
     """Every section, whoever may see it."""
     basics, packages = services.basics, services.packages
+    readings = Readings(audit, basics.clock)
     conversations = ConversationPages(
         database=basics.database,
         clock=basics.clock,
         turns=packages.turns,
         models=packages.models,
         commands=services.operations.commands,
-        audit=audit,
+        readings=readings,
     )
     memory = MemoryPages(
         database=basics.database,
@@ -67,7 +69,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         memory=packages.memory.memory,
         learning=packages.skills.learning,
         turns=packages.turns,
-        audit=audit,
+        readings=readings,
     )
     providers = ProviderPages(
         basics=basics,
@@ -79,26 +81,23 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
     changes = AccountChanges(basics=basics, accounts=services.accounts)
     approvals = ApprovalPages(
         database=basics.database,
-        clock=basics.clock,
         approvals=services.approvals,
         phrase=services.phrase,
         redact=basics.redact,
-        audit=audit,
+        readings=readings,
     )
     delivery = DeliveryPages(
         database=basics.database,
-        clock=basics.clock,
         letters=services.operations.dead_letters,
         is_running=packages.turns.is_running,
         redact=basics.redact,
-        audit=audit,
+        readings=readings,
     )
     schedules = SchedulePages(
         database=basics.database,
-        clock=basics.clock,
         service=packages.scheduling.service,
         phrase=basics.phrase,
-        audit=audit,
+        readings=readings,
     )
     goals = GoalPages(
         database=basics.database,
@@ -107,6 +106,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         turns=packages.turns,
         switched_off=lambda: switched_off(basics.live),
         phrase=basics.phrase,
+        readings=readings,
     )
     messaging = packages.messaging
     access = access_changes(basics, packages.rights, messaging)
@@ -127,6 +127,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         place_settings=packages.place_settings,
         switched_off=lambda: switched_off(basics.live),
         phrase=basics.phrase,
+        readings=readings,
     )
     return (
         overview_section(services.overview, reasons, Plots(basics.database, basics.clock).of_the_last),
@@ -142,7 +143,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         memory.section(),
         providers.section(),
         McpPages(basics=basics, tools=packages.tools).section(),
-        SkillPages(basics=basics, services=packages.skills, audit=audit).section(),
+        SkillPages(basics=basics, services=packages.skills, readings=readings).section(),
         accounts_section(changes, editor),
         settings_section(basics.live, editor, changes.tried),
         audit_section(basics.database),

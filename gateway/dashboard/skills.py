@@ -12,7 +12,8 @@ from agent.skills.rows import Kept
 from agent.skills.skill import EXAMPLE, FILE, Origin
 from agent.skills.trust import findings_in
 from gateway.dashboard.frame.listing import asked, listed
-from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, person_of, rights_of, view
+from gateway.dashboard.frame.readings import Readings
+from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, rights_of, view
 from gateway.running.basics import Basics
 from gateway.running.memory import SkillServices
 from gateway.web.control import OperationError
@@ -64,7 +65,7 @@ class SkillPages:
 
     basics: Basics
     services: SkillServices
-    audit: Audit
+    readings: Readings
 
     def section(self) -> Section:
         """The section. What waits there are skills that nobody has approved yet."""
@@ -120,9 +121,7 @@ class SkillPages:
         lines = text.splitlines()
         if entry.skill.origin == "auto" and any(line.startswith(EXAMPLE) for line in lines):
             if "transcripts" in rights_of(request):
-                if request.headers.get("hx-target") is None:
-                    line = noted(request, self.basics.clock, "skills.read", entry.skill.name, "a draft with quotes")
-                    await self.audit(line)
+                await self.readings.note(request, "skills.read", entry.skill.name, "a draft with quotes")
             else:
                 lines = [f"{EXAMPLE}{HIDDEN_WORDS}" if line.startswith(EXAMPLE) else line for line in lines]
         findings = await anyio.to_thread.run_sync(findings_in, entry.skill)

@@ -61,9 +61,29 @@ async def test_a_transcript_shows_words_calls_and_what_a_turn_cost(owner: Browsi
     assert (read.action, read.subject) == ("conversations.read", "telegram:77")
     await owner.fragment(ANNS)
     assert len(await owner.actions()) == 1, "an open page that looks again is the same reading"
+    await owner.page(ANNS)
+    assert len(await owner.actions()) == 2, "a page that is opened again is another one"
     lines = await owner.visitor.client.get("/conversation-export/telegram%3A77")
     assert f"remember {HOSTILE}" in lines.text
     assert "tokens" in await owner.page("/conversation-window/telegram%3A77")
+
+
+@pytest.mark.requirement("G-61")
+async def test_a_reading_is_kept_however_the_page_is_fetched(owner: Browsing) -> None:
+    world = owner.world
+    await world.asks("where is the blue kettle?")
+
+    async def kept(path: str) -> list[str]:
+        before = len(await owner.actions())
+        await owner.fragment(path)
+        await owner.fragment(path)  # open, and fetched anew
+        return [f"{one.action} {one.detail}" for one in (await owner.actions())[before:]]
+
+    session = (await owner.page(ANNS)).partition("?session=")[2].partition('"')[0]
+    assert await kept(f"{ANNS}?session={session}&before=99") == [f"conversations.read session {session}"]
+    assert await kept("/conversations?find=kettle") == ["conversations.search "], "the field of the page asks so"
+    assert await kept("/conversations?find=nowhere") == []
+    assert await kept("/conversation-window/telegram%3A77") == ["conversations.read window"]
 
 
 async def test_what_there_is_not_is_said(owner: Browsing) -> None:

@@ -29,6 +29,7 @@ async def test_a_place_tells_which_settings_hold_and_who_chose_them(owner: Brows
     assert "chosen here" in page
     assert "by telegram:77" in page
     assert "<dt>Provider</dt><dd>b</dd>" in page
+    assert [(one.action, one.subject) for one in await owner.actions()] == [("places.read", "telegram:-1005")]
     async with looking(world, ["view"]) as client:
         page = (await client.get("/places/telegram%3A-1005")).text
         assert "alert(1)" not in page

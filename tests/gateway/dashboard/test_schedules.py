@@ -35,6 +35,8 @@ async def test_schedules_of_all_places_are_listed_found_and_sorted(owner: Browsi
     assert "to leave" not in found
     assert "No schedule matches." in await owner.page("/schedules?find=100%25")
     assert "No schedule matches." in await owner.page("/schedules?state=paused")
+    kept = [(one.action, one.subject, one.detail) for one in await owner.actions()]
+    assert kept == [("schedules.read", "all conversations", "")] * 2, "each list that showed texts of people"
 
 
 @pytest.mark.requirement("G-86")
