@@ -1,4 +1,4 @@
-"""Readings of other people's words, as the audit log keeps them: one for each time that somebody opens a page on them."""
+"""Readings of other people's words, as the audit log keeps them: one for each page that somebody opens on them."""
 
 from collections import OrderedDict
 
