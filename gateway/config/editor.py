@@ -31,7 +31,7 @@ from gateway.config.document import (
     write_secret,
 )
 from gateway.config.errors import ConfigError
-from gateway.config.forms import REFERENCES, Key, TableForm, form_of_model, forms
+from gateway.config.forms import REFERENCES, Key, TableForm, form_of_model, forms, shown
 from gateway.config.live import Live
 from gateway.config.read import PREFIX, read, resolved
 
@@ -155,7 +155,8 @@ class Editor:
         """Whether a value is never shown: by its kind, or because it holds a password all the same."""
         if key.kind in ("secret", "secrets"):
             return True
-        return isinstance(value, str) and self._redact(value) != value
+        written = shown(key, value)  # a token may stand among the arguments of a program, too
+        return self._redact(written) != written
 
     def secret_file(self, file: ConfigFile, form: TableForm, label: str, key: str, value: object) -> str:
         """The name below `secrets/` for a value: the one that is in use, else one that nobody uses."""

@@ -290,6 +290,8 @@ class SettingsPages:
                 if self._editor.is_hidden(key, values.get(key.name)):
                     if typed.get(f"clear.{key.name}"):
                         fields[key.name] = None
+                    elif text.strip() and key.kind in ("lines", "toml"):
+                        fields[key.name] = from_typed(key, text)  # no single text, that a file could hold
                     elif text.strip():
                         fields[key.name] = self._secret(file, form, label, key, values.get(key.name), text, secrets)
                 elif text != was:

@@ -168,6 +168,20 @@ async def test_what_was_shown_is_what_is_saved(owner: Browsing) -> None:
     assert "is not valid TOML" in (await owner.post("/settings/queue/save", **form.with_("save"))).json()["error"]
 
 
+@pytest.mark.requirement("G-75", "G-80")
+async def test_a_token_among_the_arguments_of_a_program_is_not_shown(world_of: Callable[..., World]) -> None:
+    token = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
+    world = world_of(config=f'[[mcp.servers]]\nname = "far"\ncommand = "true"\nargs = ["--key={token}", "-v"]\n')
+    async with world.process(), browsing(world) as owner:
+        page = await owner.page("/settings/mcp.servers/0")
+        assert token not in page
+        assert "Secret; 2 set in the file." in page
+        form = await reviewed(owner, "/settings/mcp.servers/0", args="--key=env:FAR\n-v")
+        assert token not in form.page
+        await owner.act("/settings/mcp.servers/0/save", **form.with_("save", args="--key=env:FAR\n-v"))
+        assert 'args = ["--key=env:FAR", "-v"]' in source(world).read_text()
+
+
 @pytest.mark.requirement("G-80")
 async def test_a_secret_goes_into_a_file_of_its_own_and_never_comes_back(owner: Browsing) -> None:
     world, secret = owner.world, "sk-typed-0123456789abcdef"
