@@ -176,7 +176,7 @@ class ConversationPages:
             entry = conversation_list.find(conn, key)
             if entry is None:
                 raise LookupError(f"There is no conversation {key}.")
-            sessions = store.sessions_of(conn, key, most=SESSIONS)
+            sessions = _sessions(conn, key, wanted)
             chosen = next((one.id for one in sessions if one.id == wanted), None)
             shown = chosen or entry.session or (sessions[0].id if sessions else None)
             stored = store.page_before(conn, shown, before=before, most=MESSAGES + 1) if shown else ()
@@ -230,7 +230,7 @@ class ConversationPages:
         key, wanted = ConversationId(request.path_params["key"]), request.query_params.get("session", "")
 
         def read(conn: Connection) -> str:
-            found = [one.id for one in store.sessions_of(conn, key, most=SESSIONS) if one.id == wanted or not wanted]
+            found = [one.id for one in _sessions(conn, key, wanted) if one.id == wanted or not wanted]
             if not found:
                 raise LookupError("There is no such session.")
             return "".join(session_export.exported(conn, found[0]))
@@ -276,6 +276,14 @@ class ConversationPages:
         if entry is None:
             raise LookupError(f"There is no conversation {key}.")
         return entry
+
+
+def _sessions(conn: Connection, key: ConversationId, wanted: str) -> Sequence[Session]:
+    """The newest sessions there; behind them the one that is `wanted`, as a search finds words in older ones too."""
+    newest = store.sessions_of(conn, key, most=SESSIONS)
+    if not wanted or any(one.id == wanted for one in newest):
+        return newest
+    return [*newest, *(one for one in store.by_prefix(conn, key, wanted) if one.id == wanted)]
 
 
 def _titled(entry: ConversationEntry) -> str:

@@ -1,9 +1,11 @@
 """Conversations on the dashboard: the list, transcripts with costs, and what operators do to them."""
 
+import html
+
 import pytest
 from sqlalchemy import Connection
 
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, SessionId
 from agent.core.messages import Message, TextPart
 from agent.sessions import store
 from agent.sessions.store import Stored
@@ -148,3 +150,28 @@ async def test_older_messages_are_paged(owner: Browsing) -> None:
     assert "line 149" in older
     assert "line 150" not in older
     assert "Newest messages" in older
+
+
+@pytest.mark.requirement("G-61")
+async def test_words_that_are_found_in_an_old_session_are_shown(owner: Browsing) -> None:
+    world = owner.world
+    await world.answered("where is the blue kettle?")
+    key = ConversationId("telegram:77")
+
+    def fill(conn: Connection) -> None:
+        for number in range(40):
+            id = SessionId(f"session-{number:02}")
+            store.open_session(conn, id, key, title="later", at=to_timestamp(world.clock.now()))
+        store.set_current(conn, key, id)
+
+    await world.database.write(fill)
+    found = await owner.page("/conversations?find=kettle")
+    address = found.partition("Messages with these words")[2].partition('<a href="')[2].partition('"')[0]
+    page = await owner.page(html.unescape(address))
+    assert "where is the blue kettle?" in page.partition('class="transcript"')[2]
+    lines = await owner.visitor.client.get(_export(page))
+    assert "blue kettle" in lines.text
+
+
+def _export(page: str) -> str:
+    return "/conversation-export/" + page.partition('href="/conversation-export/')[2].partition('"')[0]
