@@ -15,6 +15,7 @@ from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing
 from tests.gateway.dashboard.looking import looking
+from tests.gateway.world import slowly
 
 ANNS = "/conversations/telegram%3A77"
 HOSTILE = "<script>alert(1)</script>"
@@ -125,6 +126,14 @@ async def test_an_operator_stops_a_turn(owner: Browsing, llm: LlmServer) -> None
     await world.asks("hello")
     refused = await owner.post("/conversation/stop/telegram%3A77")
     assert refused.json() == {"error": "Nothing runs there now."}
+    world.script(slowly("think hard"))
+    await world.say("think hard")
+    await world.until_asked(2)
+    assert "answering" in await owner.page("/conversations")
+    assert await owner.act("/conversation/stop/telegram%3A77") == "The turn is being stopped."
+    await world.settled()
+    assert world.texts()[-1] == "Stopped.", "the people there are told"
+    assert [one.action for one in await owner.actions()] == ["conversations.stop"]
 
 
 async def test_older_messages_are_paged(owner: Browsing) -> None:
