@@ -266,9 +266,9 @@ class ConversationPages:
 
     async def _give(self, request: Request, command: str, text: str) -> Done:
         key = ConversationId(request.path_params["key"])
-        await self._entry(key)
-        person = person_of(request)
-        await self.commands.give(key, command, person=PersonId(f"web:{person.id}"), display=person.display)
+        entry, person = await self._entry(key), person_of(request)
+        account = PersonId(f"web:{person.id}")
+        await self.commands.give(key, command, person=account, display=person.display, language=entry.language)
         return Done(text=text, subject=key, detail=command)
 
     async def _entry(self, key: ConversationId) -> ConversationEntry:

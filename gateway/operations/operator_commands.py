@@ -22,11 +22,15 @@ class OperatorCommands:
         self._clock = clock
         self._callbacks = callbacks
 
-    async def give(self, conversation: ConversationId, text: str, *, person: PersonId, display: str) -> None:
-        """Queue the command `text` (`/clear`) there, as an owner who is called so."""
+    async def give(
+        self, conversation: ConversationId, text: str, *, person: PersonId, display: str, language: str
+    ) -> None:
+        """Queue the command `text` (`/clear`) there, as an owner who is called so; `language` is that of the people."""
         now = self._clock.now()
         # As in a direct chat: nobody is asked in the group whether the operator means it.
-        incoming = Incoming(text=text, person=person, display=display, role="owner", received_at=now)
+        incoming = Incoming(
+            text=text, person=person, display=display, language=language, role="owner", received_at=now
+        )
 
         def work(conn: Connection) -> None:
             inbox_rows.admit(

@@ -23,7 +23,7 @@ class ConversationEntry:
     """A conversation. `name` is who spoke there last, by the account `person`, `place` what people call the group.
 
     Both are "" where nobody knows. `title` are the first words of its session: somebody's words. `messages` counts
-    those of the session.
+    those of the session. `language` is that of the last answer there.
     """
 
     key: ConversationId
@@ -32,6 +32,7 @@ class ConversationEntry:
     person: PersonId | None
     place: str
     chat_type: str
+    language: str
     session: SessionId | None
     title: str
     messages: int
@@ -218,6 +219,7 @@ def _entry(row: Any) -> ConversationEntry:
         person=incoming.person if incoming else None,
         place=incoming.place if incoming else "",
         chat_type=incoming.chat_type if incoming else "",
+        language=incoming.language if incoming else "en",
         session=SessionId(row.session_id) if row.session_id else None,
         title=row.title or "",
         messages=row.message_count or 0,

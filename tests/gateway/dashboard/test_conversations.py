@@ -119,6 +119,13 @@ async def test_an_operator_clears_begins_anew_and_switches(owner: Browsing) -> N
 
 
 @pytest.mark.requirement("G-62")
+async def test_people_are_told_in_their_own_language(owner: Browsing) -> None:
+    await owner.world.asks("guten Tag", language="de")
+    await owner.act("/conversation/clear/telegram%3A77")
+    await owner.world.shows("Vor dem Modell verborgen")
+
+
+@pytest.mark.requirement("G-62")
 async def test_an_operator_stops_a_turn(owner: Browsing, llm: LlmServer) -> None:
     world = owner.world
     refused = await owner.post("/conversation/stop/telegram%3A77")
