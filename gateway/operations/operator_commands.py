@@ -28,9 +28,7 @@ class OperatorCommands:
         """Queue the command `text` (`/clear`) there, as an owner who is called so; `language` is that of the people."""
         now = self._clock.now()
         # As in a direct chat: nobody is asked in the group whether the operator means it.
-        incoming = Incoming(
-            text=text, person=person, display=display, language=language, role="owner", received_at=now
-        )
+        incoming = Incoming(text=text, person=person, display=display, language=language, role="owner", received_at=now)
 
         def work(conn: Connection) -> None:
             inbox_rows.admit(
