@@ -78,6 +78,9 @@ def chunks(ids: Sequence[T]) -> Iterator[Sequence[T]]:
 
 _KEEP = CompiledStatement(or_ignore(insert(memory)))
 _KEEP_FACT = or_update(insert(memory), key=("dedup",), columns=("confidence", "created_at")).returning(memory.c.id)
+_KEPT_LAST = (
+    select(memory.c.audience).where(memory.c.conv == bindparam("conversation")).order_by(memory.c.id.desc()).limit(1)
+)
 _PLACE = select(memory_place).where(memory_place.c.conv == bindparam("conversation"))
 _SET_OFF = or_update(insert(memory_place), key=("conv",), columns=("off",))
 
@@ -172,6 +175,12 @@ def amounts(conn: Connection, audiences: Sequence[Audience]) -> Mapping[str, Amo
     for id, at in conn.execute(select(memory.c.id, memory.c.created_at).where(memory.c.id.in_(list(newest)))):
         audience = newest[id]
         found[audience] = replace(found[audience], at=max(at, found[audience].at or 0))
+    return found
+
+
+def kept_last_for(conn: Connection, conversation: ConversationId) -> Audience | None:
+    """The audience of what was kept last of what was said there; None where nothing is kept of it."""
+    found: Audience | None = conn.execute(_KEPT_LAST, {"conversation": conversation}).scalar_one_or_none()
     return found
 
 

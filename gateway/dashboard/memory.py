@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from agent.core.clock import Clock
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, PersonId
 from agent.memory import graph as graph_rows
 from agent.memory import index, misses, rows
 from agent.memory.erasure import preview
@@ -92,7 +92,7 @@ class MemoryPages:
 
         def read(conn: Connection) -> tuple[list[ConversationEntry], dict[ConversationId, Scope], Mapping[str, Amount]]:
             entries = conversation_list.newest(conn, find=look.find, most=PAGE + 1, skip=look.skip)
-            scopes = {one.key: self._scope(one) for one in entries}
+            scopes = {one.key: self._scope(conn, one) for one in entries}
             audiences = {audience for scope in scopes.values() for audience in scope.theirs}
             return entries, scopes, rows.amounts(conn, list(audiences))
 
@@ -135,7 +135,7 @@ class MemoryPages:
         self, conn: Connection, request: Request, look: Asked
     ) -> tuple[ConversationEntry, Scope, Sequence[Item], Mapping[str, Amount], Mapping[str, str], bool]:
         entry = _entry(conn, request)
-        scope = self._scope(entry)
+        scope = self._scope(conn, entry)
         found: Sequence[Item]
         if look.find:
             terms = self.memory.lexicon.terms(look.find)
@@ -169,7 +169,7 @@ class MemoryPages:
 
         def read(conn: Connection) -> tuple[ConversationEntry, str]:
             entry = _entry(conn, request)
-            return entry, "".join(_lines(conn, self._scope(entry)))
+            return entry, "".join(_lines(conn, self._scope(conn, entry)))
 
         entry, written = await self.database.read(read)
         await self.readings.note(request, "memory.export", entry.key)
@@ -205,11 +205,23 @@ class MemoryPages:
         return erased
 
     async def _found(self, request: Request) -> tuple[ConversationEntry, Scope]:
-        entry = await self.database.read(lambda conn: _entry(conn, request))
-        return entry, self._scope(entry)
+        def read(conn: Connection) -> tuple[ConversationEntry, Scope]:
+            entry = _entry(conn, request)
+            return entry, self._scope(conn, entry)
 
-    def _scope(self, entry: ConversationEntry) -> Scope:
-        """The scope of its next turn. A direct chat of which nobody knows whose it is sees what it has kept itself."""
+        return await self.database.read(read)
+
+    def _scope(self, conn: Connection, entry: ConversationEntry) -> Scope:
+        """The scope of its next turn. A direct chat of which nobody knows whose it is sees what it has kept itself.
+
+        The entries of the inbox are gone after [retention] inbox_days: then what was kept tells whose the chat is.
+        """
+        if not entry.chat_type and (audience := rows.kept_last_for(conn, entry.key)) is not None:
+            kind, _, whose = audience.partition(":")
+            is_private = kind == "person"
+            return self.memory.scope(
+                entry.key, "direct" if is_private else "group", PersonId(whose) if is_private else None
+            )
         person, platform = entry.person, ConversationKey.parse(entry.key).platform
         if person is not None and person.partition(":")[0] != platform:  # an operator spoke there last
             person = None

@@ -8,6 +8,8 @@ import pytest
 from agent.core.ids import ConversationId, PersonId
 from agent.memory import rows
 from agent.memory.records import audience_of_person
+from agent.storage.timestamps import to_timestamp
+from gateway.storage.retention import prune
 from tests.gateway.dashboard.conftest import Browsing
 from tests.gateway.world import BOB, GROUP
 
@@ -72,6 +74,26 @@ async def test_one_fact_and_then_all_is_forgotten(owner: Browsing) -> None:
     done = [one.action for one in await owner.actions()]
     assert done == ["memory.read", "memory.forget", "memory.export", "memory.forget_all"]
     assert "red" not in "".join(one.detail for one in await owner.actions())
+
+
+@pytest.mark.requirement("G-77")
+async def test_a_chat_that_rested_for_long_shows_its_memory_still(owner: Browsing) -> None:
+    world = owner.world
+    await world.answered("hello")
+    await world.asks("/memory add Ann likes tea", "Kept as fact")
+    await world.answered("hello", person=BOB, chat=GROUP)
+    await world.asks("/memory add The group likes pans", "Kept as fact", chat=GROUP)
+    later = to_timestamp(world.clock.now()) + 1
+    moments = ("inbox_before", "outbox_before", "runs_before", "audit_before", "now")
+    await world.database.write(partial(prune, **dict.fromkeys(moments, later)))
+    anns = await owner.page(ANNS)
+    assert "Ann likes tea" in anns
+    assert "known to this person, in direct chats" in anns
+    groups = await owner.page(GROUPS)
+    assert "The group likes pans" in groups
+    assert "known to everybody in this place" in groups
+    assert "Forgotten:" in await owner.act("/memory-all/forget/telegram%3A77")
+    assert await facts_of(owner, "77") == []
 
 
 @pytest.mark.requirement("G-77")
