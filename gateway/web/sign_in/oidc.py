@@ -119,10 +119,11 @@ class Oidc:
         state = secrets.token_urlsafe(24)
         try:
             former = await session_of(request, self._sessions, self._cookies)
-            address = await (await self._loaded()).address(self._asked(state))
-        except NotSignedIn as error:
-            _log.warning("sign-in by the identity provider: %s", error)
-            return as_html(await self._sign_in.page(DID_NOT), status=502)
+            try:
+                address = await (await self._loaded()).address(self._asked(state))
+            except NotSignedIn as error:
+                _log.warning("sign-in by the identity provider: %s", error)
+                return as_html(await self._sign_in.page(DID_NOT), status=502)
         except StorageError:
             return unreadable()
         until = int(self._clock.now().timestamp()) + AWAY_S

@@ -213,7 +213,10 @@ class SignIn:
             return JSONResponse({"error": "not signed in", "fix": fix}, status_code=401)
         if headers.get("sec-fetch-site") == "cross-site":
             return HTMLResponse(BOUNCE)
-        return as_html(await self.page(), status=401)
+        try:
+            return as_html(await self.page(), status=401)
+        except StorageError:
+            return unreadable()
 
     async def page(self, problem: str = "", *, person: str = "") -> str:
         """The page for people who are not signed in, with the ways that there are. Raises StorageError."""
@@ -222,7 +225,10 @@ class SignIn:
 
     async def sign_out(self, request: Request) -> Response:
         """Mounted behind the gate."""
-        await self._sessions.sign_out(request.state.session)
+        try:
+            await self._sessions.sign_out(request.state.session)
+        except StorageError:
+            return unreadable()  # with the cookie: without it nobody could try again
         gone = self._cookies.header("", scheme=request.url.scheme)
         return Response(status_code=204, headers={"set-cookie": gone})
 
@@ -263,7 +269,7 @@ class SignIn:
         host, origin, fetch_site = headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site")
         if not origin_allowed(origin=origin, fetch_site=fetch_site, host=host, hosts=self._hosts):
             return as_html(await self.page("This form came from another site. Use this one."), status=403)
-        fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=8)
+        fields = _fields(await request.body())
         person = fields.get("person", [""])[0].strip().lower()[:LONGEST_NAME]
         password = fields.get("password", [""])[0]
         visit = visit_of(request)
@@ -288,6 +294,14 @@ class SignIn:
 
     async def _too_many(self, problem: str, seconds: int) -> Response:
         return as_html(await self.page(problem), status=429, headers={"retry-after": str(seconds)})
+
+
+def _fields(body: bytes) -> Mapping[str, Sequence[str]]:
+    """The fields of a form; none where there are more than any form of ours has."""
+    try:
+        return parse_qs(body.decode("utf-8", "replace"), max_num_fields=8)
+    except ValueError:
+        return {}
 
 
 def _purpose(request: Request) -> str:

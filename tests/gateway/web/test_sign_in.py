@@ -8,22 +8,30 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Literal
 
 import httpx2
 import pytest
+from pydantic import SecretStr
+from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from agent.core.clock import SystemClock
+from agent.storage.errors import StorageTrouble
 from gateway.access.settings import DashboardRight
 from gateway.channels.adapter import SignedIn
 from gateway.channels.keys import UserId
-from gateway.config.sections import WebSettings
+from gateway.config.sections import OidcSettings, WebSettings
+from gateway.operations.sign_ins import SignIns
+from gateway.storage.repair import open_database
 from gateway.web.sessions import Sessions, Visit
 from gateway.web.sign_in.routes import WRONG, limits_of, network_of
 from tests.adapters.web.visitor import Visitor, visiting
 from tests.e2e.site import Site, running_site
 from tests.fakes.clock import FakeClock
+from tests.fakes.mortal import MortalDatabase
 
 PASSWORD = "correct horse battery"
 HTML = {"accept": "text/html"}
@@ -166,6 +174,60 @@ async def test_guesses_from_many_addresses_meet_the_limit_of_the_person(tmp_path
 def test_whose_an_address_is(address: str, network: str) -> None:
     assert network_of(address) == network
     assert all(limit.name == f"address {network}" for limit in limits_of(address))
+
+
+async def test_a_form_of_very_many_fields_is_a_wrong_one(
+    stranger: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    form = {f"field{number}": "x" for number in range(100)}
+    entered = await stranger.post("/sign-in", data=form, headers={"origin": str(stranger.base_url).rstrip("/")})
+    assert (entered.status_code, WRONG in entered.text) == (403, True)
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+# -- while the database fails
+
+
+class AwayDatabase:
+    """One whose disk or server is gone."""
+
+    dialect: Literal["sqlite"] = "sqlite"
+
+    async def read(self, work: Callable[[Connection], Any]) -> Any:
+        raise StorageTrouble("the disk is gone")
+
+    async def write(self, work: Callable[[Connection], Any]) -> Any:
+        raise StorageTrouble("the disk is gone")
+
+    async def aclose(self) -> None: ...
+
+
+@pytest.mark.parametrize("path", ["/chat/", "/", "/sign-in", "/sign-in?code=x", "/sign-in/oidc", "/sign-in/oidc/callback"])
+async def test_a_stranger_is_told_to_wait_while_the_database_fails(
+    tmp_path: Path, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    oidc = OidcSettings(issuer="http://127.0.0.1:1", client_id="x", client_secret=SecretStr("y"), allow=("@a.example",))
+    async with running_site(tmp_path, WebSettings(port=0, oidc=oidc)) as site, browser(site.url) as client:
+        site.server.let_in(SignIns(AwayDatabase(), SystemClock()))
+        answer = await client.get(path, headers=HTML)
+        assert (answer.status_code, answer.text) == (503, "The database cannot be used now.\n")
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+async def test_a_sign_out_that_cannot_be_noted_is_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with running_site(tmp_path) as site:
+        database = await open_database("sqlite:///other.db", tmp_path)
+        full = MortalDatabase(database)
+        site.server.let_in(SignIns(full, SystemClock()))
+        async with visiting(site.server) as owner:
+            full.full_after = 0
+            refused = await owner.post("/sign-out", {})
+            assert (refused.status_code, "set-cookie" in refused.headers) == (503, False)
+            full.full_after = None
+            assert (await owner.client.get("/chat/conversations")).status_code == 200
+            assert (await owner.post("/sign-out", {})).status_code == 204
+        await database.aclose()
+    assert [record for record in caplog.records if record.exc_info] == []
 
 
 # -- cookies
