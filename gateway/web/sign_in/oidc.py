@@ -69,16 +69,21 @@ def account_of(identity: Identity, settings: OidcSettings) -> tuple[str, str] | 
 
     The id is the person's alone: addresses of two domains may begin alike, and one may pass to another person.
     """
-    value = identity.value.casefold() if settings.claim == "email" else identity.value
+    value = _in_small(identity.value) if settings.claim == "email" else identity.value
     for name, person in settings.people.items():
-        if value == (name.casefold() if settings.claim == "email" else name):
+        if value == (_in_small(name) if settings.claim == "email" else name):
             return person, ""
     local, at, domain = value.rpartition("@")
-    if not at or not local or "@" in local or f"@{domain}" not in {one.casefold() for one in settings.allow}:
+    if not at or not local or "@" in local or f"@{domain}" not in {_in_small(one) for one in settings.allow}:
         return None
     subject = f"{settings.issuer.rstrip('/')} {identity.subject}"
     plain = re.sub(r"[^a-z0-9]+", "-", local).strip("-")[:19].strip("-") or "p"
     return f"{plain}-{hashlib.sha256(subject.encode()).hexdigest()[:12]}", subject
+
+
+def _in_small(address: str) -> str:
+    """The address with small ASCII letters. Whole Unicode would make ß, ſ and the Kelvin sign those of other people."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in address)
 
 
 class Oidc:
