@@ -288,11 +288,16 @@ async def session_of(connection: HTTPConnection, sessions: Sessions, cookies: Co
 
     One that a proxy's word has begun is valid only while the proxy goes on to name the same person.
     """
-    cookie = connection.cookies.get(cookies.name)
-    session = await sessions.read(cookie) if cookie and sessions.is_open else None
+    session = await cookie_of(connection, sessions, cookies)
     if session is not None and session.method == "proxy" and named_by_proxy(connection) != session.person.id:
         return None
     return session
+
+
+async def cookie_of(connection: HTTPConnection, sessions: Sessions, cookies: Cookies) -> Session | None:
+    """The session of the request's cookie, whomever a proxy names. Raises StorageError."""
+    cookie = connection.cookies.get(cookies.name)
+    return await sessions.read(cookie) if cookie and sessions.is_open else None
 
 
 def named_by_proxy(connection: HTTPConnection) -> str | None:

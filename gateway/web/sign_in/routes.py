@@ -30,6 +30,7 @@ from gateway.web.sessions import (
     Session,
     Sessions,
     SignInSource,
+    cookie_of,
     named_by_proxy,
     session_of,
     visit_of,
@@ -125,11 +126,17 @@ class Gate:
         await self._app(scope, receive, send_renewed)
 
     async def _begun_by_proxy(self, connection: HTTPConnection) -> Session | None:
-        """A session of the person whom a trusted proxy names; only for a page, whose browser keeps the cookie."""
-        named = named_by_proxy(connection)
-        if named is None or not _is_page(connection.scope, connection.headers):
+        """A session of the person whom a trusted proxy names; only for a page, whose browser keeps the cookie.
+
+        A visit from another site has left its cookie behind: a new one would make worthless what other tabs hold.
+        """
+        named, headers = named_by_proxy(connection), connection.headers
+        if named is None or not _is_page(connection.scope, headers) or _is_cross_site(headers):
             return None
-        return await self._sessions.begin(UserId(named), "proxy", visit_of(connection))
+        former = await cookie_of(connection, self._sessions, self._cookies)
+        return await self._sessions.begin(
+            UserId(named), "proxy", visit_of(connection), former=former.hash if former else None
+        )
 
     def _refusal(self, session: Session, method: str, headers: Headers) -> str:
         if method in SAFE_METHODS:
@@ -150,6 +157,11 @@ class Gate:
 def _is_page(scope: Scope, headers: Headers) -> bool:
     """Whether a browser asks for a page to show."""
     return scope["method"] == "GET" and "text/html" in headers.get("accept", "")
+
+
+def _is_cross_site(headers: Headers) -> bool:
+    """Whether a link or form of another site leads here: then no cookie of ours came along."""
+    return headers.get("sec-fetch-site") == "cross-site"
 
 
 # Tries that are counted before they are looked at, so that many at once are no way around a limit.
@@ -211,7 +223,7 @@ class SignIn:
         if not _is_page(scope, headers):
             fix = f"open the one-time link that `{program_as_typed(to_unpaired=True)} sign-in` prints in a browser"
             return JSONResponse({"error": "not signed in", "fix": fix}, status_code=401)
-        if headers.get("sec-fetch-site") == "cross-site":
+        if _is_cross_site(headers):
             return HTMLResponse(BOUNCE)
         try:
             return as_html(await self.page(), status=401)
@@ -249,7 +261,7 @@ class SignIn:
             return as_html(await self.page()) if former is None else RedirectResponse(self.start, status_code=303)
         if request.method == "HEAD" or "prefetch" in _purpose(request):
             return PlainTextResponse("not now", status_code=503)  # a look ahead must not use the code up
-        if request.headers.get("sec-fetch-site") == "cross-site" and _is_page(request.scope, request.headers):
+        if _is_cross_site(request.headers) and _is_page(request.scope, request.headers):
             return HTMLResponse(BOUNCE)  # the cookie of an earlier sign-in, which this one ends, comes with the next
         tries = await people.count_try(limits_of(visit_of(request).address))
         if tries is None:

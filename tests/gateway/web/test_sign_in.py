@@ -517,6 +517,30 @@ async def test_a_sign_in_by_header_ends_with_the_proxys_word(tmp_path: Path) -> 
         assert (await client.get("/chat/conversations", headers=as_her)).status_code == 401
 
 
+@pytest.mark.requirement("G-72")
+async def test_a_visit_from_another_site_leaves_the_open_pages_of_the_proxys_person_alone(tmp_path: Path) -> None:
+    as_her = {**HTML, "x-forwarded-user": "anna"}
+    async with running_site(tmp_path, HEADER) as site, browser(site.url) as client:
+        await site.sign_ins.add("anna")
+        assert (await client.get("/chat/", headers=as_her)).status_code == 200
+        (before,) = await site.sign_ins.list_all()
+        # A browser sends no Strict cookie on this way.
+        visit = await client.get("/chat/", headers={**as_her, "sec-fetch-site": "cross-site", "cookie": ""})
+        assert 'http-equiv="refresh"' in visit.text, "the cookie comes with the second visit"
+        assert "set-cookie" not in visit.headers, "the token of the page that is open would be worth nothing"
+        assert (await client.get("/chat/", headers=as_her)).status_code == 200
+        assert [one.id for one in await site.sign_ins.list_all()] == [before.id]
+
+
+@pytest.mark.requirement("G-71", "G-72")
+async def test_the_next_person_of_the_proxy_ends_the_browsers_former_sign_in(tmp_path: Path) -> None:
+    async with running_site(tmp_path, HEADER) as site, browser(site.url) as client:
+        for one in ("anna", "bob"):
+            await site.sign_ins.add(one)
+            assert (await client.get("/chat/", headers={**HTML, "x-forwarded-user": one})).status_code == 200
+            assert [each.person for each in await site.sign_ins.list_all()] == [one]
+
+
 async def test_the_owners_link_works_behind_such_a_proxy(tmp_path: Path) -> None:
     async with running_site(tmp_path, HEADER) as site, visiting(site.server) as owner:
         await site.sign_ins.add("anna")
