@@ -128,7 +128,7 @@ def is_owner(person: str) -> bool:
     return person == OWNER or person.partition(":")[0] == TERMINAL
 
 
-def _is_let_in_by_name(person: str, settings: AccessSettings) -> bool:
+def is_let_in_by_name(person: str, settings: AccessSettings) -> bool:
     """Whether the configuration, or the owner who made an account of the web server, lets this very person in."""
     return person in settings.allow or person.partition(":")[0] == ACCOUNTS
 
@@ -147,7 +147,7 @@ def role_of(inbound: Received, settings: AccessSettings, grants: Grants) -> Role
     counts = inbound.chat_type is ChatType.DIRECT or is_let_in(inbound, settings, grants)
     if settings.platform_admins and inbound.sender.is_chat_admin and counts:
         return max(granted, Role.ADMIN)
-    return max(granted, Role.MEMBER) if _is_let_in_by_name(person, settings) else granted
+    return max(granted, Role.MEMBER) if is_let_in_by_name(person, settings) else granted
 
 
 def role_everywhere(person: str, settings: AccessSettings, grants: Grants) -> Role:
@@ -175,7 +175,7 @@ def lent_role(person: str, settings: AccessSettings, grants: Grants) -> Role:
     """
     others = grants.identities.with_rights_of(person)[1:]
     roles = [_own_role(other, settings, grants) for other in others]
-    roles += [Role.MEMBER for other in others if _is_let_in_by_name(other, settings)]
+    roles += [Role.MEMBER for other in others if is_let_in_by_name(other, settings)]
     return max(roles, default=Role.STRANGER)
 
 

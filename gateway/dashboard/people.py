@@ -11,7 +11,7 @@ from starlette.requests import Request
 from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.access.changes import AccessChanges
-from gateway.access.policy import Role, is_owner, role_everywhere, subject_kind
+from gateway.access.policy import Role, is_let_in_by_name, is_owner, role_everywhere, subject_kind
 from gateway.access.roles import roles_of
 from gateway.channels.adapter import Ids
 from gateway.config.settings import Settings
@@ -175,7 +175,7 @@ class PeoplePages:
 
     def _rank(self, account: str, settings: Settings) -> str:
         rank = role_everywhere(account, settings.access, self.rights.book.grants)
-        if rank is not Role.BLOCKED and account in settings.access.allow:
+        if rank is not Role.BLOCKED and is_let_in_by_name(account, settings.access):
             rank = max(rank, Role.MEMBER)
         return rank.name.lower() if rank.name.lower() in RANKS else "stranger"
 

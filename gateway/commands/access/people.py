@@ -10,7 +10,7 @@ from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp
 from gateway.access.changes import AccessChanges
 from gateway.access.grants import AccessBook
-from gateway.access.policy import Decisions, Role, role_everywhere, subject_kind
+from gateway.access.policy import Decisions, Role, is_let_in_by_name, role_everywhere, subject_kind
 from gateway.access.settings import AccessSettings
 from gateway.channels.adapter import Health, Ids
 from gateway.commands.command import Call, Command, Reply, refused
@@ -149,7 +149,7 @@ async def _unblock(call: Call[PeopleCommandDeps], person: str) -> Reply:
     settings = deps.access()
     if person in settings.block:
         key = "blocked_by_settings"
-    elif restored is not None or person in (*settings.allow, *settings.admins):
+    elif restored is not None or is_let_in_by_name(person, settings) or person in settings.admins:
         key = "unblocked_as_before"
     else:
         key = "unblocked" if settings.dm == "open" else "unblocked_stranger"

@@ -40,6 +40,24 @@ async def test_everybody_is_listed_with_role_and_source(owner: Browsing) -> None
     assert "Asia/Tokyo" in await owner.page("/people/telegram%3A78")
 
 
+@pytest.mark.requirement("G-69", "G-88")
+async def test_an_account_of_the_web_server_is_a_member(world_of: Callable[..., World]) -> None:
+    async with world_of(accounts=("telegram", "web")).process() as world, browsing(world) as owner:
+        anna = {"person": "anna", "on": "web", "chat": "anna:main"}
+        assert "role member" in await world.asks("/whoami", **anna)
+        await world.asks("hello", **anna)
+        await world.settled()
+        await world.services.traces.flush()
+        assert ">not let in<" not in await owner.page("/people/web%3Aanna")
+        assert "web:anna" in await owner.page("/people?role=member")
+        assert "web:anna" not in await owner.page("/people?role=stranger")
+        await owner.act("/person/role/web%3Aanna", role="blocked")
+        assert "web:anna" in await owner.page("/people?role=blocked")
+        operator = {"person": "operator", "on": "web", "chat": "operator:main"}
+        told = await world.asks("/allow remove web:anna", "no longer blocked", **operator)
+        assert told == "web:anna is no longer blocked and is let in as before."
+
+
 @pytest.mark.requirement("G-89")
 async def test_a_person_is_let_in_made_admin_blocked_and_let_go(owner: Browsing) -> None:
     world = owner.world

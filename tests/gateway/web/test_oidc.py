@@ -200,10 +200,10 @@ async def test_the_secret_goes_where_the_provider_takes_it(
         pytest.param({}, ("@example.org",), {"email": "@example.org"}, "", id="no name"),
         pytest.param({}, ("@example.org",), {"email": "operator@example.org"}, "operator-", id="called so"),
         pytest.param({}, ("@example.org",), {"email": 7}, "", id="no text"),
-        pytest.param({}, ("@STRASSE.example",), {"email": "eve@strasse.example"}, "eve-", id="a domain in other letters"),
-        pytest.param({}, ("@strasse.example",), {"email": "eve@stra\u00dfe.example"}, "", id="a domain that looks alike"),
-        pytest.param({"weiss@x.example": "anna"}, (), {"email": "wei\u00df@x.example"}, "", id="a name that looks alike"),
-        pytest.param({"kim@x.example": "anna"}, (), {"email": "\u212aim@x.example"}, "", id="a letter that looks alike"),
+        pytest.param({}, ("@STRASSE.example",), {"email": "eve@strasse.example"}, "eve-", id="other letters"),
+        pytest.param({}, ("@strasse.example",), {"email": "eve@stra\u00dfe.example"}, "", id="a domain like it"),
+        pytest.param({"weiss@x.example": "anna"}, (), {"email": "wei\u00df@x.example"}, "", id="a name like it"),
+        pytest.param({"kim@x.example": "anna"}, (), {"email": "\u212aim@x.example"}, "", id="a letter like it"),
     ],
 )
 async def test_whose_account_it_is(

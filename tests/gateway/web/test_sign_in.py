@@ -202,7 +202,9 @@ class AwayDatabase:
     async def aclose(self) -> None: ...
 
 
-@pytest.mark.parametrize("path", ["/chat/", "/", "/sign-in", "/sign-in?code=x", "/sign-in/oidc", "/sign-in/oidc/callback"])
+@pytest.mark.parametrize(
+    "path", ["/chat/", "/", "/sign-in", "/sign-in?code=x", "/sign-in/oidc", "/sign-in/oidc/callback"]
+)
 async def test_a_stranger_is_told_to_wait_while_the_database_fails(
     tmp_path: Path, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
