@@ -251,9 +251,13 @@ class Routes:
     async def _again(self, request: Request) -> Response:
         """Only the newest answer: the command would take that one back whichever was meant."""
         posted = await _body(request, PostedAgain)
-        newest = (await self._session(request)).newest_answer
+        session = await self._session(request)
+        newest = session.newest_answer
         if newest is None or newest.id != posted.message:
             raise HTTPException(409, "this is not the newest answer any more")
+        if session.is_answering:
+            raise HTTPException(409, "an answer is under way here")
+        session.typing("")  # at once: another tab that shows the button may be pressed before the turn begins
         asked = asked_by(newest.answers or "")
         return await self._answer(
             self._talk.retry(_channel_id(request), posted, asked, _person(request), _languages(request))

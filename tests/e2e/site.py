@@ -112,6 +112,7 @@ class Brain:
                 )
                 await channel.send(Outbound(document=parse("Shall I **repeat** the evening run?"), buttons=buttons))
             case MessageReceived(text="/retry"):
+                await anyio.sleep(self.pause_s)
                 await self.answer(channel.key, "Another answer.", answers=inbound.message_id)
             case MessageReceived(text=text):
                 assert channel.presence is not None

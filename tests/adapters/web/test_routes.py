@@ -460,6 +460,26 @@ async def test_the_newest_answer_is_asked_for_again_without_a_message(site: Site
 
 
 @pytest.mark.requirement("Z-166")
+async def test_two_tabs_ask_for_one_more_answer_and_not_for_two(site: Site, visitor: Visitor) -> None:
+    await visitor.say("hello")
+    await until(lambda: _has(visitor, "You said: hello"))
+    first = (await visitor.state())["messages"][-1]
+    site.brain.pause_s = 0.5  # both tabs still show the button
+    statuses: list[int] = []
+
+    async def press(id: str) -> None:
+        response = await visitor.post("/chat/c/main/again", {"id": id, "message": first["id"]})
+        statuses.append(response.status_code)
+
+    async with anyio.create_task_group() as tabs:
+        for id in ("again-0001", "again-0002"):
+            tabs.start_soon(press, id)
+    assert sorted(statuses) == [200, 409]
+    await until(lambda: _has(visitor, "Another answer."))
+    assert await texts(visitor) == ["hello", "You said: hello", "Another answer."]
+
+
+@pytest.mark.requirement("Z-166")
 async def test_no_other_than_the_newest_answer_is_asked_for_again(site: Site, visitor: Visitor) -> None:
     asked = await visitor.say("hello")
     await until(lambda: _has(visitor, "You said: hello"))
