@@ -73,6 +73,7 @@ class SignIns:
         self._clock = clock
         self._hasher = hasher or PasswordHasher()
         self._at_once = anyio.CapacityLimiter(HASHED_AT_ONCE)
+        self._counting = anyio.Lock()
         self._nobodys = ""  # a hash that no password has, with the parameters of all others
         self.ends = 0  # sign-ins that this process has ended
 
@@ -230,7 +231,8 @@ class SignIns:
                     return None
             return [rows.count_try(conn, name, at=now) for name in dict.fromkeys(limit.name for limit in limits)]
 
-        return await self._database.write(work)
+        async with self._counting:  # PostgreSQL would let several at once see the same number
+            return await self._database.write(work)
 
     async def forgive(self, tries: Sequence[int]) -> None:
         await self._database.write(lambda conn: rows.forgive(conn, tries))

@@ -282,7 +282,8 @@ class SignIn:
         if not origin_allowed(origin=origin, fetch_site=fetch_site, host=host, hosts=self._hosts):
             return as_html(await self.page("This form came from another site. Use this one."), status=403)
         fields = _fields(await request.body())
-        person = fields.get("person", [""])[0].strip().lower()[:LONGEST_NAME]
+        given = fields.get("person", [""])[0].replace("\0", "")  # PostgreSQL has no place for a NUL
+        person = given.strip().lower()[:LONGEST_NAME]
         password = fields.get("password", [""])[0]
         visit = visit_of(request)
         tries = await people.count_try(limits_of(visit.address, person))

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import anyio
 import pytest
 from argon2 import PasswordHasher
 from argon2.low_level import Type
@@ -268,6 +269,19 @@ async def test_one_limit_that_is_reached_counts_nothing_under_the_others(sign_in
     assert await sign_ins.count_try([full]) is not None
     assert await sign_ins.count_try([free, full]) is None
     assert await sign_ins.count_try([free]) is not None
+
+
+@pytest.mark.requirement("G-70")
+async def test_many_tries_at_once_are_no_way_around_a_limit(sign_ins: SignIns) -> None:
+    counted: list[bool] = []
+
+    async def one() -> None:
+        counted.append(await sign_ins.count_try([Limit(name="anna", most=10, within_s=60)]) is not None)
+
+    async with anyio.create_task_group() as guesses:
+        for _ in range(60):
+            guesses.start_soon(one)
+    assert (counted.count(True), counted.count(False)) == (10, 50)
 
 
 # -- accounts by an identity provider

@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from agent.core.clock import SystemClock
+from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from gateway.access.settings import DashboardRight
 from gateway.channels.adapter import SignedIn
@@ -174,6 +175,14 @@ async def test_guesses_from_many_addresses_meet_the_limit_of_the_person(tmp_path
 def test_whose_an_address_is(address: str, network: str) -> None:
     assert network_of(address) == network
     assert all(limit.name == f"address {network}" for limit in limits_of(address))
+
+
+async def test_a_name_that_no_database_takes_is_a_wrong_one(
+    site: Site, stranger: httpx2.AsyncClient, database: Database
+) -> None:
+    site.server.let_in(SignIns(database, SystemClock()))
+    entered = await enters(stranger, "an\0na", PASSWORD)
+    assert (entered.status_code, WRONG in entered.text) == (403, True)
 
 
 async def test_a_form_of_very_many_fields_is_a_wrong_one(
