@@ -1,6 +1,7 @@
 """Sign-in by an identity provider, against one that is wrong in each way that matters."""
 
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,8 +13,10 @@ import httpx2
 import pytest
 from pydantic import SecretStr
 
+from agent.core.clock import SystemClock
 from gateway.config.sections import OidcSettings, WebSettings
-from gateway.web.sign_in.oidc import DID_NOT, Identity, account_of
+from gateway.web.sign_in.identity_provider import IdentityProvider
+from gateway.web.sign_in.oidc import DID_NOT, Asked, Identity, NotSignedIn, account_of
 from tests.e2e.site import Site, running_site
 from tests.fakes.oidc_server import CLIENT, SECRET, OidcServer, Wrong, new_key, serving_oidc
 
@@ -174,6 +177,35 @@ async def test_new_keys_of_the_provider_are_read_once_they_are_needed(tmp_path: 
         client.cookies.clear()
         assert (await returned(client)).status_code == 403, "read within the minute: a stranger asks for no more"
         assert provider.key_reads == 1
+
+
+class LaterClock(SystemClock):
+    """The machine's time, with more of it gone by for whoever measures."""
+
+    later_s = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.later_s
+
+
+@pytest.mark.requirement("G-73")
+async def test_new_keys_are_read_a_minute_after_the_last_ones(provider: OidcServer) -> None:
+    clock = LaterClock()
+    there = IdentityProvider(settings_for(provider).oidc, clock, proxy=None)
+    asked = Asked(redirect_uri="http://127.0.0.1:1/back", state="s", nonce="n", verifier="v" * 43)
+
+    async def identity() -> Identity:
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            back = (await client.get(await there.address(asked))).headers["location"]
+        return await there.identity(parse_qs(urlsplit(back).query)["code"][0], asked)
+
+    assert (await identity()).value == "anna@example.org"
+    provider.key = new_key("second")
+    with pytest.raises(NotSignedIn):
+        await identity()
+    clock.later_s = 61
+    assert (await identity()).value == "anna@example.org"
+    assert provider.key_reads == 2
 
 
 @pytest.mark.parametrize("methods", [["client_secret_basic"], ["client_secret_post"], []])
