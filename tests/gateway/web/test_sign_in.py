@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import httpx2
 import pytest
@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from agent.core.clock import SystemClock
-from agent.storage.database import Database
+from agent.storage.database import Database, Dialect
 from agent.storage.errors import StorageTrouble
 from gateway.access.settings import DashboardRight
 from gateway.channels.adapter import SignedIn
@@ -200,7 +200,7 @@ async def test_a_form_of_very_many_fields_is_a_wrong_one(
 class AwayDatabase:
     """One whose disk or server is gone."""
 
-    dialect: Literal["sqlite"] = "sqlite"
+    dialect: Dialect = "sqlite"
 
     async def read(self, work: Callable[[Connection], Any]) -> Any:
         raise StorageTrouble("the disk is gone")
