@@ -36,7 +36,7 @@ from gateway.channels.document import (
 _SCHEMES = frozenset({"http", "https", "mailto"})
 
 # An address in running text, and what ends a sentence and no address. Each takes every sign once.
-_ADDRESS = re.compile(r"(?<![\w/])https?://[^\s<>\"'`\0]{1,2000}", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?<![\w/])https?://[^\s<>\"'`\0]+", re.IGNORECASE)
 _AFTER_ADDRESS = ".,;:!?*_~…"
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 

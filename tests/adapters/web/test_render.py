@@ -213,6 +213,12 @@ def test_an_address_within_a_link_or_code_is_none() -> None:
 
 
 @pytest.mark.requirement("Z-167")
+def test_a_long_address_is_one_link() -> None:
+    address = f"https://a.example/?signature={'x' * 3000}"
+    assert f'href="{address}"' in linked(f"see {address}, please")
+
+
+@pytest.mark.requirement("Z-167")
 def test_many_addresses_take_no_time() -> None:
     began = time.monotonic()
     linked("https://a.example/" + ")" * 100_000 + "https://" * 20_000)
