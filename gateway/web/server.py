@@ -7,6 +7,7 @@ import contextlib
 import errno
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from ipaddress import ip_network
 from pathlib import Path
 
 import anyio
@@ -226,7 +227,9 @@ class WebServer:
         assert self._socket is not None, "bind first"
         app: ASGIApp = self._app
         if self._settings.trusted_proxies:
-            app = ProxyHeadersMiddleware(app, list(self._settings.trusted_proxies))  # type: ignore[arg-type,assignment]
+            # uvicorn leaves out, without a word, a network that is written with an address in it ("10.0.0.2/24").
+            trusted = [str(ip_network(proxy, strict=False)) for proxy in self._settings.trusted_proxies]
+            app = ProxyHeadersMiddleware(app, trusted)  # type: ignore[arg-type,assignment]
         if self._settings.person_header:
             app = PersonHeader(app, self._settings)
         await serve(app, self._socket, self.closing)

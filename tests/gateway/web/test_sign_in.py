@@ -162,6 +162,17 @@ async def test_guesses_from_many_addresses_meet_the_limit_of_the_person(tmp_path
         assert [await guesses("zoe", number) for number in range(100, 111)] == [403] * 10 + [429], "nor is that told"
 
 
+@pytest.mark.parametrize("proxy", ["127.0.0.1", "127.0.0.0/8", "127.0.0.1/8"])
+async def test_the_address_that_a_proxy_tells_is_the_visitors(tmp_path: Path, proxy: str) -> None:
+    async with (
+        running_site(tmp_path, WebSettings(port=0, trusted_proxies=(proxy,))) as site,
+        browser(site.url) as client,
+    ):
+        link = await site.server.sign_in_link()
+        assert (await client.get(link, headers={"x-forwarded-for": "192.0.2.7"})).status_code == 303
+        assert [one.address for one in await site.sign_ins.list_all()] == ["192.0.2.7"]
+
+
 @pytest.mark.parametrize(
     ("address", "network"),
     [
