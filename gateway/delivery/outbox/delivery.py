@@ -216,6 +216,7 @@ class Delivery:
             yield lambda conn: None
             self.wake(key)
             return
+        closings = self._closings.get(key.channel_type, 0)
         self._workers.add(key)  # nobody else may take a row between the commit and the start of its worker
         taken: Taken | None = None
         first: Taken | None = None  # where what became of the commit is not known, the worker looks
@@ -229,6 +230,8 @@ class Delivery:
             first = taken
         finally:
             self._woken.add(key)
+            if self._closings.get(key.channel_type, 0) != closings:  # meanwhile: another channel may be there now
+                channel = None
             if self._tasks is tasks:
                 tasks.start_soon(self._work, key, (), first, channel)
             else:  # nothing is sent any more; the next start does it

@@ -14,6 +14,7 @@ from agent.storage.database import Database
 from agent.storage.tables import outbox
 from gateway.delivery.outbox.delivery import Delivery
 from tests.fakes.clock import FakeClock
+from tests.fakes.waiting import until
 from tests.gateway.delivery.world import World, key
 
 
@@ -87,3 +88,18 @@ async def test_a_process_that_ends_after_the_commit_sends_it_the_next_time(world
     async with world.process():
         await world.until_idle()
     assert world.screen().texts == ["one"]
+
+
+async def test_what_is_committed_while_its_account_closes_waits_for_the_account(world: World) -> None:
+    async with world.process() as delivery:
+        with delivery.outbox_for(key()).committing() as take_first:
+            world.absent.add(key())
+            delivery.account_closed(key().channel_type)
+            await world.database.write(lambda conn: [row(conn, "one"), take_first(conn)])
+        await until(lambda: not delivery.is_delivering(key()))
+        assert world.screen().texts == [], "the channel is of no use any more"
+        world.absent.clear()
+        delivery.look_again()
+        await until(lambda: world.screen().texts == ["one"])
+        await until(lambda: not delivery.is_delivering(key()))
+    assert await world.statuses() == ["sent"]
