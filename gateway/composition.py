@@ -24,7 +24,7 @@ from gateway.router.attachments import Attachments
 from gateway.router.ports import RouterDeps
 from gateway.router.router import Router
 from gateway.running import command_families as families
-from gateway.running.accounts.accounts import Gateway, Loops
+from gateway.running.accounts.accounts import Gateway, Loops, forget_pause
 from gateway.running.basics import Basics, WorkSignal
 from gateway.running.dispatch import Running, wake_for_person
 from gateway.running.durable_work import install_durable_work
@@ -181,6 +181,7 @@ async def build(
             commands=commands.specs(partial(phrase, language="en"), switched_off=switched_off()),
             opened=partial(messaging.opened, adapter_opened),
             closed=partial(messaging.closed, adapter_closed),
+            unpaused=lambda name: database.write(partial(forget_pause, channel_type=name)),
             failed=alerts.login_refused,
             fullness=turns.factory.fullness,
             suggest=router.suggest,

@@ -28,7 +28,7 @@ from gateway.config.settings import Settings
 from gateway.operations.sign_ins import SignIns
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.messages import first_words
-from gateway.running.accounts.accounts import Accounts, paused_accounts
+from gateway.running.accounts.accounts import Accounts, forget_pause, paused_accounts
 from gateway.storage import adapter_store, places
 from gateway.storage.repair import open_database
 from gateway.telemetry.trouble import Troubles
@@ -78,6 +78,8 @@ async def open_all(
         not_taken=partial(_not_taken, phrase),
     )
     paused = {name: from_timestamp(since) for name, since in (await database.read(paused_accounts)).items()}
+    for gone in paused.keys() - {one.channel_type for one in settings.channels}:  # taken out while nobody ran
+        await database.write(partial(forget_pause, channel_type=gone))
     accounts = Accounts(settings.channels, adapter_context, paused)
     return Foundation(owned=owned, database=database, sign_ins=SignIns(database, clock), accounts=accounts)
 

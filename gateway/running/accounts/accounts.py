@@ -17,7 +17,8 @@ from agent.core.backoff import Backoff, Retries
 from agent.core.cancellation import first_error
 from agent.core.clock import Clock
 from agent.core.failpoints import failpoint
-from agent.storage.errors import DatabaseDamaged, StorageTrouble
+from agent.core.ids import ConversationId
+from agent.storage.errors import DatabaseDamaged, StorageError, StorageTrouble
 from gateway.channels.adapter import (
     Adapter,
     AdapterContext,
@@ -46,12 +47,16 @@ PAUSED_SETTING = "paused"  # of an account, by its channel type: since when, in 
 _log = logging.getLogger("tieline.accounts")
 
 
+async def _forget_nothing(channel_type: str) -> None:
+    """Of a gateway that keeps no pauses."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
     """The port to the gateway, once it is built.
 
     `opened` hears of each adapter whose channels can be found, `closed` of each account that is closed while the rest
-    goes on, and whether it is to come back. `failed` hears of accounts that will not run, with the reason. `fullness`,
+    goes on, and whether it is to come back, `unpaused` of each that was paused and is gone. `failed` hears of accounts that will not run, with the reason. `fullness`,
     `only_demo` and `suggest` are what `Surroundings` lends; of a gateway that is not built they tell nothing.
     """
 
@@ -60,6 +65,7 @@ class Gateway:
     opened: Callable[[Adapter], None]
     failed: Callable[[str, str], None]
     closed: Callable[[str, bool], None] = lambda channel_type, comes_back: None
+    unpaused: Callable[[str], Awaitable[None]] = _forget_nothing
     fullness: Callable[[ConversationKey], Fullness | None] = lambda key: None
     only_demo: Callable[[], bool] = lambda: False
     suggest: Callable[[MessageReceived], Awaitable[Sequence[str]]] = nothing_to_suggest
@@ -69,6 +75,11 @@ def paused_accounts(conn: Connection) -> Mapping[str, int]:
     """Since when each account that is paused is."""
     found = settings_rows.everywhere(conn, PAUSED_SETTING)
     return {str(name): int(since) for name, since in found.items() if since.isdigit()}
+
+
+def forget_pause(conn: Connection, channel_type: str) -> None:
+    """From now on the account, and a later one of that name, is not paused."""
+    settings_rows.clear(conn, ConversationId(channel_type), PAUSED_SETTING)
 
 
 class _Task:
@@ -206,13 +217,16 @@ class Accounts:
             for name in changed:
                 await self._shut(name, comes_back=name in wanted)
             self._settings = (*(one for one in settings if one.entrance == "platform"), *own)
-            for name in changed:
-                if name not in wanted:
-                    self._paused.discard(name)
-                    self._since.pop(name, None)
+            gone = [name for name in changed if name not in wanted]
+            unpaused = self._paused.intersection(gone)
+            for name in gone:
+                self._paused.discard(name)
+                self._since.pop(name, None)
             for one in self._settings:
                 if one.entrance == "platform" and before.get(one.channel_type) != one:
                     await self._open_and_start(one)
+            for name in sorted(unpaused):
+                await self._forget_pause(name)
 
     async def reconnect(self, channel_type: str) -> None:
         """Close the account and open it anew. Raises LookupError for one that is not there."""
@@ -235,6 +249,15 @@ class Accounts:
             settings = self._of_platform(channel_type)
             self._paused.discard(channel_type)
             await self._open_and_start(settings)
+
+    async def _forget_pause(self, name: str) -> None:
+        """Else a later account of that name would be paused from the next start on."""
+        if self._gateway is None:
+            return
+        try:
+            await self._gateway.unpaused(name)
+        except StorageError as error:
+            _log.warning("%s is gone, and that it was paused stays noted: %s", name, error)
 
     def _of_platform(self, channel_type: str) -> ChannelSettings:
         for one in self._settings:

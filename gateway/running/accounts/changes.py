@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from agent.core.ids import ConversationId
 from agent.storage.timestamps import to_timestamp
 from gateway.access.needs import needs
 from gateway.channels.adapter import Diagnosis
-from gateway.running.accounts.accounts import PAUSED_SETTING, Accounts
+from gateway.running.accounts.accounts import PAUSED_SETTING, Accounts, forget_pause
 from gateway.running.accounts.checks import bare_adapter_context, diagnose, diagnose_channel, weighed
 from gateway.running.basics import Basics
 from gateway.storage import settings_rows
@@ -30,14 +31,8 @@ class AccountChanges:
 
     async def resume(self, channel_type: str) -> None:
         """Go on; what was written there meanwhile is caught up with, and what waited is sent."""
-        await self.forget_pause(channel_type)
+        await self.basics.database.write(partial(forget_pause, channel_type=channel_type))
         await self.accounts.resume(channel_type)
-
-    async def forget_pause(self, channel_type: str) -> None:
-        """A later account of that name is not paused."""
-        await self.basics.database.write(
-            lambda conn: settings_rows.clear(conn, ConversationId(channel_type), PAUSED_SETTING)
-        )
 
     async def reconnect(self, channel_type: str) -> None:
         """Close it and open it anew."""

@@ -160,3 +160,31 @@ async def test_accounts_follow_the_file(world: World, bots: Bot) -> None:
     world.reload()
     await until(lambda: "telegram@second" not in world.services.accounts.health())
     await world.answered("the first goes on")
+
+
+@pytest.mark.requirement("G-81")
+async def test_a_pause_goes_with_its_account(world_of: Callable[[], World], bots: Bot) -> None:
+    section = (
+        f'\n[[channels]]\ntype = "telegram"\naccount = "second"\ntoken = "{bots.token}"\napi_base_url = "{bots.url}"\n'
+    )
+    world = world_of()
+    world.config = section
+    async with world.process():
+        async with browsing(world) as owner:
+            await owner.act("/accounts/pause/telegram@second")
+        world.config = ""
+        world.reload()
+        await until(lambda: "telegram@second" not in world.services.accounts.health())
+        world.config = section
+        world.reload()
+        await until(lambda: "telegram@second" in world.services.accounts.health())
+    async with world.process():
+        assert str(world.services.accounts.health()["telegram@second"].state) != "paused"
+        async with browsing(world) as owner:
+            await owner.act("/accounts/pause/telegram@second")
+    world.config = ""
+    async with world.process():
+        pass
+    world.config = section
+    async with world.process():
+        assert str(world.services.accounts.health()["telegram@second"].state) != "paused", "it was gone at a start"
