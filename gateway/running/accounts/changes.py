@@ -44,8 +44,7 @@ class AccountChanges:
         account = next((one for one in settings.channels if one.channel_type == channel_type), None)
         if account is None:
             raise LookupError(f"There is no account {channel_type} any more.")
-        address = settings.web.public_url or f"http://{settings.web.host}:{settings.web.port}"
-        context = bare_adapter_context(settings.home, settings.network.proxy, address)
+        context = bare_adapter_context(settings.home, settings.network.proxy, self._address())
         catches_up = settings.network.catch_up_max_age > 0
         rules = needs(
             channel_type, settings.access, places=settings.places, roles=settings.roles, catches_up=catches_up
@@ -54,4 +53,10 @@ class AccountChanges:
 
     async def tried(self, values: Mapping[str, object]) -> Sequence[str]:
         """Why an account with these values would not work, a line each; the platform is asked, nothing is kept."""
-        return await diagnose_channel(values, self.basics.home)
+        return await diagnose_channel(
+            values, self.basics.home, self.basics.settings.network.proxy, public_url=self._address()
+        )
+
+    def _address(self) -> str:
+        web = self.basics.settings.web
+        return web.public_url or f"http://{web.host}:{web.port}"

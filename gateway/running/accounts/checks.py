@@ -11,14 +11,19 @@ from pydantic import ValidationError
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import AdapterContext, Affected, ChannelSettings, Diagnosis, Place
 from gateway.channels.entry_points import open_adapter, settings_class
+from gateway.channels.errors import ChannelError
 from gateway.config.errors import lines
 
 WITHIN_S = 20.0
 
 
 async def diagnose(settings: ChannelSettings, adapter_context: AdapterContext) -> Sequence[Diagnosis]:
-    """Findings of the account's own adapter; a platform that does not answer is a finding too."""
-    adapter = await anyio.to_thread.run_sync(open_adapter, settings, adapter_context)
+    """Findings of the account's own adapter; so are settings that it refuses, and a platform that does not answer."""
+    try:
+        adapter = await anyio.to_thread.run_sync(open_adapter, settings, adapter_context)
+    except ChannelError as error:
+        fix = f"change [[channels]] {settings.channel_type}"
+        return [Diagnosis(subject=settings.channel_type, level="error", finding=str(error), fix=fix)]
     try:
         with anyio.fail_after(WITHIN_S):
             return [_named(one, settings.channel_type) for one in await adapter.diagnose()]
@@ -53,14 +58,16 @@ def _named(found: Diagnosis, account: str) -> Diagnosis:
     return replace(found, subject=f"{account} {subject}")
 
 
-async def diagnose_channel(values: Mapping[str, Any], home: Path) -> list[str]:
-    """Mistakes in a `[[channels]]` entry as it stands, a line each; none when all is well."""
+async def diagnose_channel(
+    values: Mapping[str, Any], home: Path, proxy: str | None = None, public_url: str | None = None
+) -> list[str]:
+    """Mistakes in a `[[channels]]` entry as it stands, a line each; none when all is well. Empty texts are left out."""
     model = settings_class(values["type"])
     try:
-        settings = model.model_validate({key: value for key, value in values.items() if value})
+        settings = model.model_validate({key: value for key, value in values.items() if value != ""})
     except ValidationError as error:
         return lines(error.errors(), model)
-    found = await diagnose(settings, bare_adapter_context(home))
+    found = await diagnose(settings, bare_adapter_context(home, proxy, public_url))
     return [f"{entry.finding}; {entry.fix}" for entry in found if entry.level == "error"]
 
 
