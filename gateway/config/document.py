@@ -9,7 +9,8 @@ import errno
 import os
 import shutil
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -90,13 +91,46 @@ def write_file(read: ConfigFile, text: str) -> None:
         raise CannotChange(_why(read.path, error)) from error
 
 
-def write_secret(home: Path, name: str, value: str) -> None:
-    """Put the value into `<home>/secrets/<name>`, for its owner alone. Raises CannotChange."""
+def write_secrets(home: Path, values: Mapping[str, str], then: Callable[[], None]) -> None:
+    """Put the values into `<home>/secrets/<name>`, for their owner alone, and do what follows.
+
+    Raises CannotChange, as `then` may: what stood there before is put back.
+    """
+    before: dict[str, str | None] = {}
+    try:
+        for name, value in values.items():
+            before[name] = _secret(home, name)
+            _write_secret(home, name, f"{value}\n")
+        then()
+    except CannotChange:
+        for name, text in before.items():
+            with suppress(CannotChange, OSError):
+                if text is None:
+                    (home / "secrets" / name).unlink(missing_ok=True)
+                else:
+                    _write_secret(home, name, text)
+        raise
+
+
+def _secret(home: Path, name: str) -> str | None:
+    """The text of its file; None where there is none."""
+    path = home / "secrets" / name
+    try:
+        return path.read_bytes().decode()
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise CannotChange(f"{path} is not a text file in UTF-8") from error
+    except OSError as error:
+        raise CannotChange(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _write_secret(home: Path, name: str, text: str) -> None:
     folder = home / "secrets"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.chmod(0o700)
-        _replace(folder / name, f"{value}\n", kept=None)
+        _replace(folder / name, text, kept=None)
     except OSError as error:
         raise CannotChange(_why(folder / name, error)) from error
 

@@ -28,7 +28,7 @@ from gateway.config.document import (
     values_at,
     why_not_writable,
     write_file,
-    write_secret,
+    write_secrets,
 )
 from gateway.config.errors import ConfigError
 from gateway.config.forms import REFERENCES, Key, TableForm, form_of_model, forms, shown
@@ -235,10 +235,12 @@ class Editor:
             raise CannotChange(reason)
         if read_file(proposal.file.path).digest != proposal.file.digest:
             raise CannotChange(f"{proposal.file.path.name} was changed meanwhile")
-        for name, value in proposal.edit.secrets.items():
-            write_secret(self._live.settings.home, name, value)
-        if proposal.text != proposal.file.text:
-            write_file(proposal.file, proposal.text)
+
+        def write() -> None:
+            if proposal.text != proposal.file.text:
+                write_file(proposal.file, proposal.text)
+
+        write_secrets(self._live.settings.home, proposal.edit.secrets, then=write)
 
     def _masked(self, text: str, values: set[str]) -> str:
         for value in sorted(values, key=len, reverse=True):

@@ -220,6 +220,27 @@ async def test_a_secret_goes_into_a_file_of_its_own_and_never_comes_back(owner: 
     assert "Tieline-secret" not in source(world).read_text()
 
 
+@pytest.mark.requirement("G-80")
+async def test_a_secret_stays_as_it_was_where_the_file_cannot_be_written(owner: Browsing) -> None:
+    world, path = owner.world, "/settings/llm.providers/0"
+    form = await reviewed(owner, path, api_key="sk-first-0123456789")
+    await owner.act(f"{path}/save", **form.with_("save", api_key="sk-first-0123456789"))
+    both = {"api_key": "sk-second-0123456789", "extra_headers": "x-title = Tieline-secret"}
+    form = await reviewed(owner, path, **both)
+    in_the_way = world.home / ".gateway.toml.new"
+    in_the_way.mkdir()
+    before = source(world).read_text()
+    refused = await owner.post(f"{path}/save", **form.with_("save", **both))
+    assert refused.status_code == 409
+    assert "Nothing was saved" in refused.text
+    assert source(world).read_text() == before
+    (kept,) = (world.home / "secrets").iterdir()
+    assert kept.read_text() == "sk-first-0123456789\n"
+    in_the_way.rmdir()
+    await owner.act(f"{path}/save", **form.with_("save", **both))
+    assert kept.read_text() == "sk-second-0123456789\n"
+
+
 @pytest.mark.requirement("G-78")
 async def test_entries_of_lists_are_added_changed_and_removed(owner: Browsing) -> None:
     assert "The file has no [[places]] yet." in await owner.page("/settings/places")
