@@ -62,6 +62,7 @@ class TableRow:
 # Why an account with these values would not work: the platform is asked.
 Tried = Callable[[Mapping[str, object]], Awaitable[Sequence[str]]]
 ACCOUNTS = "channels"
+SEVERAL = ("lines", "whole lines", "toml")  # kinds whose values no single file can hold
 
 
 def settings_section(live: Live, editor: Editor, tried: Tried) -> Section:
@@ -314,8 +315,10 @@ class SettingsPages:
         text: str,
         secrets: dict[str, str],
     ) -> object:
-        """The reference for a typed secret, which goes into `secrets`. Raises ValueError."""
+        """The reference for a typed secret, which goes into `secrets`; a list as it stands. Raises ValueError."""
         text = text.strip()
+        if key.kind in SEVERAL:
+            return from_typed(key, text)
         if key.kind != "secrets":
             if text.startswith(REFERENCES):
                 return text

@@ -241,6 +241,23 @@ async def test_a_secret_stays_as_it_was_where_the_file_cannot_be_written(owner: 
     assert kept.read_text() == "sk-second-0123456789\n"
 
 
+@pytest.mark.requirement("G-80")
+async def test_a_token_among_the_arguments_of_a_program_is_not_shown(world_of: Callable[..., World]) -> None:
+    token = "sk-ant-0123456789abcdefghij"
+    config = f'[[mcp.servers]]\nname = "files"\ncommand = "false"\nenabled = false\nargs = ["--key", "{token}"]\n'
+    async with world_of(config=config).process() as world, browsing(world) as owner:
+        path = "/settings/mcp.servers/0"
+        assert token not in await owner.page(path)
+        form = await reviewed(owner, path, cwd="/")
+        await owner.act(f"{path}/save", **form.with_("save", cwd="/"))
+        assert f'args = ["--key", "{token}"]\n' in source(world).read_text(), "what nobody touched stays"
+        form = await reviewed(owner, path, args="--key\nenv:TIELINE_HOME")
+        assert token not in form.page
+        await owner.act(f"{path}/save", **form.with_("save", args="--key\nenv:TIELINE_HOME"))
+        assert 'args = ["--key", "env:TIELINE_HOME"]' in source(world).read_text()
+        assert "env:TIELINE_HOME" in await owner.page(path)
+
+
 @pytest.mark.requirement("G-78")
 async def test_entries_of_lists_are_added_changed_and_removed(owner: Browsing) -> None:
     assert "The file has no [[places]] yet." in await owner.page("/settings/places")
