@@ -285,12 +285,14 @@ class Accounts:
         adapter = self._adapters.pop(name, None)
         if self._gateway is not None:
             self._gateway.closed(name, comes_back)
-        for task in self._own.pop(name, ()):
-            await task.end()
-        self._running.discard(name)
-        self._broken.pop(name, None)
-        if adapter is not None:
-            await self._close(adapter)
+        try:
+            for task in self._own.pop(name, ()):
+                await task.end()
+        finally:  # also when the process ends meanwhile: `aclose` does not know it any more
+            self._running.discard(name)
+            self._broken.pop(name, None)
+            if adapter is not None:
+                await self._close(adapter)
 
     def _announce(self, name: str, tasks: TaskGroup) -> None:
         """Register the commands in the background."""

@@ -32,6 +32,7 @@ class Flaky(FakeAdapter):
         self.starts = 0
         self.publishings: list[Exception] = []
         self.close_error: Exception | None = None
+        self.leaving: anyio.Event | None = None  # what it waits for before it lets go of a call that is cancelled
         OPENED[str(adapter_context.home)][settings.channel_type] = self
 
     async def run(self, admit: Admit) -> None:
@@ -45,6 +46,12 @@ class Flaky(FakeAdapter):
         await super().run(admit)
 
     async def publish(self, commands: Sequence[CommandSpec]) -> None:
+        if self.leaving is not None:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self.leaving.wait()
         if self.publishings:
             raise self.publishings.pop(0)
         await super().publish(commands)
@@ -287,3 +294,17 @@ async def test_all_are_closed_even_if_one_fails_to(services: House) -> None:
     services.opened["telegram"].close_error = RuntimeError("boom")
     await services.accounts.aclose()
     assert services.opened["slack"].closed
+
+
+async def test_an_account_that_is_being_closed_when_the_process_ends_is_closed(services: House) -> None:
+    slow = services.opened["telegram"]
+    slow.leaving = anyio.Event()
+    async with anyio.create_task_group() as group:
+        group.start_soon(services.run)
+        await until(lambda: slow.starts == 1)
+        group.start_soon(services.accounts.reconnect, "telegram")
+        await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+        slow.leaving.set()
+    await services.accounts.aclose()
+    assert slow.closed
