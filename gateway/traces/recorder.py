@@ -357,14 +357,9 @@ class Recorder:
         if not self._settings().enabled:
             self._forget(turn)
             return
-        at, figures = self._now(), self._figures
-        figures.add(at, "turns")
-        figures.add(at, "failed_turns", by=outcome in FAILED)
-        figures.observe(at, "waiting_ms", turn.waited_ms)
-        figures.observe(at, "turn_ms", elapsed_ms)
-        if turn.first_token_ms is not None:
-            figures.observe(at, "first_token_ms", turn.first_token_ms)
-        self._changed.set()
+        at = self._now()
+        if outcome != "suspended":  # it is taken up again, and counted then
+            self._count(turn, outcome, elapsed_ms, at)
         took_ms = turn.waited_ms + elapsed_ms
         if not keeps(self._settings(), turn.run, outcome=outcome, took_ms=took_ms):
             self._forget(turn)
@@ -397,6 +392,16 @@ class Recorder:
         )
         if turn.delivered >= messages:
             self._close(turn)
+
+    def _count(self, turn: _Open, outcome: str, elapsed_ms: int, at: int) -> None:
+        figures = self._figures
+        figures.add(at, "turns")
+        figures.add(at, "failed_turns", by=outcome in FAILED)
+        figures.observe(at, "waiting_ms", turn.waited_ms)
+        figures.observe(at, "turn_ms", elapsed_ms)
+        if turn.first_token_ms is not None:
+            figures.observe(at, "first_token_ms", turn.first_token_ms)
+        self._changed.set()
 
     def _close(self, turn: _Open) -> None:
         """Its trace is whole, as far as is known."""

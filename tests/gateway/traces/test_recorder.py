@@ -330,6 +330,18 @@ async def test_figures_of_a_turn(traced: Traced) -> None:
         assert await traced.figure(name) == values, name
 
 
+@pytest.mark.requirement("G-65")
+async def test_a_turn_that_is_taken_up_again_counts_once(traced: Traced) -> None:
+    traced.begins(waited_ms=70)
+    traced.publish(PersistStarted(conversation=HERE, run=RUN))
+    traced.publish(LoopFailed(conversation=HERE, run=RUN, error="shut down", verdict="suspended"))
+    traced.begins(attempt=2, waited_ms=4_000)
+    traced.ends()
+    assert await traced.figure("turns") == {"": 1}
+    assert await traced.figure("waiting_ms") == {"5000": 1, "sum": 4_000}
+    assert len(await traced.traces()) == 2
+
+
 @pytest.mark.requirement("G-64")
 async def test_a_trace_of_what_is_forgotten_meanwhile_is_not_written(traced: Traced) -> None:
     traced.begins()
