@@ -8,6 +8,7 @@ import anyio
 from starlette.datastructures import FormData
 from starlette.requests import Request
 
+from gateway.channels.entry_points import settings_class
 from gateway.config.document import CannotChange, ConfigFile, entries_at, why_not_writable
 from gateway.config.editor import SECRETS, Edit, Editor, Proposal, is_set, label_of
 from gateway.config.forms import REFERENCES, Key, TableForm, as_typed, from_typed, shown
@@ -452,6 +453,8 @@ class SettingsPages:
         keys = [key for key in edit.fields if waits_for_restart(form.path[0], ".".join((*form.path[1:], key)))]
         if form.is_list:
             waits = waits_for_restart(form.path[0], ".".join(form.path[1:]))
+            if form.name == ACCOUNTS:  # those behind our own entrances are opened at the start alone
+                waits = settings_class(str(edit.fields.get("type"))).entrance != "platform"
             return "Saved. It counts from the next start on." if waits else "Saved, and in force."
         if keys and waiting:
             rest = "; the rest is in force" if len(keys) < len(edit.fields) else ""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing, browsing
-from tests.gateway.dashboard.test_settings import Form, source
+from tests.gateway.dashboard.test_settings import Form, reviewed, source
 from tests.gateway.world import World
 from tests.program.doubles import TELEGRAM_TOKEN, Control, all_doubles
 
@@ -188,3 +188,12 @@ async def test_a_pause_goes_with_its_account(world_of: Callable[[], World], bots
     world.config = section
     async with world.process():
         assert str(world.services.accounts.health()["telegram@second"].state) != "paused", "it was gone at a start"
+
+
+@pytest.mark.requirement("G-82")
+async def test_a_change_of_the_web_chat_is_said_to_wait_for_a_restart(world_of: Callable[..., World]) -> None:
+    async with world_of(config='\n[[channels]]\ntype = "web"\n').process() as world, browsing(world) as owner:
+        path = "/settings/channels/0"
+        form = await reviewed(owner, path, history="50")
+        assert await owner.act(f"{path}/save", **form.with_("save")) == "Saved. It counts from the next start on."
+        assert "history = 50" in source(world).read_text()
