@@ -142,7 +142,7 @@ class Alerts:
         self._wake()
 
     def login_refused(self, channel_type: str, reason: str) -> None:
-        fix = "see `tieline doctor`, then restart"
+        fix = "see `tieline doctor`; a change of its [[channels]] entry counts at once, all else after a restart"
         self._troubles.report("adapter", channel_type, f"cannot sign in: {reason}", fix=fix, blocking=True)
         self.tell("owner_failed", {"channel": channel_type, "detail": reason})
 
