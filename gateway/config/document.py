@@ -7,7 +7,6 @@ it behind the comments of the section that follows. Each change is read back and
 import difflib
 import errno
 import os
-import shutil
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -84,9 +83,10 @@ def write_file(read: ConfigFile, text: str) -> None:
     target = read.path.resolve()  # behind a link, the file itself
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if read.exists:
-            shutil.copy2(target, target.with_name(f"{target.name}.bak"))
-        _replace(target, text, kept=target.stat() if read.exists else None)
+        kept = target.stat() if read.exists else None
+        if read.exists:  # not copied: a copy is open to everybody until its mode is set
+            _replace(target.with_name(f"{target.name}.bak"), read.text, kept=kept)
+        _replace(target, text, kept=kept)
     except OSError as error:
         raise CannotChange(_why(read.path, error)) from error
 

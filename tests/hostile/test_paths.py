@@ -213,7 +213,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/commands/kept/session.py _write": (".chmod .mkdir .write_text", DATA),
     "gateway/commands/state/spending.py _write": (".chmod .mkdir .write_text", DATA),
     "gateway/config/document.py read_file": (".read_bytes", OPERATOR),
-    "gateway/config/document.py write_file": (".mkdir shutil.copy2", OPERATOR),
+    "gateway/config/document.py write_file": (".mkdir", OPERATOR),
     "gateway/config/document.py _write_secret": (".chmod .mkdir", OPERATOR),
     "gateway/config/document.py _secret": (".read_bytes", OPERATOR),
     "gateway/config/document.py write_secrets": (".unlink", OPERATOR),
