@@ -183,6 +183,8 @@ class Editor:
                 text = changed(file.text, form.path, edit.fields, index)
         except (tomllib.TOMLDecodeError, tomlkit.exceptions.ParseError) as error:
             raise CannotChange(f"{file.path.name} is not valid TOML ({error}); mend it with an editor first") from error
+        if (ends := file.text.count("\n")) and ends == file.text.count("\r\n"):
+            text = text.replace("\r\n", "\n").replace("\n", "\r\n")
         found = self.mistakes(text, edit.secrets)
         mistakes, elsewhere = placed(found, form, None if edit.is_removal else index, edit.fields)
         return Proposal(

@@ -131,6 +131,32 @@ async def test_a_change_is_shown_as_a_difference_then_saved_with_comments_and_co
     assert owner.world.live.settings.queue.merge_ms == 500, "an empty field is the default"
 
 
+@pytest.mark.requirement("G-78")
+async def test_the_copy_of_the_file_before_is_a_file_of_its_own(owner: Browsing) -> None:
+    file, elsewhere = source(owner.world), owner.world.home / "elsewhere"
+    elsewhere.write_text("not ours")
+    file.with_name("gateway.toml.bak").symlink_to(elsewhere)
+    before = file.read_text()
+    form = await reviewed(owner, "/settings/queue", merge_ms="250")
+    await owner.act("/settings/queue/save", **form.with_("save"))
+    assert elsewhere.read_text() == "not ours"
+    kept = file.with_name("gateway.toml.bak")
+    assert (kept.is_symlink(), kept.read_text()) == (False, before)
+    assert stat.S_IMODE(kept.stat().st_mode) == stat.S_IMODE(file.stat().st_mode)
+
+
+@pytest.mark.requirement("G-78")
+async def test_a_file_of_windows_keeps_its_ends_of_lines(owner: Browsing) -> None:
+    file = source(owner.world)
+    file.write_bytes(file.read_text().replace("\n", "\r\n").encode())
+    form = await reviewed(owner, "/settings/queue", linger_ms="5")
+    assert form.page.count("linger_ms = 5") == 1
+    await owner.act("/settings/queue/save", **form.with_("save"))
+    lines = file.read_bytes().split(b"\n")
+    assert b"linger_ms = 5\r" in lines
+    assert all(line.endswith(b"\r") for line in lines[:-1])
+
+
 @pytest.mark.requirement("G-79")
 async def test_two_people_do_not_overwrite_each_other(owner: Browsing) -> None:
     first = Form(await owner.page("/settings/queue"))
