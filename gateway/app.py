@@ -208,9 +208,9 @@ class App:
         self.web.watch(services.overview.reasons)
 
     def _mount_adapter(self, adapter: Adapter) -> None:
-        entrance = next(
-            channel.entrance for channel in self.live.settings.channels if channel.channel_type == adapter.channel_type
-        )
+        # The accounts as they run: the file may have named others since this one began to open.
+        entrances = {one.channel_type: one.entrance for one in self._services.accounts.settings}
+        entrance = entrances[adapter.channel_type]
         if entrance == "control":
             self._control.mount(adapter.channel_type, adapter.routes)
         else:

@@ -281,3 +281,26 @@ async def test_the_log_names_the_data_directory_in_commands_and_rules_about_no_t
     assert f"with `tieline restore FILE --home {home}`" in logged
     assert logged.count("approvals.deny: there is no tool 'shel'") == 1
     assert "'shell'" not in logged
+
+
+@pytest.mark.requirement("G-82")
+async def test_an_account_that_is_gone_when_it_has_opened_ends_nothing(home: Path) -> None:
+    """Opening takes a thread, and the first time a second; the file may say something else by then."""
+    gateway = Running(settings_of(home))
+    token = "123456:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1"
+    account = f'\n[[channels]]\ntype = "telegram"\ntoken = "{token}"\napi_base_url = "http://127.0.0.1:1"\n'
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(gateway.run)
+        await gateway.app.ready.wait()
+        await gateway.app.heard("web")
+        settings_of(home, account)
+        assert gateway.app.live.reload() == ()
+        await until(lambda: "telegram" in gateway.app._services.accounts.health())
+        settings_of(home)
+        gateway.app.live.reload()
+        await gateway.app._services.accounts.reconnect("telegram")
+        await until(lambda: "telegram" not in gateway.app._services.accounts.health())
+        settings_of(home, account)
+        gateway.app.live.reload()
+        await until(lambda: "telegram" in gateway.app._services.accounts.health())
+        gateway.stop.set()
