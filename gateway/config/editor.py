@@ -5,7 +5,7 @@ Secrets that are typed go into files of their own, below `secrets/`. They stand 
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -158,14 +158,16 @@ class Editor:
         written = shown(key, value)  # a token may stand among the arguments of a program, too
         return self._redact(written) != written
 
-    def secret_file(self, file: ConfigFile, form: TableForm, label: str, key: str, value: object) -> str:
-        """The name below `secrets/` for a value: the one that is in use, else one that nobody uses."""
+    def secret_file(
+        self, file: ConfigFile, form: TableForm, label: str, key: str, value: object, taken: Collection[str] = ()
+    ) -> str:
+        """The name below `secrets/` for a value: the one that is in use, else one that nobody uses, nor is `taken`."""
         if isinstance(value, str) and value.startswith(SECRETS) and "/" not in value.removeprefix(SECRETS):
             return value.removeprefix(SECRETS)
         first = form.path[-1] if form.name != "channels" else ""
         wanted = "-".join(part for part in (_UNFIT.sub("-", one).strip("-.") for one in (first, label, key)) if part)
         folder, number, name = self._live.settings.home / "secrets", 2, wanted
-        while (folder / name).exists() or f'{SECRETS}{name}"' in file.text:
+        while name in taken or (folder / name).exists() or f'{SECRETS}{name}"' in file.text:
             name, number = f"{wanted}-{number}", number + 1
         return name
 

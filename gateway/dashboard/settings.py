@@ -335,7 +335,7 @@ class SettingsPages:
                 raise ValueError("write one a line, as NAME = value")
             value = value.strip()
             if not value.startswith(REFERENCES):
-                name = self._editor.secret_file(file, form, label, f"{key.name}-{named.strip()}", None)
+                name = self._editor.secret_file(file, form, label, f"{key.name}-{named.strip()}", None, secrets)
                 secrets[name], value = value, f"{SECRETS}{name}"
             kept[named.strip()] = value
         return kept if is_table else list(kept.values())

@@ -243,6 +243,14 @@ async def test_a_secret_goes_into_a_file_of_its_own_and_never_comes_back(owner: 
     )
     assert (kept.parent / "providers-a-extra-headers-x-title").read_text() == "Tieline-secret\n"
     assert "Tieline-secret" not in source(world).read_text()
+    alike = "api-key = Tieline-one\napi_key = Tieline-two"
+    form = await reviewed(owner, "/settings/llm.providers/0", extra_headers=alike)
+    await owner.act("/settings/llm.providers/0/save", **form.with_("save", extra_headers=alike))
+    kept_headers = world.live.settings.llm.providers[0].extra_headers
+    assert {name: one.get_secret_value() for name, one in kept_headers.items()} == {
+        "api-key": "Tieline-one",
+        "api_key": "Tieline-two",
+    }
 
 
 @pytest.mark.requirement("G-80")
