@@ -120,8 +120,14 @@ class Returning:
         return self._homeless.pop(key, ())
 
     def look_again(self) -> None:
-        """An account was opened."""
+        """An account was opened: what waits for a pause to be over may go now."""
         self._opening.end()
+        for key in list(self._returning):
+            self._wake(key)
+
+    def account_closed(self, channel_type: str) -> None:
+        """That its login was refused tells nothing of the next one."""
+        self._refused.pop(channel_type, None)
 
     async def _await_accounts(self) -> None:
         retries = Retries(LOOKING)
@@ -259,6 +265,7 @@ class Delivery:
     def account_closed(self, channel_type: str) -> None:
         """Channels of that account are of no use any more; what is due there waits until it is open again."""
         self._closings[channel_type] = self._closings.get(channel_type, 0) + 1
+        self._returning.account_closed(channel_type)
 
     async def run(self) -> None:
         """Finish what an earlier process left, then serve until cancelled. Start it before any agent."""

@@ -265,6 +265,21 @@ async def test_a_login_that_is_refused_at_sending_is_tried_again(world: World) -
         assert world.reports.logins == [("fake", False), ("fake", False), ("fake", True)]
 
 
+async def test_a_login_that_was_refused_is_taken_at_once_when_its_account_is_opened_anew(world: World) -> None:
+    world.screen().fail("send", ChannelFatal("token revoked"))
+    async with world.process() as delivery:
+        await world.commit("one")
+        await world.until_idle()
+        assert delivery.is_refused("fake")
+        delivery.account_closed("fake")
+        assert not delivery.is_refused("fake"), "work there is due again"
+        delivery.look_again()
+        await world.until(lambda: world.screen().texts == ["one"])
+        await world.until_idle()
+        await world.pass_time(REFUSED_PAUSE_S, step_s=1)
+    assert world.screen().texts == ["one"]
+
+
 @pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
 async def test_what_waits_for_its_account_goes_when_it_opens(world: World, told: bool) -> None:
     """At the start the database is there before the accounts are."""
