@@ -14,6 +14,7 @@ import pytest
 from gateway.app import App, StartError
 from gateway.config.read import load
 from gateway.config.settings import Settings
+from gateway.running.accounts.accounts import Accounts
 from gateway.web.control_client import NoGateway, Refused, call, is_running, socket_path
 from tests.fakes.waiting import until
 
@@ -49,6 +50,11 @@ class Running:
     @property
     def url(self) -> str:
         return self.app.web.url
+
+    @property
+    def accounts(self) -> Accounts:
+        accounts: Accounts = self.app._services.accounts  # noqa: SLF001 - the dashboard reaches them by the web server
+        return accounts
 
     async def run(self) -> None:
         await self.app.run(self.stop)
@@ -295,12 +301,12 @@ async def test_an_account_that_is_gone_when_it_has_opened_ends_nothing(home: Pat
         await gateway.app.heard("web")
         settings_of(home, account)
         assert gateway.app.live.reload() == ()
-        await until(lambda: "telegram" in gateway.app._services.accounts.health())
+        await until(lambda: "telegram" in gateway.accounts.health())
         settings_of(home)
         gateway.app.live.reload()
-        await gateway.app._services.accounts.reconnect("telegram")
-        await until(lambda: "telegram" not in gateway.app._services.accounts.health())
+        await gateway.accounts.reconnect("telegram")
+        await until(lambda: "telegram" not in gateway.accounts.health())
         settings_of(home, account)
         gateway.app.live.reload()
-        await until(lambda: "telegram" in gateway.app._services.accounts.health())
+        await until(lambda: "telegram" in gateway.accounts.health())
         gateway.stop.set()

@@ -156,7 +156,7 @@ REGISTER: dict[str, tuple[str, str]] = {
         "agent.core.httpx_limits.limited_to", BY_LIBRARY,
     ),
     "gateway/web/sign_in/routes.py SignIn._by_password": (".body", DOORWAY),
-    "gateway/web/sessions.py session_of": (".read", NO_BODY),
+    "gateway/web/sessions.py cookie_of": (".read", NO_BODY),
     "adapters/console.py _posted": (f".stream {WHOLE}", BY_HELPER),
     "adapters/console_screen.py Screen.lines": (".receive", NO_BODY),
     "adapters/discord/diagnosis.py _gateway": (".receive .ws_connect", NOT_OURS),

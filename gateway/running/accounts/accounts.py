@@ -56,8 +56,9 @@ class Gateway:
     """The port to the gateway, once it is built.
 
     `opened` hears of each adapter whose channels can be found, `closed` of each account that is closed while the rest
-    goes on, and whether it is to come back, `unpaused` of each that was paused and is gone. `failed` hears of accounts that will not run, with the reason. `fullness`,
-    `only_demo` and `suggest` are what `Surroundings` lends; of a gateway that is not built they tell nothing.
+    goes on, and whether it is to come back, `unpaused` of each that was paused and is gone. `failed` hears of accounts
+    that will not run, with the reason. `fullness`, `only_demo` and `suggest` are what `Surroundings` lends; of a
+    gateway that is not built they tell nothing.
     """
 
     admit: Admit

@@ -84,8 +84,9 @@ async def test_a_chat_that_rested_for_long_shows_its_memory_still(owner: Browsin
     await world.answered("hello", person=BOB, chat=GROUP)
     await world.asks("/memory add The group likes pans", "Kept as fact", chat=GROUP)
     later = to_timestamp(world.clock.now()) + 1
-    moments = ("inbox_before", "outbox_before", "runs_before", "audit_before", "now")
-    await world.database.write(partial(prune, **dict.fromkeys(moments, later)))
+    await world.database.write(
+        partial(prune, inbox_before=later, outbox_before=later, runs_before=later, audit_before=later, now=later)
+    )
     anns = await owner.page(ANNS)
     assert "Ann likes tea" in anns
     assert "known to this person, in direct chats" in anns

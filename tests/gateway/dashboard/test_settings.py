@@ -275,7 +275,7 @@ async def test_a_secret_stays_as_it_was_where_the_file_cannot_be_written(owner: 
 
 
 @pytest.mark.requirement("G-80")
-async def test_a_token_among_the_arguments_of_a_program_is_not_shown(world_of: Callable[..., World]) -> None:
+async def test_a_list_that_holds_a_token_stays_until_it_is_written_anew(world_of: Callable[..., World]) -> None:
     token = "sk-ant-0123456789abcdefghij"
     config = f'[[mcp.servers]]\nname = "files"\ncommand = "false"\nenabled = false\nargs = ["--key", "{token}"]\n'
     async with world_of(config=config).process() as world, browsing(world) as owner:

@@ -1,6 +1,7 @@
 """A turn's commit takes its own first row along: sent at once, never by two, and looked for when the commit failed."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,11 @@ def world(sqlite_database: Database, clock: FakeClock, tmp_path: Path) -> World:
 def row(conn: Connection, text: str) -> None:
     say = OutgoingMessage(text=text, kind="reply")
     outbox_rows.add(conn, conversation=ConversationId(str(key())), inbox_id=None, part=0, dedup=text, say=say, at=1)
+
+
+def _keep_and_take(conn: Connection, text: str, take: Callable[[Any], None]) -> None:
+    row(conn, text)
+    take(conn)
 
 
 async def turn(world: World, delivery: Delivery, *texts: str, fails: bool = False) -> list[str]:
@@ -95,7 +101,7 @@ async def test_what_is_committed_while_its_account_closes_waits_for_the_account(
         with delivery.outbox_for(key()).committing() as take_first:
             world.absent.add(key())
             delivery.account_closed(key().channel_type)
-            await world.database.write(lambda conn: [row(conn, "one"), take_first(conn)])
+            await world.database.write(partial(_keep_and_take, text="one", take=take_first))
         await until(lambda: not delivery.is_delivering(key()))
         assert world.screen().texts == [], "the channel is of no use any more"
         world.absent.clear()
