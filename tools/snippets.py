@@ -58,11 +58,13 @@ def replaced(source: str, function: str, snippet: str, replacement: str, nth: in
         else:
             text = _indented(text, column)
     result = before + text + after
+    first, last = _margins(tree, found)
+    lines, behind = result.split("\n"), source.count("\n") + 1 - last
     try:
-        changed = ast.parse(result)
+        changed = _said("\n".join(lines[first - 1 : len(lines) - behind]))
     except SyntaxError as error:
         raise ValueError(f"the replacement is no valid Python there: {error}") from None
-    if _same(changed, tree, found):
+    if changed == _said_before(source, first, last):
         raise ValueError("the replacement changes nothing")
     return result
 
@@ -73,17 +75,22 @@ def _tree(source: str) -> ast.Module:
     return ast.parse(source)
 
 
-def _same(changed: ast.Module, tree: ast.Module, found: Match) -> bool:
-    """Whether both say the same; only what stands at the module's margin around the match can differ."""
-    if len(changed.body) != len(tree.body):
-        return False
-    first, last = found.first_line, found.nodes[-1].lineno
-    pairs = zip(changed.body, tree.body, strict=True)
-    return all(
-        ast.dump(one) == ast.dump(other)
-        for one, other in pairs
-        if (other.end_lineno or other.lineno) >= first and Match((other,)).first_line <= last
-    )
+def _margins(tree: ast.Module, found: Match) -> tuple[int, int]:
+    """The first and the last line of what stands at the module's margin around the match: nothing else can differ."""
+    first, last = found.first_line, found.nodes[-1].end_lineno or found.nodes[-1].lineno
+    spans = [(Match((one,)).first_line, one.end_lineno or one.lineno) for one in tree.body]
+    around = [span for span in spans if span[1] >= first and span[0] <= last]
+    return around[0][0], around[-1][1]
+
+
+def _said(text: str) -> str:
+    """What the text says, whatever its line breaks, quotes and comments. Raises SyntaxError."""
+    return ast.dump(ast.parse(text))
+
+
+@lru_cache(maxsize=8)
+def _said_before(source: str, first: int, last: int) -> str:
+    return _said("\n".join(source.split("\n")[first - 1 : last]))
 
 
 def matches(tree: ast.Module, function: str, snippet: str, replacement: str) -> list[Match]:
