@@ -65,9 +65,15 @@ async def test_a_stream_that_is_cut_thrice_leaves_its_text_and_a_sentence(
 ) -> None:
     provider = ScriptedProvider(otherwise=cut("Half an ans"))
     world = World(sqlite_database, tmp_path, provider)
-    assert await world.say("hi") == ["Half an ans", "The connection to the model broke off and could not be restored."]
+    work = await world.admit("hi")
+    await world.run_through(work)
+    said = [say.text for say in await world.says(work)]
+    assert said == ["Half an ans", "The connection to the model broke off and could not be restored."]
     assert len(provider.requests) == 3
     assert (await world.texts())[-1] == ("assistant", "Half an ans")
+    assert await world.turn_state(work) == "failed", "half an answer is none"
+    failed = [event.error for event in world.events if isinstance(event, LoopFailed)]
+    assert [error.partition(":")[0] for error in failed] == ["ProviderBusy"]
 
 
 @pytest.mark.requirement("W-42")
@@ -197,12 +203,17 @@ async def test_a_defect_ends_one_turn_and_not_the_conversation(
     assert world.names()[-1] == "loop:error"
 
 
-@pytest.mark.requirement("Z-25")
+@pytest.mark.requirement("Z-25", "W-43")
 async def test_without_any_provider_it_waits_and_tells(sqlite_database: Database, tmp_path: Path) -> None:
     world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[fails(NoProviders("all breakers open"))]))
     before = world.clock.monotonic()
-    (said,) = await world.say("hi")
-    assert "No model service is available" in said
+    work = await world.admit("hi")
+    await world.run_through(work)
+    (said,) = await world.says(work)
+    assert "No model service is available" in said.text
+    assert await world.turn_state(work) == "failed", "nobody has stopped it"
+    failed = [event.error for event in world.events if isinstance(event, LoopFailed)]
+    assert failed == ["NoProviders: all breakers open"]
     assert world.agent.provider.none_at == before
     assert world.clock.monotonic() - before >= 2.0
 

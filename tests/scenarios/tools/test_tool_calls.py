@@ -112,7 +112,9 @@ async def test_whose_time_is_up_is_cancelled_and_the_loop_goes_on(
     scripts = (calls("echo", {"text": "x"}), says("done"))
     world = world_with(sqlite_database, tmp_path, *scripts, tools=(tool,), settings=settings)
     assert await world.say("go") == ["done"]
-    assert [result.content for result in await results(world)] == ["echo was stopped after 0.05 s"]
+    assert [(result.content, result.is_error) for result in await results(world)] == [
+        ("echo was stopped after 0.05 s", True)
+    ]
     assert tool.calls[0][1].cancel.fired
     assert [record.verdict for record in await records(world)] == ["stopped"]
 
