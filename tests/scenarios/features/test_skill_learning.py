@@ -16,6 +16,7 @@ from agent.core.events import CorrectionHeard, LearningFailed, SkillPicked
 from agent.inbox import Work
 from agent.memory.settings import RecallSettings
 from agent.operations import Operations
+from agent.providers.provider import Done, TextDelta
 from agent.run.settings import AgentSettings, Settings
 from agent.skills.bandit import Arm
 from agent.skills.catalogue import Entry, Snapshot, TrustStatus
@@ -249,6 +250,28 @@ async def test_what_counts_is_that_it_was_used(
     assert world.learning.router.kept("sums").arm == Arm()
 
 
+@pytest.mark.requirement("W-55")
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        pytest.param(NAMED, "write to Ida", id="nobody took the hint"),
+        pytest.param(SkillSettings(), "write to Ida", id="it stood there whole"),
+        pytest.param(NAMED, "@@skill=mail to Ida", id="a person asked for it"),
+    ],
+)
+async def test_an_answer_that_the_model_declines_says_nothing_of_the_hint(
+    sqlite_database: Database, tmp_path: Path, settings: SkillSettings, words: str
+) -> None:
+    provider = ScriptedProvider(scripts=[Script(chunks=(TextDelta("I will not."), Done("refusal")))])
+    world = World(sqlite_database, tmp_path, provider, settings=Settings(skills=settings))
+    with_skills(world, "mail")
+    await world.say(words)
+    hinted = world.learning.hinted(world.key)
+    assert hinted is not None
+    assert (hinted.pick.name, hinted.outcome) == ("mail", "neutral")
+    assert world.learning.router.kept("mail").arm == Arm()
+
+
 @pytest.mark.requirement("W-07")
 @pytest.mark.parametrize(
     ("then", "arm"),
@@ -317,6 +340,18 @@ async def test_three_requests_that_go_well_are_drafted(sqlite_database: Database
     assert "`echo`" in text
 
 
+@pytest.mark.requirement("W-61")
+async def test_requests_count_while_no_drafts_are_wanted(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider())
+    for drafting, expected in ((False, 0), (False, 0), (True, 1)):
+        world.learning_settings = LearningSettings(drafting=drafting)
+        await world.say("Please refactor the billing code module")
+        await world.learning.flush()
+        drafts = list((tmp_path / "skills" / "auto").glob("*"))
+        assert len(drafts) == expected, "those before it was wanted count as well"
+
+
+@pytest.mark.requirement("W-61")
 @pytest.mark.parametrize("recall", [True, False])
 async def test_where_nothing_is_to_be_kept_nothing_is_counted(
     sqlite_database: Database, tmp_path: Path, recall: bool
