@@ -50,3 +50,12 @@ async def test_what_waits_on_disk_is_done_before_anything_new_is_heard(database:
     await services.says(CHAT, "three")
     async with services.running():
         await until(partial(is_answered, database, "one", "two", "three"))
+
+
+@pytest.mark.requirement("Z-07")
+async def test_nothing_new_is_waited_for_while_messages_are_queued(database: Database) -> None:
+    for text in ("one", "two", "three"):
+        await admit(database, CHAT, text)
+    services = House(database, timing=replace(QUICK, merge_within=0, linger=3600.0))
+    async with services.running():
+        await until(partial(is_answered, database, "one", "two", "three"))
