@@ -220,6 +220,7 @@ async def test_a_command_that_breaks_ends_in_a_sentence(
     assert contents(provider) == ["one", "ok", "two"], "what it had staged is forgotten"
 
 
+@pytest.mark.requirement("Z-09")
 async def test_exit_ends_the_loop(sqlite_database: Database, tmp_path: Path) -> None:
     world = world_of(sqlite_database, tmp_path, ScriptedProvider())
     world.built_ins.commands["/exit"] = lambda work, agent: CommandResult(

@@ -3,8 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 
+from agent.compaction.question import Question
 from agent.compaction.settings import TacoSettings
 from agent.core.errors import ProviderBusy
 from agent.core.events import ToolOutputCompressed
@@ -13,7 +15,7 @@ from agent.core.tools import Category
 from agent.run.settings import Settings, ToolSettings
 from agent.storage.database import Database
 from agent.tools.output_files import Outputs
-from agent.tools.taco import SYSTEM, is_eligible
+from agent.tools.taco import SYSTEM, compressed, is_eligible
 from tests.agent.world import KEY, World
 from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says, thinks
 from tests.fakes.tools import FakeTool, named
@@ -89,6 +91,18 @@ async def test_the_raw_output_is_used_when_nothing_shorter_is_to_be_had(
     world, provider = world_with(sqlite_database, tmp_path, calls("shell", {"text": OUTPUT}), answer=answer)
     await world.say("run it")
     assert results(provider.requests[1]) == [ToolResult(tool_use_id="call_1", content=OUTPUT)]
+
+
+@pytest.mark.requirement("Z-106")
+async def test_the_raw_output_is_used_when_the_model_takes_too_long() -> None:
+    """The time of a question to a model is up while its provider is silent: that is a TimeoutError."""
+
+    async def ask(question: Question) -> str:
+        with anyio.fail_after(0.01):
+            await anyio.sleep_forever()
+        return SHORT
+
+    assert await compressed(OUTPUT, ON, ask) is None
 
 
 @pytest.mark.requirement("Z-108")

@@ -12,13 +12,14 @@ from agent.core.events import ApprovalRequired, ApprovalResumed, Suspended
 from agent.core.ids import ConversationId, PersonId
 from agent.inbox import HeldRoles
 from agent.storage.tables import approval, tool_call
+from agent.tools.files.paths import workspace_of
 from gateway.channels.document import CodeBlock
 from gateway.channels.inbound import ButtonClicked, Mention, Receipt
 from gateway.channels.outbound import SentRef
 from gateway.storage.grants import Grant
 from tests.fakes.channel import Shown
 from tests.fakes.waiting import until
-from tests.gateway.world import ANN, BOB, GROUP, World
+from tests.gateway.world import ANN, BOB, GROUP, World, calling
 
 ASK = '[approvals]\nask = ["calculate"]\n'
 THREAD, OTHER_THREAD, OTHER_GROUP = f"{GROUP}:9", f"{GROUP}:10", f"{GROUP}6"
@@ -337,6 +338,22 @@ async def test_unattended_nobody_is_asked(world_of: "Callable[..., World]") -> N
     async with unstarted.process() as world:
         assert await world.answered("work it out", "It is 42.")
         assert await verdicts(world) == ["ran"]
+
+
+@pytest.mark.requirement("W-50")
+async def test_unattended_nobody_is_asked_about_programs_and_files(world_of: "Callable[..., World]") -> None:
+    config = '[approvals]\nauto_approve = true\n[tools.shell]\nmode = "open"\n'
+    async with world_of(config=config).process() as world:
+        world.script(
+            *calling("make it", "shell", command="touch made.txt"),
+            *calling("note it", "write", path="noted.txt", content="x"),
+        )
+        await world.answered("make it", "Done: make it")
+        await world.answered("note it", "Done: note it")
+        assert await verdicts(world) == ["ran", "ran"]
+        folder = workspace_of(world.home, ConversationId(f"telegram:{ANN}"))
+        assert {path.name for path in folder.glob("*.txt")} == {"made.txt", "noted.txt"}
+        assert not [event for event in world.events if isinstance(event, ApprovalRequired)]
 
 
 @pytest.mark.requirement("G-03")

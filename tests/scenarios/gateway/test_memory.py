@@ -116,6 +116,20 @@ async def test_a_fact_of_monday_answers_on_friday_and_never_in_a_group(world: Wo
     assert SECRET not in sent(world, "does she use")
 
 
+@pytest.mark.requirement("W-68")
+async def test_the_model_finds_what_was_said_in_an_earlier_session(world: World) -> None:
+    await world.answered(f"The ferry to the island goes at {SECRET} o'clock.")
+    await world.asks("/new")
+    world.script(*calling("when does it leave", "session_search", query="ferry island"))
+    await world.answered("when does it leave", "Done: when does it leave")
+    result = [one["content"] for one in world.llm.bodies[-1]["messages"] if one["role"] == "tool"][-1]
+    assert f"goes at {SECRET} o'clock" in result
+    await world.asks("/new")
+    await world.answered("when does it leave", "Done: when does it leave", person=BOB)
+    result = [one["content"] for one in world.llm.bodies[-1]["messages"] if one["role"] == "tool"][-1]
+    assert SECRET not in result, "what somebody else was told"
+
+
 @pytest.mark.requirement("G-25")
 async def test_notes_of_a_chat_are_read_there_alone(world: World) -> None:
     for place in (GROUP, ANN):

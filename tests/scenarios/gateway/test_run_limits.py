@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.gateway.world import World, calling
 
 
@@ -13,6 +15,20 @@ async def test_a_run_whose_tools_have_taken_their_time_ends_with_a_sentence(worl
         assert "max_tool_runtime_secs" in told
         assert len(world.llm.bodies) == 1, "the model is not asked again"
         await world.answered("and now?")  # the limit is of one run
+
+
+@pytest.mark.requirement("W-65", "W-22")
+async def test_a_question_to_the_person_is_a_call_of_the_model_too(world_of: Callable[..., World]) -> None:
+    async with world_of(config="[agent]\nmax_turns = 2\n").process() as world:
+        question = {"type": "tool_use", "name": "ask_user", "input": {"question": "Which list?"}}
+        look = {"type": "tool_use", "name": "current_time", "input": {}}
+        world.script(
+            {"match": {"contains": "look at the list"}, "times": 1, "reply": {"blocks": [question]}},
+            {"match": {}, "reply": {"blocks": [look]}},
+        )
+        await world.answered("look at the list", "Which list?")
+        await world.answered("the long one", "after 2 calls of the model")
+        assert len(world.llm.bodies) == 2
 
 
 async def test_hooks_in_a_sub_agent_are_told_of_its_requests(world_of: Callable[..., World]) -> None:

@@ -64,7 +64,7 @@ def skilled(world_of: "Callable[..., World]") -> World:
     return world
 
 
-@pytest.mark.requirement("Z-10")
+@pytest.mark.requirement("Z-10", "W-66")
 @pytest.mark.parametrize(
     ("call", "found"),
     [

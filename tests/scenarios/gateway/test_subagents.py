@@ -77,6 +77,7 @@ async def test_what_fails_is_said_too_and_in_the_persons_language(unstarted: Wor
         await world.answered("/agent counter what?", "Nothing can be counted.", language="de")
 
 
+@pytest.mark.requirement("Z-04")
 async def test_it_is_seen_at_work_and_stopped(unstarted: World) -> None:
     async with unstarted.process() as world:
         world.script(below({"text": "never", "hold": "gate"}))
