@@ -171,3 +171,17 @@ async def test_a_request_leaves_room_for_the_answer_and_for_a_mistake(
         else:
             await world.shows("no longer fits the model")
             assert turns_of(world) == []
+
+
+@pytest.mark.requirement("W-70")
+async def test_a_conversation_is_compacted_before_it_outgrows_what_the_reserves_leave(world_of: WorldOf) -> None:
+    """They leave 0.69 of this window: less than the share of the window at which one is compacted otherwise."""
+    made = sized(world_of())
+    made.config = made.config.replace("output_reserve = 1000", "output_reserve = 10000")
+    made.config = made.config.replace("emergency_buffer = 100", "emergency_buffer = 2500")
+    async with made.process() as world:
+        await tell(world, *SHORT, 0.275)
+        assert not [text for text in world.texts() if "no longer fits" in text]
+        (began,) = of(world, CompactTriggered)
+        assert 0.69 * WINDOW < began.tokens_before < 0.75 * WINDOW
+        assert "HAT-4471" in str(turns_of(world)[-1]["messages"])

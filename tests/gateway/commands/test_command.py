@@ -237,3 +237,15 @@ async def test_help_for_one_command_gives_each_example_a_line_of_its_own(world: 
     (document,) = [one.message.document for one in world.screen().shown if "tomorrow 9:00" in one.text]
     (examples,) = [block for block in document if isinstance(block, List)]
     assert len(examples.items) >= 5, "no two run into one paragraph"
+
+
+@pytest.mark.requirement("Z-09")
+@pytest.mark.parametrize("chat", ["77", GROUP, f"{GROUP}:9"], ids=["direct", "group", "topic"])
+async def test_commands_never_reach_the_model_and_the_chat_goes_on(world: World, chat: str) -> None:
+    await world.answered("hello", chat=chat)
+    for text in ("/compact", "/plan", "/undo", "/clear", "/new", "/exit"):
+        await world.asks(text, chat=chat)
+        await world.settled()
+    assert len(world.llm.bodies) == 1
+    await world.answered("and now?", chat=chat)
+    assert "hello" not in str(world.llm.bodies[-1]["messages"]), "they did what they are for"

@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from agent.core.ids import ConversationId
 from agent.core.outbox import Question
+from agent.tools.files.paths import workspace_of
 from tests.fakes.running import running
 from tests.fakes.waiting import until
-from tests.gateway.world import ANN, World
+from tests.gateway.world import ANN, BOB, World, calling
 
 SECRET = "sk-double"  # the key of the model double: of no known shape, but ours
 
@@ -42,3 +44,19 @@ async def test_previews_answers_status_questions_and_notices_hold_no_secret(
         leaked = [call for call in calls if SECRET[:6] in call.text or "double" in call.text]
         assert leaked == []
         assert any("[redacted]" in text for text in world.texts())
+
+
+@pytest.mark.requirement("Z-03", "G-28")
+async def test_a_secret_that_a_tool_comes_upon_reaches_no_model_in_any_conversation(
+    world_of: "Callable[..., World]",
+) -> None:
+    async with world_of().process() as world:
+        world.script(*calling("read it", "read", path="found.txt"))
+        for person in (ANN, BOB):
+            folder = workspace_of(world.home, ConversationId(f"telegram:{person}"))
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "found.txt").write_text(f"the key is {SECRET}, keep it")
+            await world.answered("read it", "Done: read it", person=person)
+            (result,) = [one["content"] for one in world.llm.bodies[-1]["messages"] if one["role"] == "tool"]
+            assert "the key is [redacted], keep it" in result
+        assert not [body for body in world.llm.bodies if SECRET in str(body)]

@@ -27,7 +27,7 @@ def results(world_request: object) -> list[ToolResult]:
     return [result for message in messages for result in message.tool_results]
 
 
-@pytest.mark.requirement("B-30", "B-31", "R-32", "R-33", "B-71", "B-72", "B-90")
+@pytest.mark.requirement("B-30", "B-31", "R-32", "R-33", "B-71", "B-72", "B-90", "W-44")
 async def test_a_call_is_run_and_its_result_goes_back(database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[calls("echo", {"text": "pong"}, text="Let me see. "), says("It said pong.")])
     tool = FakeTool()
