@@ -105,6 +105,17 @@ async def test_the_first_subgoal_owns_what_was_before_it() -> None:
     assert [watch.subgoals.tier(position) for position in range(3)] == [Tier.ACTIVE] * 3
 
 
+@pytest.mark.requirement("H-21")
+async def test_what_comes_after_the_answer_belongs_to_the_active_subgoal_from_the_next_look_on() -> None:
+    watch, window = watched("a" * 250)
+    await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE")
+    for said in ("the aisle, please", "and a meal"):
+        window.append(text_message("user", said))
+        watch.poll(window, BIG)
+        assert list(watch.subgoals.active(len(window))) == list(range(len(window)))
+        assert watch.subgoals.tier(len(window) - 1) is Tier.ACTIVE
+
+
 @pytest.mark.requirement("Z-48", "Z-49", "H-24")
 async def test_a_completed_one_makes_room_for_the_next_from_the_first_words_that_were_not_asked_about() -> None:
     watch, window = watched("a" * 250)
