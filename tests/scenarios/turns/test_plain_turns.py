@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.core.messages import Thinking
+from agent.sessions import store
 from agent.storage.database import Database
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, says, thinks
@@ -43,6 +44,21 @@ async def test_words_alone_are_the_answer_though_they_ask_something(sqlite_datab
     await world.run(work)
     assert [say.text for say in await world.says(work)] == ["Which one?"]
     assert await world.turn_state(work) == "done", "nothing waits: the next message is a turn of its own"
+
+
+@pytest.mark.requirement("B-07")
+async def test_the_first_message_makes_a_session_and_the_agent_finds_it_again_after_a_restart(
+    database: Database, tmp_path: Path
+) -> None:
+    world = World(database, tmp_path, ScriptedProvider(scripts=[says("One."), says("Two.")]))
+    assert await database.read(lambda conn: store.current(conn, world.key)) is None
+    await world.say("first")
+    made = await world.session()
+    await world.restart()
+    await world.say("second")
+    assert await world.session() == made
+    sessions = await database.read(lambda conn: store.sessions_of(conn, world.key))
+    assert [(session.id, session.title, session.message_count) for session in sessions] == [(made, "first", 4)]
 
 
 @pytest.mark.requirement("W-15")
