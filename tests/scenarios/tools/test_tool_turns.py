@@ -7,7 +7,7 @@ import anyio
 import pytest
 from sqlalchemy import select
 
-from agent.core.errors import ToolError
+from agent.core.errors import ProviderRefused, ToolError
 from agent.core.events import StepCompleted, ToolEnded, ToolStarted
 from agent.core.messages import ToolResult
 from agent.providers.provider import Done, Prices, TextDelta, ToolCallDelta, ToolCallDone, ToolCallStart
@@ -17,7 +17,7 @@ from agent.storage import audit_rows
 from agent.storage.database import Database
 from agent.storage.tables import memory
 from tests.agent.world import World, offering
-from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says
+from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, fails, says
 from tests.fakes.tools import FakeTool, named
 from tests.fakes.waiting import until
 
@@ -239,6 +239,30 @@ async def test_a_model_that_never_stops_is_stopped(
     assert len(provider.requests) == requests
     assert await world.turn_state(work) == "failed"
     assert world.names()[-1] == "loop:error"
+
+
+@pytest.mark.requirement("R-01")
+@pytest.mark.parametrize(
+    ("scripts", "state", "requests"),
+    [
+        pytest.param([calls("echo", {"text": "a"}), says("done")], "done", 2, id="a final answer"),
+        pytest.param([calls("fail", {"reason": "no"}), says("more")], "failed", 1, id="the model gives up"),
+        pytest.param([calls("echo", {"text": "a"}, id=f"c{n}") for n in range(9)], "failed", 3, id="its three steps"),
+        pytest.param(
+            [calls("echo", {"text": "a"}), fails(ProviderRefused("bad key")), says("more")], "failed", 2, id="an error"
+        ),
+    ],
+)  # fmt: skip
+async def test_the_loop_ends_by_an_answer_a_failure_its_budget_or_an_error(
+    sqlite_database: Database, tmp_path: Path, scripts: list[Script], state: str, requests: int
+) -> None:
+    settings = replace(SETTINGS, agent=AgentSettings(step_budget=3))
+    provider = ScriptedProvider(scripts=scripts)
+    world = World(sqlite_database, tmp_path, provider, tools=(FakeTool(),), settings=settings)
+    work = await world.admit("go")
+    await world.run(work)
+    assert await world.turn_state(work) == state
+    assert len(provider.requests) == requests
 
 
 @pytest.mark.requirement("W-22")
