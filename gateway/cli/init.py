@@ -149,7 +149,7 @@ def _answers(answers: Answers) -> bool:
     """Does the model answer? Says why not."""
     (provider,) = _settings(answers).llm.providers
     click.echo("  Trying it…")
-    found = anyio.run(import_module("gateway.cli.checks.providers").tried, provider, answers.home)
+    found = anyio.run(import_module("gateway.doctor.providers").tried, provider, answers.home)
     if found.level == "ok":
         click.echo(f"  ✓ {found.finding}")
         return True

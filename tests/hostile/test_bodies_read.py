@@ -131,7 +131,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/run/environment.py _read": (".read", NO_BODY),
     "gateway/cli/terminal/session.py Terminal._typed": (".read", NO_BODY),
     "gateway/cli/terminal/session.py Terminal._until_the_end": (".read", NO_BODY),
-    "gateway/cli/checks/providers.py _first_piece": (".stream", OPENS),
+    "gateway/doctor/providers.py _first_piece": (".stream", OPENS),
     "gateway/delivery/outbox/call_journal.py _read": (".read", NO_BODY),
     "gateway/web/control.py Control._do": (f".stream {WHOLE}", BY_HELPER),
     "gateway/web/control_client.py call": (".read", OURSELVES),

@@ -19,9 +19,9 @@ from agent.storage.errors import DatabaseUnusable, StorageError
 from agent.storage.inspection import look, read
 from gateway.backup.request import ENCRYPTED, PASSPHRASE, PLAIN
 from gateway.channels.adapter import Diagnosis
-from gateway.cli.checks.database import way_out
-from gateway.cli.doctor import former_names, recall
 from gateway.config.settings import Settings
+from gateway.doctor.database import way_out
+from gateway.doctor.findings import former_names, recall
 from gateway.running.foundation import noted_version
 from gateway.storage.repair import SCHEMA
 from gateway.web.control_client import NoGateway, Refused, call

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.checks.backups import findings
+from gateway.doctor.backups import findings
 from tests.gateway.cli.conftest import Tieline
 
 WORDS = {"TIELINE_BACKUP_PASSPHRASE": "correct horse"}
