@@ -9,6 +9,7 @@ from functools import partial
 from agent.between_turns import Jobs
 from agent.core.clock import Clock
 from agent.core.events import EventBus
+from gateway.backup.maker import BackupMaker
 from gateway.backup.nightly import NightlyBackup
 from gateway.backup.request import wanted_of
 from gateway.channels.adapter import Adapter
@@ -17,6 +18,7 @@ from gateway.commands.all import all_commands
 from gateway.commands.handler import CommandHandler
 from gateway.config.live import Live
 from gateway.conversations.place_settings import PlaceSettings
+from gateway.doctor.checkup import Checkup
 from gateway.operations.callbacks import OperationCallbacks
 from gateway.operations.operations import Operations
 from gateway.phrases.catalogue import Catalogue
@@ -30,6 +32,7 @@ from gateway.running.dispatch import Running, wake_for_person
 from gateway.running.durable_work import install_durable_work
 from gateway.running.foundation import Foundation
 from gateway.running.groups import install_groups
+from gateway.running.machine_watch import MachineWatch
 from gateway.running.memory import install_memory, install_skills
 from gateway.running.messaging import install_messaging
 from gateway.running.models import install_models, refresh_lists
@@ -157,6 +160,25 @@ async def build(
             settle=ledger.flush,
         ),
     )
+    overview = OverviewService(
+        basics=basics,
+        version=version,
+        started_at=started_at,
+        accounts=accounts,
+        models=models,
+        turns=turns,
+        operations=operations,
+        ledger=ledger,
+        metrics=metrics,
+        lag=lag,
+    )
+    backup_maker = BackupMaker(
+        database,
+        clock=clock,
+        home=basics.home,
+        settings=lambda: live.settings.backup,
+        wanted=lambda passphrase, files: wanted_of(live.settings, passphrase, files),
+    )
     return Services(
         basics=basics,
         packages=Packages(
@@ -207,17 +229,10 @@ async def build(
         operations=operations,
         sign_ins=foundation.sign_ins,
         dashboard_rights=rights.dashboard,
-        overview=OverviewService(
-            basics=basics,
-            version=version,
-            started_at=started_at,
-            accounts=accounts,
-            models=models,
-            turns=turns,
-            operations=operations,
-            ledger=ledger,
-            metrics=metrics,
-            lag=lag,
+        overview=overview,
+        machine=MachineWatch(basics),
+        checkup=Checkup(
+            settings=lambda: live.settings, status=partial(overview.status, {}), clock=clock, redact=redact
         ),
         upkeep=Upkeep(
             database,
@@ -230,13 +245,12 @@ async def build(
             ledger_days=lambda: live.settings.scheduler.ledger_days,
             miss_days=lambda: live.settings.memory.recall.miss_days,
         ),
+        backup_maker=backup_maker,
         backups=NightlyBackup(
-            database,
+            backup_maker,
             clock=clock,
-            home=basics.home,
             settings=lambda: live.settings.backup,
             zone=lambda: live.settings.scheduler.zone,
-            wanted=lambda passphrase, files: wanted_of(live.settings, passphrase, files),
             tell=alerts.tell,
         ),
         sweep=memory.sweep,

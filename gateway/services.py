@@ -25,6 +25,7 @@ from agent.tools.toolbox import Toolbox
 from agent.turn.tokenizer import Tokenizer
 from gateway.access.settings import DashboardRight
 from gateway.backup import nightly
+from gateway.backup.maker import BackupMaker
 from gateway.backup.nightly import NightlyBackup
 from gateway.channels.keys import UserId
 from gateway.commands.place.provider import PROVIDER_SETTING
@@ -32,6 +33,7 @@ from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
+from gateway.doctor.checkup import Checkup
 from gateway.operations.operations import Operations
 from gateway.operations.sign_ins import SignIns
 from gateway.phrases.catalogue import Catalogue
@@ -42,6 +44,7 @@ from gateway.running.alerts import Alerts
 from gateway.running.basics import Basics
 from gateway.running.durable_work import DurableWork
 from gateway.running.groups import Groups
+from gateway.running.machine_watch import MachineWatch
 from gateway.running.memory import MemoryServices, SkillServices
 from gateway.running.messaging import Messaging
 from gateway.running.models import ModelAccess
@@ -113,6 +116,9 @@ class Services:
     schedules: Runner
     work: DurableWork
     upkeep: Upkeep
+    machine: MachineWatch
+    checkup: Checkup
+    backup_maker: BackupMaker
     backups: NightlyBackup
     sweep: Sweep
     alerts: Alerts
@@ -142,6 +148,9 @@ class Services:
             ("skills", self.skills.run),
             ("older messages", self.backlog.run),
             ("mcp", self.servers.run),
+            ("machine", self.machine.run),
+            ("doctor", self.checkup.run),
+            ("backups that were asked for", self.backup_maker.run),
         ):
             tasks.start_soon(self.loops.keep, name, loop)
         self.keep_doing(tasks, "upkeep", self.upkeep.run_once, every_s=retention.EVERY_S, first_s=retention.FIRST_S)

@@ -1,10 +1,12 @@
-"""Inspection of a database for the doctor: opens it read-only, makes and changes nothing."""
+"""Inspection of a database for the doctor and the dashboard: reads alone, makes and changes nothing."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
@@ -15,6 +17,10 @@ from agent.storage.sqlite import damage_in, damaged, emptied
 T = TypeVar("T")
 
 CONNECT_WITHIN_S = 5
+_OF_SERVER = text(
+    "select pg_database_size(current_database()) as size, clock_timestamp() as now,"
+    " current_setting('server_version') as version"
+)
 
 
 def look(url: str, home: Path, schema: Schema) -> State | None:
@@ -60,3 +66,21 @@ def read(url: str, home: Path, work: Callable[[Connection], T]) -> T:
             raise damage from error
         reason = str(error.orig if isinstance(error, DBAPIError) else error).strip()
         raise DatabaseUnusable(f"cannot read the database: {reason}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The state of an open database. `size` in bytes and `now` are a server's; SQLite has neither."""
+
+    revision: str | None
+    server: str = ""
+    size: int | None = None
+    now: datetime | None = None
+
+
+def standing(conn: Connection) -> Standing:
+    """Its revision, and what a server tells of itself."""
+    if conn.dialect.name != "postgresql":
+        return Standing(revision=revision(conn))
+    row = conn.execute(_OF_SERVER).one()
+    return Standing(revision=revision(conn), server=row.version, size=row.size, now=row.now)

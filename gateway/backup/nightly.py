@@ -1,7 +1,6 @@
 """The nightly backup of the running gateway, where `[backup] at` asks for one."""
 
 import logging
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
@@ -10,13 +9,14 @@ from zoneinfo import ZoneInfo
 import anyio
 
 from agent.core.clock import Clock
-from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from gateway.backup.request import PASSPHRASE, Wanted, archive, backups_in, keep_newest, moment_of, name_of
-from gateway.config.sections import BACKUPS, BackupSettings
+from gateway.backup.maker import BackupMaker
+from gateway.backup.request import backups_in, keep_newest, moment_of
+from gateway.config.sections import BackupSettings
 
 EVERY_S = 60.0
 AGAIN_AFTER = timedelta(hours=1)  # a try that failed
+BY = "nightly"
 
 _log = logging.getLogger("tieline.backup")
 
@@ -33,56 +33,41 @@ class NightlyBackup:
 
     def __init__(
         self,
-        database: Database,
+        maker: BackupMaker,
         *,
         clock: Clock,
-        home: Path,
         settings: Callable[[], BackupSettings],
         zone: Callable[[], str],
-        wanted: Callable[[str | None, bool], Wanted],
         tell: Callable[[str, dict[str, object]], None],
     ) -> None:
         """`tell` says a sentence of the catalogue to the owners."""
-        self._database = database
+        self._maker = maker
         self._clock = clock
-        self._home = home
         self._settings = settings
         self._zone = zone
-        self._wanted = wanted
         self._tell = tell
         self._failed: tuple[datetime, datetime] | None = None  # which was due, and when it was tried last
 
     async def run_once(self) -> None:
         """Make one where it is due; of one that fails the owners are told once, and it is tried again each hour."""
         settings, now = self._settings(), self._clock.now()
-        if not settings.at:
+        if not settings.at or self._maker.running is not None:
             return
-        due, folder = last_due(now, settings.moment, self._zone()), self._home / settings.folder
+        due, folder = last_due(now, settings.moment, self._zone()), self._maker.folder
         told = self._failed is not None and self._failed[0] == due
         if told and self._failed is not None and now - self._failed[1] < AGAIN_AFTER:
             return
         try:
-            if await anyio.to_thread.run_sync(_made_since, folder, due):
+            is_made = await anyio.to_thread.run_sync(_made_since, folder, due)
+            if is_made or self._maker.running is not None:
                 return
-            await self._make(settings, folder, now)
+            await self._maker.make(BY)
+            await anyio.to_thread.run_sync(keep_newest, folder, settings.keep)
         except (StorageError, OSError) as error:
             _log.error("the backup failed, tried again in an hour: %s", error)
             self._failed = (due, now)
             if not told:
                 self._tell("owner_backup", {"why": str(error)})
-
-    async def _make(self, settings: BackupSettings, folder: Path, now: datetime) -> None:
-        passphrase = os.environ.get(PASSPHRASE) or None
-        if folder == self._home / BACKUPS:
-            await anyio.to_thread.run_sync(_make_private, folder)
-        file = folder / name_of(now, is_encrypted=passphrase is not None)
-        made = await archive(self._database, file, self._wanted(passphrase, settings.files), at=now)
-        _log.info("backed up to %s: %d files, %d bytes", made.path, made.files, made.size)
-        await anyio.to_thread.run_sync(keep_newest, folder, settings.keep)
-
-
-def _make_private(folder: Path) -> None:
-    folder.mkdir(exist_ok=True, mode=0o700)
 
 
 def _made_since(folder: Path, due: datetime) -> bool:

@@ -31,6 +31,14 @@ KINDS: Mapping[Kind, str] = {
 }
 
 
+# Pages on which a matter that needs attention is looked after, by its subject.
+PAGES: Mapping[str, str] = {
+    "storage disk": "/health",
+    "storage backup": "/health",
+    "inbox": "/delivery",
+    "outbox": "/delivery",
+}
+
 Past = Callable[[int], Awaitable[Sequence[Plot]]]  # the plots of so many days
 
 
@@ -58,6 +66,7 @@ def overview_section(source: OverviewSource, reasons: Reasons, past: Past = no_p
             "reasons": (*why, *needs),
             "figures": figures(overview),
             "kinds": KINDS,
+            "pages": PAGES,
         }
         return Page(template="overview.html", values=values, live=True)
 

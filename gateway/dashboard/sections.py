@@ -16,6 +16,7 @@ from gateway.dashboard.frame.live import Changes
 from gateway.dashboard.frame.readings import Readings
 from gateway.dashboard.frame.shell import Audit, Section, Shell
 from gateway.dashboard.goals import GoalPages
+from gateway.dashboard.health import HealthPages
 from gateway.dashboard.mcp_servers import McpPages
 from gateway.dashboard.memory import MemoryPages
 from gateway.dashboard.overview import overview_section
@@ -108,6 +109,13 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         phrase=basics.phrase,
         readings=readings,
     )
+    health = HealthPages(
+        basics=basics,
+        watch=services.machine,
+        maker=services.backup_maker,
+        checkup=services.checkup,
+        overview=services.overview,
+    )
     messaging = packages.messaging
     access = access_changes(basics, packages.rights, messaging)
     people = PeoplePages(
@@ -146,5 +154,6 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         SkillPages(basics=basics, services=packages.skills, readings=readings).section(),
         accounts_section(changes, editor),
         settings_section(basics.live, editor, changes.tried),
+        health.section(),
         audit_section(basics.database),
     )

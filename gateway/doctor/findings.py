@@ -5,9 +5,8 @@ are asked over plain requests, and what a running gateway holds (database, MCP s
 """
 
 import os
-import shutil
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -24,17 +23,24 @@ from gateway.access.settings import PersonSettings
 from gateway.channels.adapter import Affected, Diagnosis
 from gateway.config.settings import Settings
 from gateway.running.accounts.checks import bare_adapter_context, diagnose, weighed
+from gateway.telemetry import machine
 from gateway.web.control_client import RESTART, NoGateway, OtherVersion, Refused, differing
 
-LEAST_FREE_MB = 500
 NOT_ASKED = "not asked (--offline)"
+
+# What only a shell can do, in the words of the dashboard: the running gateway holds the database.
+NOT_FROM_WITHIN = (
+    ("`tieline doctor --drill`", "restores the newest backup into a folder that is removed again"),
+    ("`tieline doctor --fix`", "mends rights of files and leftovers, and the database while no gateway runs"),
+    ("`tieline doctor`", "reads every page of the database while no gateway runs, and tries each MCP server"),
+)
 
 Status = Callable[[], Awaitable[Mapping[str, Any]]]  # of a running gateway; raises NoGateway and Refused
 
 
 async def everything(
     settings: Settings, status: Status | None, *, offline: bool = False, drill: bool = False
-) -> AsyncIterator[Diagnosis]:
+) -> AsyncGenerator[Diagnosis, None]:
     """Each finding as soon as it is there. `status` asks the gateway that runs on the data directory, None: none does.
 
     `offline` asks neither models nor platforms; `drill` restores the newest backup into a folder that is removed again.
@@ -121,9 +127,9 @@ def _home(home: Path) -> Iterator[Diagnosis]:
             fix="set TIELINE_HOME to a directory of yours, or change its owner",
         )
         return
-    free_mb = shutil.disk_usage(there).free // 1_000_000
-    level = "ok" if free_mb >= LEAST_FREE_MB else "warning"
-    finding = f"{home}{'' if home.exists() else ' (not there yet)'}, {free_mb:,} MB free"
+    found = machine.disk(there)
+    level = "warning" if found.is_nearly_full else "ok"
+    finding = f"{home}{'' if home.exists() else ' (not there yet)'}, {found.free // 1_000_000:,} MB free"
     yield Diagnosis(subject="data directory", level=level, finding=finding, fix="free some disk space")  # type: ignore[arg-type]
     if home.exists() and home.stat().st_mode & 0o077:
         yield Diagnosis(

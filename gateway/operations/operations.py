@@ -24,6 +24,7 @@ from agent.storage.errors import StorageError
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.access.policy import LENGTH, WRONG_TRIES, digest, normalised
 from gateway.access.settings import PersonSettings
+from gateway.backup.outcome import recorded
 from gateway.backup.request import Wanted, archive, name_of
 from gateway.channels.keys import ConversationKey
 from gateway.operations.callbacks import OperationCallbacks
@@ -281,7 +282,14 @@ class Operations:
                     )
                 return {"path": str(path), "bytes": await back_up(self._database, path), "left_out": []}
             wanted = self._wanted(passphrase, bool(arguments.get("files", True)))
-            made = await archive(self._database, path, wanted, at=self._clock.now())
+            made = await recorded(
+                self._database,
+                self._clock,
+                lambda: archive(self._database, path, wanted, at=self._clock.now()),
+                by="tieline backup",
+                to=path,
+                keeps_failure=False,
+            )
         except StorageError as error:
             raise Refusal(str(error)) from error
         return {"path": str(path), "bytes": made.size, "files": made.files, "left_out": list(made.left_out)}

@@ -18,10 +18,21 @@ def _took(ms: int | None) -> str:
     return f"{ms // 60_000} min {ms % 60_000 // 1_000} s"
 
 
+def size_in_words(size: int | None) -> str:
+    """A size in bytes for people: "340 kB", "1.2 GB"; "–" where it is not known."""
+    if size is None:
+        return "–"
+    for unit, bytes_in in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= bytes_in:
+            return f"{size / bytes_in:.1f} {unit}" if size < 100 * bytes_in else f"{size / bytes_in:,.0f} {unit}"
+    return f"{size} B"
+
+
 _ENVIRONMENT = environment(Path(__file__).parent.parent / "templates")  # a cache of compiled templates, no state
 _ENVIRONMENT.filters["compact"] = compact
 _ENVIRONMENT.filters["counted"] = counted
 _ENVIRONMENT.filters["money"] = money
+_ENVIRONMENT.filters["size"] = size_in_words
 _ENVIRONMENT.filters["took"] = _took
 
 

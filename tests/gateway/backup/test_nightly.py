@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.storage.database import Database
+from gateway.backup.maker import BackupMaker
 from gateway.backup.nightly import AGAIN_AFTER, NightlyBackup, last_due
 from gateway.backup.request import Wanted
 from gateway.backup.restore import verify
@@ -36,13 +37,12 @@ class Night:
         def wanted(passphrase: str | None, files: bool) -> Wanted:
             return Wanted(home=home, source=None, redact=str, passphrase=passphrase, files=files)
 
+        self.maker = BackupMaker(database, clock=self.clock, home=home, settings=lambda: self.settings, wanted=wanted)
         self.backup = NightlyBackup(
-            database,
+            self.maker,
             clock=self.clock,
-            home=home,
             settings=lambda: self.settings,
             zone=lambda: "UTC",
-            wanted=wanted,
             tell=lambda key, values: self.told.append((key, values)),
         )
 
