@@ -69,7 +69,7 @@ def trouble_with(
 ) -> str:
     """The sentence on what is wrong with the backups; "" where nothing is."""
     if outcome is not None and outcome.error and (newest is None or newest.made_at < outcome.began_at):
-        return f"the newest backup failed ({outcome.by}, {outcome.began_at:%Y-%m-%d %H:%M} UTC): {outcome.error}"
+        return f"the newest backup failed ({outcome.began_at:%Y-%m-%d %H:%M} UTC, by {outcome.by}): {outcome.error}"
     age = _age(now - newest.made_at) if newest is not None else ""
     if settings.at and (newest is None or newest.made_at < last_due(now - GRACE, settings.moment, zone)):
         return (

@@ -45,6 +45,7 @@ class BackupMaker:
         self._settings = settings
         self._wanted = wanted
         self._asked = anyio.Event()
+        self._last_name = ""
         self.running: Running | None = None
 
     @property
@@ -80,12 +81,16 @@ class BackupMaker:
     def _begin(self, by: str) -> None:
         if self.running is not None:
             since, whose = self.running.since, self.running.by
-            raise BackupRefused(f"a backup is being made already ({whose}, since {since:%H:%M} UTC)")
-        self.running = Running(since=self._clock.now(), by=by)
+            raise BackupRefused(f"a backup is being made already, since {since:%H:%M} UTC, by {whose}")
+        now = self._clock.now()
+        name = name_of(now, is_encrypted=self.is_encrypted)
+        if name == self._last_name:  # names have seconds
+            raise BackupRefused("a backup was made in this very second")
+        self._last_name, self.running = name, Running(since=now, by=by)
 
     async def _made(self) -> Archived:
         assert self.running is not None
-        settings, folder, now, by = self._settings(), self.folder, self._clock.now(), self.running.by
+        settings, folder, now, by = self._settings(), self.folder, self.running.since, self.running.by
         passphrase = os.environ.get(PASSPHRASE) or None
         file = folder / name_of(now, is_encrypted=passphrase is not None)
 

@@ -16,7 +16,7 @@ from gateway.config.sections import BackupSettings
 
 EVERY_S = 60.0
 AGAIN_AFTER = timedelta(hours=1)  # a try that failed
-BY = "nightly"
+BY = "the clock"
 
 _log = logging.getLogger("tieline.backup")
 

@@ -18,6 +18,7 @@ from gateway.backup.archive import is_archive
 from gateway.backup.request import PASSPHRASE, backups_in
 from gateway.backup.restore import Place, restore_archive, verify
 from gateway.channels.adapter import Diagnosis
+from gateway.config.sections import BACKUPS
 from gateway.phrases.catalogue import read_catalogue
 from gateway.scheduler.restored import put_aside
 from gateway.storage.repair import SCHEMA, open_database
@@ -27,15 +28,17 @@ URL = "sqlite:///tieline.db"
 HOUR_S = 3600
 
 
-def findings(home: Path, drill: bool) -> Iterator[Diagnosis]:
-    """How old the newest is and, with `drill`, whether it can be restored."""
-    file = next(iter(backups_in(home / "backups")), None)
+def findings(home: Path, drill: bool, folder: str = BACKUPS) -> Iterator[Diagnosis]:
+    """How old the newest is and, with `drill`, whether it can be restored; `folder` is that of the nightly ones."""
+    folders = dict.fromkeys((home / BACKUPS, home / folder))
+    found = [file for each in folders for file in backups_in(each)]
+    file = max(found, key=lambda one: one.stat().st_mtime, default=None)
     if file is None:
         level = "error" if drill else "ok"
         yield Diagnosis(
             subject="backup",
             level=level,  # type: ignore[arg-type]
-            finding=f"none in {home / 'backups'}",
+            finding=f"none in {' or '.join(map(str, folders))}",
             fix="`tieline backup` makes one",
         )
         return

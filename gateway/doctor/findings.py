@@ -53,7 +53,7 @@ async def everything(
         partial(_in_thread, _home, settings.home),
         partial(_gateway, status),
         partial(_in_thread, _database, settings, running),
-        partial(_in_thread, _backups, settings.home, drill),
+        partial(_in_thread, _backups, settings, drill),
         partial(_in_thread, _workspaces, settings.home),
         partial(_in_thread, _agents, settings),
         partial(_providers, settings, offline),
@@ -145,8 +145,10 @@ def _database(settings: Settings, running: bool) -> Iterable[Diagnosis]:
     return found
 
 
-def _backups(home: Path, drill: bool) -> Iterable[Diagnosis]:
-    found: Iterable[Diagnosis] = import_module("gateway.doctor.backups").findings(home, drill)
+def _backups(settings: Settings, drill: bool) -> Iterable[Diagnosis]:
+    found: Iterable[Diagnosis] = import_module("gateway.doctor.backups").findings(
+        settings.home, drill, settings.backup.folder
+    )
     return found
 
 

@@ -1,13 +1,15 @@
 """The doctor's look at a database changes nothing."""
 
 import sqlite3
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from agent.storage.connect import State
+from agent.storage.database import Database
 from agent.storage.errors import DatabaseUnusable
-from agent.storage.inspection import look
+from agent.storage.inspection import look, standing
 from gateway.storage.repair import SCHEMA, open_database
 
 URL = "sqlite:///tieline.db"
@@ -34,3 +36,16 @@ def test_what_is_no_database_is_said(tmp_path: Path) -> None:
     (tmp_path / "tieline.db").write_text("this is a letter, not a database, and long enough to be read as one")
     with pytest.raises(DatabaseUnusable, match=r"tieline\.db is damaged or no SQLite database"):
         look(URL, tmp_path, SCHEMA)
+
+
+async def test_the_standing_of_an_open_database(database: Database) -> None:
+    found = await database.read(standing)
+    assert found.revision == SCHEMA.head
+    if database.dialect == "sqlite":
+        assert (found.server, found.size, found.now) == ("", None, None)
+        return
+    assert found.server.partition(".")[0].isdecimal()
+    assert found.size is not None
+    assert found.size > 100_000
+    assert found.now is not None
+    assert abs(found.now - datetime.now(UTC)) < timedelta(minutes=1)
