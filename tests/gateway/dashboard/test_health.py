@@ -160,7 +160,7 @@ async def test_findings_come_with_their_fix_without_secrets_and_are_counted(worl
     async with world.process(), browsing(world) as owner:
         agent = world.home / "agents" / "default" / "AGENT.md"
         agent.parent.mkdir(parents=True)
-        agent.write_text("---\nname: <script>alert(1)</script>\nmax_turn: 1\n---\nsk-s3cret-key")
+        agent.write_text("---\nname: <script>alert(1)</script>\nsk-s3cret-key: 1\n---\nHi.")
         await owner.act("/health/doctor")
         await until(lambda: not world.services.checkup.is_running, longest_s=90)
         page = await owner.page("/health")
@@ -168,6 +168,7 @@ async def test_findings_come_with_their_fix_without_secrets_and_are_counted(worl
         assert "provider c" in page
         assert "<script>alert" not in page
         assert "s3cret" not in page
+        assert "[redacted]" in page
         assert world.services.checkup.broken >= 2
         assert f'<span class="badge">{world.services.checkup.broken}' in page
 
