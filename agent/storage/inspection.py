@@ -69,7 +69,7 @@ def read(url: str, home: Path, work: Callable[[Connection], T]) -> T:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class DatabaseState:
     """The state of an open database. `size` in bytes and `now` are a server's; SQLite has neither."""
 
     revision: str | None
@@ -78,9 +78,9 @@ class Standing:
     now: datetime | None = None
 
 
-def standing(conn: Connection) -> Standing:
+def database_state(conn: Connection) -> DatabaseState:
     """Its revision, and what a server tells of itself."""
     if conn.dialect.name != "postgresql":
-        return Standing(revision=revision(conn))
+        return DatabaseState(revision=revision(conn))
     row = conn.execute(_OF_SERVER).one()
-    return Standing(revision=revision(conn), server=row.version, size=row.size, now=row.now)
+    return DatabaseState(revision=revision(conn), server=row.version, size=row.size, now=row.now)

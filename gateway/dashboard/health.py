@@ -15,7 +15,7 @@ from agent.core.phrases import counted, home_as_typed
 from agent.storage import inspection
 from agent.storage.connect import target_of
 from agent.storage.errors import BackupRefused
-from agent.storage.inspection import Standing
+from agent.storage.inspection import DatabaseState
 from gateway.backup import outcome
 from gateway.backup.copies import Copy, copies_in, folders_of, newest_backup
 from gateway.backup.maker import BackupMaker
@@ -31,7 +31,7 @@ from gateway.running.machine_watch import BACKUP, DISK, MachineWatch
 from gateway.running.overview import OverviewService
 from gateway.storage.repair import SCHEMA
 from gateway.telemetry import machine
-from gateway.telemetry.machine import Disk, Load
+from gateway.telemetry.machine import Disk, MachineLoad
 from gateway.telemetry.metrics import WARN_S
 from gateway.web.control import OperationError
 from gateway.web.control_client import differing
@@ -48,9 +48,9 @@ WEIGHT = {"error": 0, "warning": 1, "ok": 2}
 class Facts:
     """Readings of one moment. `disk` is None where the data directory cannot be asked."""
 
-    load: Load
+    load: MachineLoad
     disk: Disk | None
-    database: Standing
+    database: DatabaseState
     database_size: int | None
     apart: timedelta | None  # the database's clock before ours
     copies: Sequence[Copy]
@@ -163,14 +163,14 @@ class HealthPages:
         if kept is not None and now_s - kept[0] < KEPT_S and kept[1].ended == ended:
             return kept[1]
         before = self._basics.clock.now()
-        standing = await self._basics.database.read(inspection.standing)
+        state = await self._basics.database.read(inspection.database_state)
         after = self._basics.clock.now()
         facts = Facts(
             load=await self._watch.load(),
             disk=await anyio.to_thread.run_sync(_disk, self._basics.home),
-            database=standing,
-            database_size=await anyio.to_thread.run_sync(self._size_of_database, standing),
-            apart=_apart(before, standing.now, after),
+            database=state,
+            database_size=await anyio.to_thread.run_sync(self._size_of_database, state),
+            apart=_apart(before, state.now, after),
             copies=await anyio.to_thread.run_sync(
                 copies_in, folders_of(self._basics.home, self._basics.settings.backup)
             ),
@@ -179,10 +179,10 @@ class HealthPages:
         self._kept = (now_s, facts)
         return facts
 
-    def _size_of_database(self, standing: Standing) -> int | None:
+    def _size_of_database(self, state: DatabaseState) -> int | None:
         target = target_of(self._basics.settings.database.url, self._basics.home)
         if not isinstance(target, Path):
-            return standing.size
+            return state.size
         return sum(_size(Path(f"{target}{ending}")) for ending in ("", "-wal"))
 
     def _figures(self, facts: Facts) -> Sequence[Figure]:
@@ -191,7 +191,7 @@ class HealthPages:
         return [
             _processor(load),
             Figure(
-                name="Load of the machine",
+                name="Load average",
                 value="–" if load.load is None else f"{load.load[0]:.2f}",
                 note=UNKNOWN
                 if load.load is None
@@ -235,7 +235,7 @@ class HealthPages:
         ]
 
 
-def _processor(load: Load) -> Figure:
+def _processor(load: MachineLoad) -> Figure:
     if load.cpu is None:
         return Figure(name="Processor", value="–", note="measured in a few seconds")
     share = load.machine_cpu
@@ -243,7 +243,7 @@ def _processor(load: Load) -> Figure:
     return Figure(name="Processor", value=f"{load.cpu:.0%}", note=note, is_bad=load.cpu > HIGH)
 
 
-def _memory(load: Load) -> Figure:
+def _memory(load: MachineLoad) -> Figure:
     if load.memory is None:
         return Figure(name="Memory", value="–", note=UNKNOWN)
     limit = load.memory_limit
@@ -256,7 +256,7 @@ def _memory(load: Load) -> Figure:
     )
 
 
-def _machine_memory(load: Load) -> Figure:
+def _machine_memory(load: MachineLoad) -> Figure:
     if load.memory_total is None or load.memory_free is None:
         return Figure(name="Memory free", value="–", note=UNKNOWN)
     return Figure(
@@ -267,7 +267,7 @@ def _machine_memory(load: Load) -> Figure:
     )
 
 
-def _open_files(load: Load) -> Figure:
+def _open_files(load: MachineLoad) -> Figure:
     if load.open_files is None:
         return Figure(name="Open files", value="–", note=UNKNOWN)
     most = load.most_open_files
@@ -294,8 +294,8 @@ def _apart(before: datetime, theirs: datetime | None, after: datetime) -> timede
     return theirs - (before + (after - before) / 2) if theirs is not None else None
 
 
-def _kind(standing: Standing) -> str:
-    return f"PostgreSQL {standing.server}" if standing.server else "SQLite"
+def _kind(state: DatabaseState) -> str:
+    return f"PostgreSQL {state.server}" if state.server else "SQLite"
 
 
 def _row(copy: Copy) -> CopyRow:

@@ -11,7 +11,7 @@ from gateway.backup import outcome
 from gateway.backup.copies import copies_in, folders_of, newest_backup, trouble_with
 from gateway.running.basics import Basics
 from gateway.telemetry import machine
-from gateway.telemetry.machine import Folder, Load, Sample
+from gateway.telemetry.machine import Folder, MachineLoad, Sample
 
 SAMPLE_S = 5.0
 SAMPLES = 13  # a minute
@@ -44,7 +44,7 @@ class MachineWatch:
                     looked_s = now_s
                 await self._basics.clock.sleep(SAMPLE_S)
 
-    async def load(self) -> Load:
+    async def load(self) -> MachineLoad:
         """The load of now, CPU of the last minute."""
         first, last = (self._samples[0], self._samples[-1]) if self._samples else (None, None)
         return await anyio.to_thread.run_sync(machine.load, first, last)

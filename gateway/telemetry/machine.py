@@ -28,7 +28,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class MachineLoad:
     """Sizes in bytes. None is not known on this system, or not yet.
 
     `cpu` is in cores (0.5: half of one), `machine_cpu` a share of all, 0..1. `memory_limit` is the container's.
@@ -76,7 +76,7 @@ def sample(at_s: float) -> Sample:
     return Sample(at_s=at_s, process_s=times.user + times.system, machine_busy_s=busy, machine_s=whole)
 
 
-def load(first: Sample | None, last: Sample | None) -> Load:
+def load(first: Sample | None, last: Sample | None) -> MachineLoad:
     """The load of now; CPU is what was used between the samples."""
     cpu = machine_cpu = None
     if first is not None and last is not None and last.at_s > first.at_s:
@@ -88,7 +88,7 @@ def load(first: Sample | None, last: Sample | None) -> Load:
     with suppress(OSError):
         files = len(os.listdir(_PROC / "self" / "fd")) - 1  # one is the listing's own
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return Load(
+    return MachineLoad(
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         cpu=cpu,
         machine_cpu=machine_cpu,
@@ -157,10 +157,10 @@ def _folder(name: str, path: Path) -> Folder:
 
 def _sizes_below(path: Path) -> Iterator[int]:
     """The size of each file; what goes meanwhile, or may not be read, is passed over."""
-    for root, _, names in os.walk(path):
+    for _, _, names, folder in os.fwalk(path):  # by open folders: a command in a workspace may swap one for a link
         for name in names:
             with suppress(OSError):
-                found = os.lstat(os.path.join(root, name))
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 if stat.S_ISREG(found.st_mode):
                     yield found.st_size
 

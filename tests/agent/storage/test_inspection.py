@@ -9,7 +9,7 @@ import pytest
 from agent.storage.connect import State
 from agent.storage.database import Database
 from agent.storage.errors import DatabaseUnusable
-from agent.storage.inspection import look, standing
+from agent.storage.inspection import database_state, look
 from gateway.storage.repair import SCHEMA, open_database
 
 URL = "sqlite:///tieline.db"
@@ -39,7 +39,7 @@ def test_what_is_no_database_is_said(tmp_path: Path) -> None:
 
 
 async def test_the_standing_of_an_open_database(database: Database) -> None:
-    found = await database.read(standing)
+    found = await database.read(database_state)
     assert found.revision == SCHEMA.head
     if database.dialect == "sqlite":
         assert (found.server, found.size, found.now) == ("", None, None)
