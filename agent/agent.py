@@ -203,7 +203,8 @@ class Agent:
         except StorageTrouble:
             raise
         except Exception:  # the same seam as the turn's: a broken command ends in a sentence
-            log.exception("command broke: %s", work.incoming.text.split(maxsplit=1)[:1], extra={"inbox": work.inbox_id})
+            place = {"inbox": work.inbox_id, "conversation": self.session.conversation}
+            log.exception("command broke: %s", work.incoming.text.split(maxsplit=1)[:1], extra=place)
             self.operations.take_staged()
             return CommandResult(says=(self._notice(work, "command_failed"),))
         finally:

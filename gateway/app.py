@@ -26,6 +26,7 @@ from gateway.channels.entry_points import installed, token_forms
 from gateway.channels.keys import UserId
 from gateway.config.live import LOOK_EVERY_S, Live
 from gateway.config.settings import Settings
+from gateway.logs.buffer import LogBuffer
 from gateway.phrases.catalogue import Catalogue, marked, read_catalogue
 from gateway.telemetry.event_log import EventLog
 from gateway.telemetry.logging import FOLLOWED, LogFile, follow_runs, set_up
@@ -74,6 +75,7 @@ class App:
         self._metrics = Metrics()
         self._bus = EventBus(self._metrics.listener_failed)
         self.live.listen(lambda fresh: self._redactor.add(*fresh.secrets))
+        self._log_buffer = LogBuffer(self._as_logged)
         self.troubles = Troubles(
             self._clock, redact=self._redactor, spell=lambda text: with_home(text, self.live.settings.home)
         )
@@ -180,6 +182,7 @@ class App:
                 adapter_closed=self.web.unmount_adapter,
                 version=version("tieline"),
                 redactor=self._redactor,
+                log_buffer=self._log_buffer,
             )
         except memory.NoUserModel as error:
             raise StartError(str(error)) from error
@@ -278,6 +281,7 @@ class App:
             )
         except OSError as error:
             raise StartError(f"cannot write the log file {path}: {error.strerror}; see [logging] file") from error
+        self._log_buffer.install()
 
 
 def _about_the_demo(default: Any, others: Sequence[str]) -> str:

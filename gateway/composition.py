@@ -19,6 +19,7 @@ from gateway.commands.handler import CommandHandler
 from gateway.config.live import Live
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.doctor.checkup import Checkup
+from gateway.logs.buffer import LogBuffer
 from gateway.operations.callbacks import OperationCallbacks
 from gateway.operations.operations import Operations
 from gateway.phrases.catalogue import Catalogue
@@ -32,6 +33,7 @@ from gateway.running.dispatch import Running, wake_for_person
 from gateway.running.durable_work import install_durable_work
 from gateway.running.foundation import Foundation
 from gateway.running.groups import install_groups
+from gateway.running.logs import install_logs
 from gateway.running.machine_watch import MachineWatch
 from gateway.running.memory import install_memory, install_skills
 from gateway.running.messaging import install_messaging
@@ -46,7 +48,6 @@ from gateway.running.traces import install_traces
 from gateway.running.turns import install_turns, shared_parts
 from gateway.services import Packages, Services
 from gateway.telemetry.metrics import LoopLag, Metrics
-from gateway.telemetry.recent import RecentLog
 from gateway.telemetry.redaction import Redactor
 from gateway.telemetry.trouble import Troubles
 
@@ -65,16 +66,19 @@ async def build(
     version: str,
     adapter_closed: Callable[[str, bool], None] = lambda channel_type, comes_back: None,
     redactor: Redactor | None = None,
+    log_buffer: LogBuffer | None = None,
 ) -> Services:
     """Build all packages on the open database. Raises NoUserModel.
 
-    `adapter_closed` is told which account was closed, and whether it is to come back.
+    `adapter_closed` is told which account was closed, and whether it is to come back. `log_buffer` has heard what was
+    logged before this.
     """
     settings, started_at = live.settings, clock.now()
     platforms = installed()
     redact = redactor or Redactor(settings.secrets, token_forms(platforms))
-    recent_log = RecentLog(redact)
-    recent_log.install()
+    if log_buffer is None:
+        log_buffer = LogBuffer(redact)
+        log_buffer.install()
     database, accounts = foundation.database, foundation.accounts
     basics = Basics(live=live, database=database, clock=clock, bus=bus, troubles=troubles, phrase=phrase, redact=redact)
     commands = all_commands()
@@ -93,6 +97,7 @@ async def build(
     models = await install_models(basics, messaging.alerts, ledger)
     messaging.delivery.spoken.connect(models.spoken_answers)
     memory = install_memory(basics, rights, place_settings, models.embedders, metrics)
+    logs = await install_logs(basics, log_buffer, memory.memory.forgotten)
     traces = install_traces(basics, messaging.delivery, memory.memory.forgotten)
     skills = await install_skills(basics)
     groups = install_groups(basics, rights, place_settings)
@@ -110,7 +115,7 @@ async def build(
             *families.about_what_is_kept(basics, rights, messaging, memory, skills, scheduling),
             *families.about_access(basics, rights, messaging, models, tools, turns),
             families.about_spending(basics, rights, spending),
-            families.about_runs(basics, rights, messaging, models, spending, recent_log),
+            families.about_runs(basics, rights, messaging, models, spending, logs),
             families.about_the_state(basics, messaging, tools, work, turns, started_at),
             families.about_groups(models, groups, scheduling),
         ),
@@ -215,6 +220,7 @@ async def build(
         conversations=turns.conversations,
         ledger=ledger,
         traces=traces.recorder,
+        logs=logs,
         memory=memory.memory,
         learning=skills.learning,
         skills=skills.skills,

@@ -44,6 +44,7 @@ from gateway.running.alerts import Alerts
 from gateway.running.basics import Basics
 from gateway.running.durable_work import DurableWork
 from gateway.running.groups import Groups
+from gateway.running.logs import LogServices
 from gateway.running.machine_watch import MachineWatch
 from gateway.running.memory import MemoryServices, SkillServices
 from gateway.running.messaging import Messaging
@@ -100,6 +101,7 @@ class Services:
     conversations: Conversations
     ledger: Ledger
     traces: Recorder
+    logs: LogServices
     memory: Memory
     learning: Learning
     skills: Skills
@@ -142,6 +144,8 @@ class Services:
             ("alerts", self.alerts.run),
             ("ledger", self.ledger.run),
             ("traces", self.traces.run),
+            ("log lines", self.logs.recorder.run),
+            ("log levels", self.logs.watch_levels),
             ("work between turns", self.background.run),
             ("memory misses", self.memory.misses.run),
             ("skill learning", self.learning.run),
@@ -227,5 +231,6 @@ class Services:
             await self.memory.uses.flush()
             await self.learning.flush()
             await self.traces.flush()
+            await self.logs.aclose()
             await self.database.aclose()
             self.delivery.close()

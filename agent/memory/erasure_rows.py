@@ -31,6 +31,7 @@ from agent.core.outbox import OutgoingMessage
 from agent.memory import rows
 from agent.memory.records import Item
 from agent.memory.rows import FORGOTTEN, PAGE, Erased, Target, chunks
+from agent.storage.log_table import log_entry
 from agent.storage.payloads import (
     decode_incoming,
     decode_outgoing,
@@ -326,6 +327,7 @@ def left_behind(conn: Connection, meant: Meant) -> Left:
         (_remarks, of(feedback.c.id, feedback.c.conv, here)),
         (_misses, of(skill_outcomes.c.id, skill_outcomes.c.conv, here)),
         (_traces, of(turn_trace.c.id, turn_trace.c.conv, here)),
+        (_log_lines, of(log_entry.c.id, log_entry.c.conv, here)),
     )
 
 
@@ -483,6 +485,17 @@ def _traces(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) 
         if row.inbox_id in meant.runs or (target.everything and target.only_by in (None, row.person))
     ]
     conn.execute(delete(turn_trace).where(turn_trace.c.id.in_(gone)))
+
+
+def _log_lines(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
+    """Lines of the log hold nobody's words by intent, but an exception may quote some."""
+    columns = (log_entry.c.id, log_entry.c.message, log_entry.c.error, log_entry.c.traceback)
+    gone = [
+        row.id
+        for row in conn.execute(select(*columns).where(log_entry.c.id.in_(ids))).all()
+        if target.everything or any(map(target.holds, (row.message, row.error, row.traceback)))
+    ]
+    conn.execute(delete(log_entry).where(log_entry.c.id.in_(gone)))
 
 
 Step = Callable[[Connection], object]

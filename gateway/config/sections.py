@@ -18,6 +18,7 @@ from agent.providers.settings import ProviderSettings
 Tier = Literal["cheap", "balanced", "premium"]  # of a request, by its size, its tools, its code and its images
 MOST_DAYS = 36_500
 LONGEST_MS = 366 * 24 * 3600 * 1000
+MOST_LINES = 100_000  # of the log in the database: a search reads them all
 BACKUPS = "backups"  # below the data directory
 _CLOCK_TIME = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d")
 
@@ -131,7 +132,8 @@ class LoggingSettings:
     """`[logging]`: `json` for machines, `human` for a terminal; `auto` takes human when one is attached.
 
     `file` (relative to the data directory) gets the same lines as JSON; beyond `file_mb` it becomes `<file>.1`, and so
-    on up to `file_backups` (W-66).
+    on up to `file_backups` (W-66). `keep`: warnings and errors are in the database too, for `keep_days`, at most
+    `keep_lines` of them.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
@@ -142,9 +144,16 @@ class LoggingSettings:
     file: str = ""
     file_mb: int = 10
     file_backups: int = 5
+    keep: bool = True
+    keep_days: int = 14
+    keep_lines: int = 20_000
 
     def mistakes(self) -> list[str]:
         found = []
+        if not 1 <= self.keep_days <= MOST_DAYS:
+            found.append(f"logging.keep_days: {self.keep_days} must be 1 to {MOST_DAYS}")
+        if not 100 <= self.keep_lines <= MOST_LINES:
+            found.append(f"logging.keep_lines: {self.keep_lines} must be 100 to {MOST_LINES}")
         if not 1 <= self.file_mb <= 1024:
             found.append(f"logging.file_mb: {self.file_mb} must be 1 to 1024")
         if not 1 <= self.file_backups <= 100:

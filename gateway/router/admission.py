@@ -267,8 +267,9 @@ class Admission:
         except StorageTrouble:
             raise
         except Exception:  # noqa: BLE001 - the same seam as the turn's
-            _log.exception("command broke: %s", said.text.split(maxsplit=1)[0], extra={"inbox": arrival.dedup})
             ref = hashlib.sha256(arrival.dedup.encode()).hexdigest()[:8]
+            place = {"inbox": arrival.dedup, "ref": ref, "conversation": str(said.key)}
+            _log.exception("command broke: %s", said.text.split(maxsplit=1)[0], extra=place)
             phrase, language = self._deps.phrase, incoming.language
             told = phrase("with_ref", language, text=phrase("command_failed", language), ref=ref)
             return (notice_for(said, told),), f"command failed ({ref})", "done"

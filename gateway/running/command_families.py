@@ -32,6 +32,7 @@ from gateway.config.live import Live
 from gateway.running.basics import Basics
 from gateway.running.durable_work import DurableWork
 from gateway.running.groups import Groups
+from gateway.running.logs import LogServices
 from gateway.running.memory import MemoryServices, SkillServices
 from gateway.running.messaging import Messaging, access_changes
 from gateway.running.models import ModelAccess, try_model
@@ -40,7 +41,6 @@ from gateway.running.schedules import Scheduling
 from gateway.running.spending import Spending
 from gateway.running.tools import ToolServices
 from gateway.running.turns import TurnServices
-from gateway.telemetry.recent import RecentLog
 
 
 def switched_off(live: Live) -> Collection[str]:
@@ -209,7 +209,7 @@ def about_runs(
     messaging: Messaging,
     models: ModelAccess,
     spending: Spending,
-    recent_log: RecentLog,
+    logs: LogServices,
 ) -> DiagnosticCommandDeps:
     return DiagnosticCommandDeps(
         role_everywhere=rights.role_everywhere,
@@ -217,7 +217,7 @@ def about_runs(
         database=basics.database,
         ledger=spending.ledger,
         providers=models.providers,
-        recent_log=recent_log.of,
+        recent_log=logs.recorder.newest_of,
         test_alert=messaging.alerts.test,
     )
 

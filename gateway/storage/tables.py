@@ -2,6 +2,7 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Table, Text, UniqueConstraint, text
 
+from agent.storage.log_table import log_entry as log_entry
 from agent.storage.tables import Id, partial_index
 from agent.storage.tables import metadata as metadata  # with those of memory, learning and gateway on it
 from agent.storage.trace_table import turn_trace as turn_trace
@@ -184,6 +185,16 @@ operator_action = Table(
 )
 Index("ix_operator_action_at", operator_action.c.at)
 Index("ix_operator_action_person", operator_action.c.person, operator_action.c.id)
+
+# Levels of the log that operators chose for a while.
+log_level = Table(
+    "log_level",
+    metadata,
+    Column("logger", Text, primary_key=True),  # `tieline`, or one below it
+    Column("level", Text, nullable=False),
+    Column("until", BigInteger),  # NULL: until the next start
+    Column("by", Text, nullable=False),
+)
 
 person_zone = Table(
     "person_zone",

@@ -1,6 +1,6 @@
 """Commands for those who look after the bot: /trace /cache-stats /log /notify-test."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -35,7 +35,7 @@ class DiagnosticCommandDeps:
     database: Database
     ledger: Ledger
     providers: Registry
-    recent_log: Callable[[ConversationId, int], Sequence[str]]  # its newest warnings and errors, oldest first
+    recent_log: Callable[[ConversationId, int], Awaitable[Sequence[str]]]  # newest warnings, oldest first
     test_alert: Callable[[str], Sequence[str]]  # tells the owners that somebody tried; who is told
 
 
@@ -142,13 +142,13 @@ def _saved(call: Call[DiagnosticCommandDeps], name: str, totals: UsageTotals) ->
 
 
 async def log(call: Call[DiagnosticCommandDeps]) -> Reply:
-    """The last warnings and errors of this conversation since the start. They may name the operator's things."""
+    """The last warnings and errors of this conversation. They may name the operator's things."""
     phrase, language = call.phrase, call.incoming.language
     if not _is_admin_everywhere(call):  # a group's own admins are let through as far as here
         return Reply(text=phrase("mcp_admins", language), private=True)
     if call.args and not (call.args.isdecimal() and 1 <= int(call.args[:4]) <= MOST_LINES):
         return Reply(text=phrase("log_usage", language, most=MOST_LINES), private=True)
-    lines = call.deps.recent_log(ConversationId(str(call.key)), int(call.args or SHOWN_LINES))
+    lines = await call.deps.recent_log(ConversationId(str(call.key)), int(call.args or SHOWN_LINES))
     if not lines:
         return Reply(text=phrase("log_none", language), private=True)
     shown = "\n".join(line.replace("`", "'") for line in lines)

@@ -377,14 +377,14 @@ async def test_a_memory_that_fails_costs_no_turn(world: World) -> None:
 REACHED = """
     memory memory_vector entity relation user_model skill_outcomes message passage cleared_result guideline session
     session_goal goal inbox outbox turn tool_call approval approval_rule plan task evolved_prompts feedback
-    group_message turn_trace
+    group_message turn_trace log_entry
 """
 NO_WORDS = """
     conversation ephemeral usage budget_grant memory_place memory_erasure memory_backlog memory_session
     memory_unindexed memory_use access_grant
     pairing pairing_attempt person_zone schedule_run skill_arm skill_trust
     adapter_store model_fact model_list key_rest identity link_code group_stream ambient_turn operator_action
-    figures_hour
+    figures_hour log_level
     web_person web_session web_code web_attempt
 """  # ids, numbers and choices
 NAMED_IN_THE_DOCS = "schedule channel_setting setting_change"  # /schedules delete, /settings instructions default
