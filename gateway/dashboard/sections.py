@@ -17,6 +17,7 @@ from gateway.dashboard.frame.readings import Readings
 from gateway.dashboard.frame.shell import Audit, Section, Shell
 from gateway.dashboard.goals import GoalPages
 from gateway.dashboard.health import HealthPages
+from gateway.dashboard.logs import LogPages
 from gateway.dashboard.mcp_servers import McpPages
 from gateway.dashboard.memory import MemoryPages
 from gateway.dashboard.overview import overview_section
@@ -155,5 +156,12 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         accounts_section(changes, editor),
         settings_section(basics.live, editor, changes.tried),
         health.section(),
+        LogPages(
+            database=basics.database,
+            clock=basics.clock,
+            recorder=services.logs.recorder,
+            levels=services.logs.levels,
+            is_kept=services.logs.is_kept,
+        ).section(),
         audit_section(basics.database),
     )

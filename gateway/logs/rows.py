@@ -13,7 +13,6 @@ from gateway.storage.tables import log_level
 
 COUNTED_FOR_US = 3_600_000_000  # an equal line within the hour counts up the one before it
 BATCH = 500  # rows that one step of the pruning removes
-LEAST_REF = 4  # characters of a reference; fewer would find anything
 
 _AGAIN = (
     update(table)
@@ -43,14 +42,16 @@ def newest(
     level: str = "",
     logger: str = "",
     conversations: Collection[str] | None = None,
-    refs: Collection[str] = (),
+    refs: Collection[str] | None = None,
+    begins: str = "",
     find: str = "",
     most: int = 50,
     skip: int = 0,
 ) -> Sequence[LogLine]:
-    """The newest first, for which all that is given holds. `level` is the least; `logger` stands for those below it.
+    """The newest first, for which all that is given holds. `logger` stands for those below it, too.
 
-    `refs` are beginnings of references. `find` is looked for in messages and errors.
+    `refs` are references, `begins` is the beginning of another one: lines of any of them are meant. `find` is looked
+    for in messages and errors.
     """
     columns = table.c
     wanted: list[ColumnElement[bool]] = []
@@ -62,8 +63,9 @@ def newest(
         wanted.append(or_(columns.logger == logger, columns.logger.startswith(f"{logger}.", autoescape=True)))
     if conversations is not None:
         wanted.append(columns.conv.in_(sorted(conversations)))
-    if refs:
-        wanted.append(or_(*(columns.ref.startswith(ref, autoescape=True) for ref in refs)))
+    if refs is not None:
+        meant = columns.ref.in_(sorted(refs))
+        wanted.append(or_(meant, columns.ref.startswith(begins, autoescape=True)) if begins else meant)
     if find:
         wanted.append(or_(*(one.icontains(find, autoescape=True) for one in (columns.message, columns.error))))
     return [_read(row) for row in conn.execute(_NEWEST.where(*wanted).limit(most).offset(skip))]

@@ -31,7 +31,7 @@ class Finding:
 
     async def find(self, arguments: Mapping[str, Json]) -> Json:
         """Each message that the reference stands for, with what became of it. Raises Refusal where there is none."""
-        ref = str(arguments.get("ref", "")).strip().strip("().").lower().removeprefix("reference ")
+        ref = reference_in(str(arguments.get("ref", "")))
         found = await self.database.read(lambda conn: _found(conn, ref))
         if not found:
             raise Refusal(
@@ -40,6 +40,30 @@ class Finding:
                 "and the log may still have lines with it",
             )
         return found
+
+
+def reference_in(text: str) -> str:
+    """The reference as somebody repeats it, without what stands around it."""
+    return text.strip().strip("().").lower().removeprefix("reference ").strip()
+
+
+def is_number(ref: str) -> bool:
+    """Whether it stands for one message by its number, `in-12` or `out-7`, and not for the beginning of an id."""
+    return ref.startswith(("in-", "out-"))
+
+
+def runs_meant(conn: Connection, ref: str) -> Sequence[str]:
+    """References that lines of the log carry where a person was told this one: ids of runs, and `in-12`."""
+    number = ref.removeprefix("out-")
+    if number == ref:
+        found = [row.id for row in _rows(conn, ref)]
+    elif number.isdecimal() and len(number) < LEAST + 15:
+        answered = select(outbox.c.inbox_id).where(outbox.c.id == int(number), outbox.c.inbox_id.is_not(None))
+        found = list(conn.scalars(answered))
+    else:
+        found = []
+    runs = conn.scalars(select(turn.c.run_id).where(turn.c.inbox_id.in_(found), turn.c.run_id.is_not(None)))
+    return [*runs, *(f"in-{id}" for id in found)]
 
 
 def _found(conn: Connection, ref: str) -> list[dict[str, Json]]:

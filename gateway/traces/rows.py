@@ -1,6 +1,6 @@
 """Traces and figures in the database. Plain functions over a `Connection`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +89,11 @@ def trace_of(conn: Connection, run: RunId) -> tuple[TurnTrace, ...]:
     """The traces of that run: one for each attempt, the first one first; nothing where none was kept."""
     found = conn.execute(select(turn_trace).where(turn_trace.c.run_id == run).order_by(turn_trace.c.attempt))
     return tuple(map(_read, found))
+
+
+def with_traces(conn: Connection, runs: Iterable[RunId]) -> frozenset[str]:
+    """Those of these runs that have a trace."""
+    return frozenset(conn.scalars(select(turn_trace.c.run_id).where(turn_trace.c.run_id.in_(sorted(runs)))))
 
 
 def traces(
