@@ -488,12 +488,21 @@ def _traces(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) 
 
 
 def _log_lines(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
-    """Lines of the log hold nobody's words by intent, but an exception may quote some."""
-    columns = (log_entry.c.id, log_entry.c.message, log_entry.c.error, log_entry.c.traceback)
+    """Lines of the log hold nobody's words by intent, but an exception may quote some.
+
+    With everything go all lines of the place; in a group, where a member forgets their own, those of their turns.
+    """
+    columns = (log_entry.c.id, log_entry.c.ref, log_entry.c.message, log_entry.c.error, log_entry.c.traceback)
+    lines = conn.execute(select(*columns).where(log_entry.c.id.in_(ids))).all()
+    turns = select(turn.c.run_id, turn.c.inbox_id).where(turn.c.run_id.in_({line.ref for line in lines}))
+    theirs = {row.run_id for row in conn.execute(turns) if row.inbox_id in meant.runs}
+    all_of_it = target.everything and target.only_by is None
     gone = [
-        row.id
-        for row in conn.execute(select(*columns).where(log_entry.c.id.in_(ids))).all()
-        if target.everything or any(map(target.holds, (row.message, row.error, row.traceback)))
+        line.id
+        for line in lines
+        if all_of_it
+        or (target.everything and line.ref in theirs)
+        or any(map(target.holds, (line.message, line.error, line.traceback)))
     ]
     conn.execute(delete(log_entry).where(log_entry.c.id.in_(gone)))
 
