@@ -490,7 +490,7 @@ def _traces(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) 
 def _log_lines(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
     """Lines of the log hold nobody's words by intent, but an exception may quote some.
 
-    With everything go all lines of the place; in a group, where a member forgets their own, those of their turns.
+    Those of turns that are forgotten go; with everything, unless one member of a group forgets, all lines of the place.
     """
     columns = (log_entry.c.id, log_entry.c.ref, log_entry.c.message, log_entry.c.error, log_entry.c.traceback)
     lines = conn.execute(select(*columns).where(log_entry.c.id.in_(ids))).all()
@@ -500,9 +500,7 @@ def _log_lines(conn: Connection, target: Target, meant: Meant, ids: Sequence[int
     gone = [
         line.id
         for line in lines
-        if all_of_it
-        or (target.everything and line.ref in theirs)
-        or any(map(target.holds, (line.message, line.error, line.traceback)))
+        if all_of_it or line.ref in theirs or any(map(target.holds, (line.message, line.error, line.traceback)))
     ]
     conn.execute(delete(log_entry).where(log_entry.c.id.in_(gone)))
 

@@ -38,7 +38,7 @@ class LogLevels:
 
     @property
     def chosen(self) -> Sequence[ChosenLevel]:
-        """What operators chose, by name."""
+        """Levels that operators chose, by name."""
         return [self._chosen[name] for name in sorted(self._chosen)]
 
     def usual(self) -> str:

@@ -4,7 +4,7 @@ A database that fails costs lines, never a turn: the usual log has them all.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Protocol
@@ -40,7 +40,14 @@ class LogRecorder:
     """Takes lines out of the buffer. Lines are kept for `days`, `most` of them at most."""
 
     def __init__(
-        self, database: Database, clock: Clock, buffer: LogBuffer, *, forgotten: Forgotten, days: int, most: int
+        self,
+        database: Database,
+        clock: Clock,
+        buffer: LogBuffer,
+        *,
+        forgotten: Forgotten,
+        days: Callable[[], int],
+        most: int,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -48,35 +55,40 @@ class LogRecorder:
         self._forgotten = forgotten
         self._days = days
         self._most = most
+        self._writing = anyio.Lock()  # who reads after `write` finds what another writer has taken out
         self._since_prune = PRUNE_AFTER  # the first write looks
         self._pruned_at = clock.monotonic()
 
     async def write(self) -> bool:
         """Write what waits; whether the database took it."""
-        while lines := self._buffer.take(FULL):
-            since = {line.conversation: self._forgotten.words(ConversationId(line.conversation)) for line in lines}
+        async with self._writing:
+            while lines := self._buffer.take(FULL):
+                if not await self._write(lines):
+                    return False
+        return True
 
-            def may_write(line: LogLine, since: dict[str, int] = since) -> bool:
-                return self._forgotten.may_write(ConversationId(line.conversation), since[line.conversation])
+    async def _write(self, lines: Sequence[LogLine]) -> bool:
+        since = {line.conversation: self._forgotten.words(ConversationId(line.conversation)) for line in lines}
 
-            try:
-                with log_context(run=KEEPING), anyio.CancelScope(shield=True):  # what was taken out is written
-                    await self._database.write(partial(rows.add, lines=lines, may_write=may_write))
-            except StorageError as error:
-                self._buffer.put_back(lines)
-                log.warning("lines of the log wait, the database failed: %s", error)
-                return False
-            except (SQLAlchemyError, ValueError) as error:
-                log.warning(
-                    "%d lines of the log cannot be written and are in the usual log alone: %s", len(lines), error
-                )
-            self._since_prune += len(lines)
+        def may_write(line: LogLine) -> bool:
+            return self._forgotten.may_write(ConversationId(line.conversation), since[line.conversation])
+
+        try:
+            with log_context(run=KEEPING), anyio.CancelScope(shield=True):  # what was taken out is written
+                await self._database.write(partial(rows.add, lines=lines, may_write=may_write))
+        except StorageError as error:
+            self._buffer.put_back([line for line in lines if may_write(line)])
+            log.warning("lines of the log wait, the database failed: %s", error)
+            return False
+        except (SQLAlchemyError, ValueError) as error:
+            log.warning("%d lines cannot be written, the usual log alone has them: %s", len(lines), error)
+        self._since_prune += len(lines)
         return True
 
     async def prune(self) -> None:
         """Remove what is too old or too much, some at a time so that no turn waits. Raises StorageError."""
         self._since_prune, self._pruned_at = 0, self._clock.monotonic()
-        before = to_timestamp(self._clock.now() - timedelta(days=self._days))
+        before = to_timestamp(self._clock.now() - timedelta(days=self._days()))
         with log_context(run=KEEPING):
             while await self._database.write(partial(rows.prune, before=before, most=self._most)) >= rows.BATCH:
                 await self._clock.sleep(0.2)

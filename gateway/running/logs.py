@@ -44,7 +44,7 @@ async def install_logs(basics: Basics, buffer: LogBuffer, forgotten: Forgotten) 
         basics.clock,
         buffer,
         forgotten=forgotten,
-        days=basics.settings.retention.within(settings.keep_days),
+        days=lambda: basics.settings.retention.within(settings.keep_days),
         most=settings.keep_lines,
     )
     levels = LogLevels(basics.database, basics.clock)

@@ -92,7 +92,7 @@ def trace_of(conn: Connection, run: RunId) -> tuple[TurnTrace, ...]:
 
 
 def with_traces(conn: Connection, runs: Iterable[RunId]) -> frozenset[str]:
-    """Those of these runs that have a trace."""
+    """Runs among these that have a trace."""
     return frozenset(conn.scalars(select(turn_trace.c.run_id).where(turn_trace.c.run_id.in_(sorted(runs)))))
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, insert
 from agent.core.messages import TextPart
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming
+from agent.storage.log_table import log_entry
 from agent.storage.payloads import encode_incoming, encode_outgoing, encode_parts
 from agent.storage.tables import (
     approval,
@@ -32,6 +33,7 @@ from gateway.storage.tables import access_grant, operator_action, schedule, sche
 
 CONVERSATIONS, MESSAGES, SCHEDULES = 1_000, 100_000, 300
 DEAD = 400
+LINES = 20_000  # of the log
 PIECES = 5_000  # rows of one statement
 
 
@@ -56,6 +58,7 @@ def fill(conn: Connection, now: datetime) -> None:
         (memory, _memory(now)),
         (access_grant, _grants(now)),
         (operator_action, _actions(now)),
+        (log_entry, _log_lines(now)),
     ):
         piece: list[dict[str, Any]] = []
         for row in rows:
@@ -313,6 +316,23 @@ def _actions(now: datetime) -> Iterator[dict[str, Any]]:
             "action": "conversations.read",
             "subject": _key(chat),
             "detail": f"session s{id}",
+        }
+
+
+def _log_lines(now: datetime) -> Iterator[dict[str, Any]]:
+    for id, chat, at in _moments(LINES, now):
+        yield {
+            "digest": f"d{id}",
+            "first_at": at,
+            "last_at": at,
+            "times": 1,
+            "level": "warning" if id % 3 else "error",
+            "logger": f"tieline.part{id % 40}",
+            "conv": _key(chat) if id % 2 else "",
+            "ref": f"r{id}" if id % 2 else "",
+            "message": f"the platform has refused message {id}: " + "words " * 30,
+            "error": f"OSError: {id}",
+            "traceback": "  File line\n" * 200,
         }
 
 

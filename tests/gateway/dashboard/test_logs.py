@@ -55,7 +55,8 @@ async def test_the_line_is_found_by_what_the_person_was_told(owner: Browsing) ->
     assert "No line matches." in await owner.page("/logs?id=00000000")
     message = await owner.world.database.read(lambda conn: conn.execute(sql("SELECT min(id) FROM inbox")).scalar_one())
     assert "run failed" in await owner.page(f"/logs?id=in-{message}")
-    answer = await owner.world.database.read(lambda conn: conn.execute(sql("SELECT min(id) FROM outbox")).scalar_one())
+    of_it = sql("SELECT id FROM outbox WHERE inbox_id = (SELECT min(id) FROM inbox)")
+    answer = await owner.world.database.read(lambda conn: conn.execute(of_it).scalar_one())
     assert "run failed" in await owner.page(f"/logs?id=out-{answer}")
     assert "No line matches." in await owner.page("/logs?id=in-999")
 
