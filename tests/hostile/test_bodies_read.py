@@ -143,6 +143,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/dashboard/approvals.py ApprovalPages.reply": (".form", DOORWAY),
     "gateway/dashboard/conversations.py ConversationPages.provider": (".form", DOORWAY),
     "gateway/dashboard/delivery.py DeliveryPages.do_all": (".form", DOORWAY),
+    "gateway/dashboard/logs.py LogPages.choose": (".form", DOORWAY),
     "gateway/dashboard/mcp_servers.py McpPages.add": (".form", DOORWAY),
     "gateway/dashboard/memory.py MemoryPages.forget_fact": (".form", DOORWAY),
     "gateway/dashboard/people.py PeoplePages.add": (".form", DOORWAY),

@@ -14,6 +14,7 @@ from gateway.access.settings import DashboardRight
 from gateway.dashboard.frame.shell import Shell
 from gateway.dashboard.logs import LogPages
 from gateway.logs import rows
+from gateway.logs.buffer import LogLine
 from gateway.storage.operator_actions import OperatorAction
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import As, Browsing, browsing
@@ -23,7 +24,7 @@ HOSTILE = "<script>alert(1)</script>"
 LOG = logging.getLogger("tieline.test")
 
 
-async def kept(world: World) -> list[rows.LogLine]:
+async def kept(world: World) -> list[LogLine]:
     """Lines in the database, the newest first."""
     await world.services.logs.recorder.write()
     return list(await world.database.read(rows.newest))
