@@ -109,11 +109,12 @@ class Drafter:
             except OSError as error:
                 log.error("the draft %s could not be cleared: %s", draft.name, error)  # noqa: TRY400 - no defect of ours
                 left.append(draft.name)
-        if gone:
+        if gone or left:
 
             def remove(conn: Connection) -> None:
                 rows.remove_draft(conn, gone)
                 rows.remove_counts(conn, gone)
+                rows.remove_texts(conn, [*gone, *left])  # a former text may say what the file says no more
 
             await self._database.write(remove)
         return tuple(gone), tuple(left)

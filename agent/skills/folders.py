@@ -1,12 +1,13 @@
-"""Folders of skills, `<root>/<name>/SKILL.md`, read and watched. Blocking: call it in a thread. It never writes.
+"""Folders of skills, `<root>/<name>/SKILL.md`, read and watched. Blocking: call it in a thread. It writes no file.
 
 What leads out of its root is not followed; what cannot be read is left out, with a warning.
 """
 
+import difflib
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
@@ -17,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from agent.core.clock import Clock
 from agent.skills import rows
 from agent.skills.catalogue import Catalogue, Entry, Snapshot
-from agent.skills.skill import FILE, Origin, Skill, digest_of, parsed
+from agent.skills.skill import FILE, Origin, Skill, digest_of, parsed, unquoted
 from agent.skills.trust import Trust, Verdict, judge_all
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
@@ -26,6 +27,7 @@ from agent.storage.timestamps import to_timestamp
 LARGEST = 128 * 1024  # bytes of one file; published ones have up to 70,000
 MOST = 500  # skills of one root
 MOST_FILES = 100  # entries of a skill's own folder that are named
+MOST_COMPARED = 4_000  # lines of a text; comparing takes longer than in proportion
 AUTO = "auto"  # in the operator's root: the folder of what was drafted
 
 log = logging.getLogger("tieline.skills")
@@ -131,6 +133,39 @@ def text_of(skill: Skill) -> str | None:
     return text if digest_of(text) == skill.digest else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The text that a decision holds for and the present one. `lines` are of a unified diff, without its head.
+
+    `is_too_long`: they were not compared. Of a draft the lines that quote people are left out on both sides.
+    """
+
+    decided: str  # the digest of the file that the decision holds for
+    lines: Sequence[str] = ()
+    is_too_long: bool = False
+
+
+def compare(skill: Skill, decided: str, before: str, after: str) -> Comparison:
+    """The difference from the kept text `before` to the whole text `after` of the file. Blocking."""
+    old, new = before.splitlines(), _storable(skill, after).splitlines()
+    if max(len(old), len(new)) > MOST_COMPARED:
+        return Comparison(decided=decided, is_too_long=True)
+    found = difflib.unified_diff(old, new, lineterm="")
+    return Comparison(decided=decided, lines=[line for place, line in enumerate(found) if place > 1])
+
+
+async def compared(database: Database, skill: Skill, text: str) -> Comparison | None:
+    """`text`, which is the skill's, compared with the one that was decided on last; None where that is not kept."""
+    kept = await database.read(lambda conn: rows.kept_text(conn, skill.name))
+    return await anyio.to_thread.run_sync(compare, skill, *kept, text) if kept is not None else None
+
+
+def _storable(skill: Skill, text: str) -> str:
+    """The text as it is kept: without quotes, so that nothing which people said outlives its file."""
+    kept = unquoted(text) if skill.origin == "auto" else text
+    return kept.replace("\0", "\ufffd")  # PostgreSQL takes no such character
+
+
 def _beside(folder: Path) -> tuple[str, ...]:
     """Files in the folder besides SKILL.md; none hidden, no link, none that cannot be shown as it is."""
     try:
@@ -218,24 +253,31 @@ class Skills:
             skills = {name: one.skill for name, one in self.catalogue.snapshot.entries.items()}
             decided = entry.skill
             trust = Trust(name=name, verdict=verdict, digest=decided.digest, grants=decided.grants, by=by)
-            await self._write([trust])
+            texts = await anyio.to_thread.run_sync(_texts, [decided]) if verdict == "approved" else {}
+            if verdict == "approved" and name not in texts:
+                return None  # the file is another one by now
+            await self._write(Decisions(notes=[trust], texts=texts))
             return self._put(await self._judged(skills)).entries.get(name)
 
     async def _judged(self, skills: Mapping[str, Skill]) -> Snapshot:
         """The trust in each. One found harmless at first sight is written down."""
-        decided = await self._database.read(rows.decided)
+        decided, kept = await self._database.read(lambda conn: (rows.decided(conn), rows.kept_digests(conn)))
         in_use = self.catalogue.snapshot.index.is_warm
-        snapshot, notes = await anyio.to_thread.run_sync(_judge, skills, decided, in_use)
-        if notes:
-            await self._write(notes)
+        snapshot, made = await anyio.to_thread.run_sync(_judge, skills, decided, kept, in_use)
+        if made.notes or made.texts or made.outdated:
+            await self._write(made)
         return snapshot
 
-    async def _write(self, notes: Sequence[Trust]) -> None:
+    async def _write(self, made: "Decisions") -> None:
         at = to_timestamp(self._clock.now())
 
         def write(conn: Connection) -> None:
-            for trust in notes:
+            for trust in made.notes:
                 rows.put_trust(conn, trust, at)
+            if made.outdated:
+                rows.remove_texts(conn, made.outdated)
+            for name, (digest, text) in made.texts.items():
+                rows.put_text(conn, name, digest, text)
 
         await self._database.write(write)
 
@@ -261,7 +303,18 @@ class Skills:
                 return
 
 
-def _judge(skills: Mapping[str, Skill], decided: Mapping[str, Trust], in_use: bool) -> tuple[Snapshot, Sequence[Trust]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decisions:
+    """Decisions to write down, with the digests and texts to keep by name, and the names whose kept text is over."""
+
+    notes: Sequence[Trust] = ()
+    texts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    outdated: Sequence[str] = ()
+
+
+def _judge(
+    skills: Mapping[str, Skill], decided: Mapping[str, Trust], kept: Mapping[str, str], in_use: bool
+) -> tuple[Snapshot, Decisions]:
     """Slow where there are many: for a worker thread. `in_use`: messages are compared with skills already."""
     judged = judge_all(skills, decided)
     snapshot = Snapshot(
@@ -270,4 +323,18 @@ def _judge(skills: Mapping[str, Skill], decided: Mapping[str, Trust], in_use: bo
     )
     if in_use:
         snapshot.index.warm()
-    return snapshot, [one.note for one in judged if one.note is not None]
+    notes = [one.note for one in judged if one.note is not None]
+    standing = {**decided, **{note.name: note for note in notes}}
+    holds = {name: trust.digest for name, trust in standing.items() if trust.verdict != "revoked"}
+    # An approval that was made before texts were kept gets the text of its file here.
+    wanted = [
+        skill for name, skill in skills.items() if holds.get(name) == skill.digest and kept.get(name) != skill.digest
+    ]
+    outdated = [name for name, digest in kept.items() if holds.get(name) != digest]
+    return snapshot, Decisions(notes=notes, texts=_texts(wanted), outdated=outdated)
+
+
+def _texts(skills: Sequence[Skill]) -> dict[str, tuple[str, str]]:
+    """Digest and text to keep of each whose file still has it."""
+    read = ((skill, text_of(skill)) for skill in skills)
+    return {skill.name: (skill.digest, _storable(skill, text)) for skill, text in read if text is not None}

@@ -12,7 +12,7 @@ from agent.core.ids import ConversationId, PersonId
 from agent.skills.bandit import Arm, aged, prior_of
 from agent.skills.trust import Trust
 from agent.storage.statements import or_update
-from agent.storage.tables import evolved_prompts, skill_arm, skill_trust
+from agent.storage.tables import evolved_prompts, skill_arm, skill_text, skill_trust
 
 GLOBAL = "global"  # the scope: all conversations learn together
 DAY_US = 86_400 * 1_000_000
@@ -199,3 +199,30 @@ def put_trust(conn: Connection, trust: Trust, at: int) -> None:
         "at": at,
     }
     conn.execute(_PUT_TRUST, values)
+
+
+# Rows of `skill_text`: the text of the file that a decision holds for, one for each name.
+
+_PUT_TEXT = or_update(insert(skill_text), key=("name",), columns=("digest", "text"))
+_DIGESTS = select(skill_text.c.name, skill_text.c.digest)
+_TEXT = select(skill_text.c.digest, skill_text.c.text).where(skill_text.c.name == bindparam("called"))
+
+
+def kept_digests(conn: Connection) -> Mapping[str, str]:
+    """The digest of the file whose text is kept, by name."""
+    return {row.name: row.digest for row in conn.execute(_DIGESTS)}
+
+
+def kept_text(conn: Connection, name: str) -> tuple[str, str] | None:
+    """The digest of the file and its text; None where none is kept."""
+    row = conn.execute(_TEXT, {"called": name}).one_or_none()
+    return (row.digest, row.text) if row is not None else None
+
+
+def put_text(conn: Connection, name: str, digest: str, text: str) -> None:
+    """Keep this text in place of any other of that name."""
+    conn.execute(_PUT_TEXT, {"name": name, "digest": digest, "text": text})
+
+
+def remove_texts(conn: Connection, names: Sequence[str]) -> None:
+    conn.execute(delete(skill_text).where(skill_text.c.name.in_(names)))

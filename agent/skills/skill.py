@@ -55,9 +55,7 @@ class Skill:
     @property
     def told(self) -> str:
         """The text for a model: of a drafted one without what people wrote, perhaps in a direct chat."""
-        if self.origin != "auto":
-            return self.body
-        return "".join(line for line in self.body.splitlines(keepends=True) if not line.lstrip().startswith(EXAMPLE))
+        return unquoted(self.body) if self.origin == "auto" else self.body
 
     @property
     def grants(self) -> frozenset[str]:
@@ -173,6 +171,11 @@ def parsed(text: str, *, folder: Path, origin: Origin) -> Parsed:
 def digest_of(text: str) -> str:
     """The name of these very words; an approval holds for no others."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def unquoted(text: str) -> str:
+    """The text of a draft without the lines that quote people."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith(EXAMPLE))
 
 
 def slug(name: str) -> str:

@@ -742,6 +742,15 @@ skill_trust = Table(
     Column("at", BigInteger, nullable=False),
 )
 
+# The text of the file that a decision holds for, to compare later ones with. Of drafts without what they quote.
+skill_text = Table(
+    "skill_text",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("text", Text, nullable=False),
+)
+
 
 # Tables of learning: how often each skill helped, drafts of skills, feedback on answers.
 

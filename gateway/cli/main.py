@@ -24,6 +24,7 @@ COMMANDS = {
     "sign-ins": ("gateway.cli.people:sign_ins", "List who is signed in to the web page, or end a sign-in."),
     "rights": ("gateway.cli.rights:command", "Show who may have what done, and by which rule."),
     "mcp": ("gateway.cli.mcp:command", "Log in at MCP servers that ask for it."),
+    "skills": ("gateway.cli.records:skills", "Show what changed in a skill since it was last in use."),
     "inbox": ("gateway.cli.queues:inbox", "Messages that wait for their turn."),
     "outbox": ("gateway.cli.queues:outbox", "Answers that are on their way."),
     "dead": ("gateway.cli.queues:dead", "Messages and answers that were given up: list, retry or drop them."),

@@ -1,4 +1,4 @@
-"""`tieline audit`, `export`, `feedback`, `find`, `misses` and `usage`: what the database has recorded."""
+"""`tieline audit`, `export`, `feedback`, `find`, `misses`, `skills` and `usage`: what the database has recorded."""
 
 import sys
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import TextIO
 
 import click
 
+from agent.core.untrusted_text import without_steering
 from gateway.cli.offline import local_minute, operate, shown
 from gateway.cli.options import config_option, fail, typed
 
@@ -188,3 +189,24 @@ def usage_export(
     except OSError as error:
         fail(f"cannot write {output}: {error.strerror}")
     click.echo(f"{count} calls: {output}")
+
+
+@click.group("skills")
+def skills() -> None:
+    """Show what changed in a skill since it was last in use."""
+
+
+@skills.command("diff", short_help="Show what changed since it was last in use.")
+@click.argument("name")
+@config_option
+def difference(name: str, config_path: Path | None, home: Path | None) -> None:
+    """Show what changed in the skill NAME between the text that was last approved or in use and its present file."""
+    found = operate("skills.diff", config_path, home, name=name)
+    if found["decided"] is None:
+        click.echo(f"No text of {found['name']} that was in use before is kept: read the whole file.")
+    elif found["is_too_long"]:
+        click.echo(f"The texts of {found['name']} have too many lines to be compared: read the whole file.")
+    elif not found["lines"]:
+        click.echo(f"{found['name']} has the text that was last in use.")
+    else:
+        click.echo("\n".join(without_steering(line) for line in found["lines"]))

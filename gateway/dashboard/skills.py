@@ -7,7 +7,7 @@ import anyio.to_thread
 from starlette.requests import Request
 
 from agent.skills.catalogue import Entry, Reason, TrustStatus
-from agent.skills.folders import text_of
+from agent.skills.folders import compared, text_of
 from agent.skills.rows import Kept
 from agent.skills.skill import EXAMPLE, FILE, Origin
 from agent.skills.trust import findings_in
@@ -124,6 +124,8 @@ class SkillPages:
                 await self.readings.note(request, "skills.read", entry.skill.name, "a draft with quotes")
             else:
                 lines = [f"{EXAMPLE}{HIDDEN_WORDS}" if line.startswith(EXAMPLE) else line for line in lines]
+        waits = entry.standing != "ready"
+        comparison = await compared(self.basics.database, entry.skill, text) if waits else None
         findings = await anyio.to_thread.run_sync(findings_in, entry.skill)
         shown = self._shown(entry)
         values = {
@@ -131,6 +133,7 @@ class SkillPages:
             "one": shown,
             "skill": entry.skill,
             "lines": lines,
+            "comparison": comparison,
             "findings": shown.why or [_told(Reason(one)) for one in findings],
             "facts": _facts(entry),
             "standings": STANDINGS,

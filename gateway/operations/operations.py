@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+import anyio.to_thread
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
@@ -17,6 +18,8 @@ from agent.core.ids import ConversationId, SessionId
 from agent.memory import misses
 from agent.sessions import export as session_export
 from agent.sessions import store
+from agent.skills.folders import compared, load, roots_of, text_of
+from agent.skills.skill import Skill, slug
 from agent.storage import audit_rows, conversation_rows
 from agent.storage.copies.sqlite import back_up
 from agent.storage.database import Database
@@ -27,6 +30,7 @@ from gateway.access.settings import PersonSettings
 from gateway.backup.outcome import recorded
 from gateway.backup.request import Wanted, archive, name_of
 from gateway.channels.keys import ConversationKey
+from gateway.config.live import SHIPPED_SKILLS
 from gateway.operations.callbacks import OperationCallbacks
 from gateway.operations.dead_letters import DeadLetters
 from gateway.operations.operator_commands import OperatorCommands
@@ -102,6 +106,7 @@ class Operations:
             "misses": self.misses,
             "feedback": Remarks(self._database, self._clock).list,
             "mcp.reconnect": self.reconnect,
+            "skills.diff": self.skill_difference,
         }
 
     async def reconnect(self, arguments: Mapping[str, Json]) -> Json:
@@ -254,6 +259,15 @@ class Operations:
         ]
         return {"lines": lines}
 
+    async def skill_difference(self, arguments: Mapping[str, Json]) -> Json:
+        """The present text of the skill compared with the one that was decided on last."""
+        given = str(arguments["name"])
+        skill, text = await anyio.to_thread.run_sync(_skill_and_text, self._home, slug(given))
+        if skill is None:
+            raise Refusal(f"there is no skill called {given!r}", fix="/skills in a chat lists them")
+        found = await compared(self._database, skill, text)
+        return {"name": skill.name, **(asdict(found) if found is not None else {"decided": None})}
+
     async def misses(self, arguments: Mapping[str, Json]) -> Json:
         """Searches of the memory that found nothing in the last `days`, newest first."""
         days, most = int(arguments.get("days") or 7), int(arguments.get("most") or 100)
@@ -332,3 +346,9 @@ def _latest(conn: Connection, conversation: ConversationId) -> SessionId:
     known = [str(key) for key in conversation_rows.all_keys(conn, most=SHOWN + 1)]
     shown = ", ".join(known[:SHOWN]) + ("…" if len(known) > SHOWN else "")
     raise Refusal(f"there is nothing of {conversation!r}", fix=f"conversations: {shown or 'none yet'}")
+
+
+def _skill_and_text(home: Path, name: str) -> tuple[Skill, str] | tuple[None, str]:
+    skill = load(roots_of(home, SHIPPED_SKILLS)).get(name)
+    text = text_of(skill) if skill is not None else None
+    return (skill, text) if skill is not None and text is not None else (None, "")

@@ -5,10 +5,23 @@ from pathlib import Path
 
 import anyio
 import pytest
+from sqlalchemy import delete
 
 from agent.core.errors import AgentError
-from agent.skills.folders import LARGEST, LOOK_EVERY_S, SETTLE_S, Root, Skills, load, roots_of
+from agent.skills.folders import (
+    LARGEST,
+    LOOK_EVERY_S,
+    MOST_COMPARED,
+    SETTLE_S,
+    Root,
+    Skills,
+    compare,
+    compared,
+    load,
+    roots_of,
+)
 from agent.storage.database import Database
+from agent.storage.tables import skill_text
 from gateway.config.live import SHIPPED_SKILLS
 from tests.fakes.clock import FakeClock
 from tests.fakes.waiting import until
@@ -188,3 +201,26 @@ async def test_a_database_in_trouble_leaves_the_catalogue_as_it_was(tmp_path: Pa
     with pytest.raises(AgentError):
         await skills.reload()
     assert skills.catalogue.visible() == ()
+
+
+async def test_an_approval_of_before_texts_were_kept_gets_its_text(sqlite_database: Database, tmp_path: Path) -> None:
+    write(tmp_path / "skills", "evil", EVIL)
+    skills = Skills(sqlite_database, FakeClock(), roots_of(tmp_path, ()))
+    await skills.reload()
+    await skills.approve("evil", "telegram:1")
+    await sqlite_database.write(lambda conn: conn.execute(delete(skill_text)))
+    skill = (await skills.reload()).entries["evil"].skill
+    found = await compared(sqlite_database, skill, f"{EVIL}\0\nMore.")
+    assert found is not None
+    assert found.decided == skill.digest
+    assert found.lines[1:] == [f"-{EVIL}", f"+{EVIL}\ufffd", "+More."]
+    assert compare(skill, "x", "", "a\n" * (MOST_COMPARED + 1)).is_too_long
+
+
+async def test_a_file_that_changes_before_the_word_is_not_approved(sqlite_database: Database, tmp_path: Path) -> None:
+    write(tmp_path / "skills", "evil", EVIL)
+    skills = Skills(sqlite_database, FakeClock(), roots_of(tmp_path, ()))
+    await skills.reload()
+    write(tmp_path / "skills", "evil", f"{EVIL} At once.")
+    assert await skills.approve("evil", "telegram:1") is None
+    assert (await skills.reload()).entries["evil"].standing == "quarantined"

@@ -18,14 +18,15 @@ from agent.core.ids import ConversationId, PersonId, RunId
 from agent.skills.bandit import Arm, NoCandidates, Outcome
 from agent.skills.catalogue import Catalogue, Entry, Snapshot
 from agent.skills.drafts import Drafter
+from agent.skills.folders import Skills, roots_of
 from agent.skills.hints import Router
 from agent.skills.learning import Learning
 from agent.skills.settings import LearningSettings
 from agent.skills.signals import DraftTrigger
-from agent.skills.skill import Skill
+from agent.skills.skill import EXAMPLE, Skill
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.tables import evolved_prompts, skill_arm
+from agent.storage.tables import evolved_prompts, skill_arm, skill_text
 from tests.fakes.clock import FakeClock
 
 HERE = ConversationId("telegram:77")
@@ -452,3 +453,18 @@ async def test_what_a_person_wrote_into_a_draft_keeps_its_row(room: Room, caplog
     (room.draft / "SKILL.md").write_text("Somebody wants it so.")
     await room.learning.forget((HERE,), None)
     assert not await room.rows(evolved_prompts)
+
+
+async def test_with_a_draft_goes_the_text_of_it_that_was_approved(room: Room) -> None:
+    room.succeed()
+    await room.learning.flush()
+    assert room.database is not None
+    skills = Skills(room.database, room.clock, roots_of(room.home, ()))
+    await skills.reload()
+    [name] = skills.catalogue.snapshot.entries
+    await skills.approve(name, "telegram:1")
+    [kept] = await room.rows(skill_text)
+    assert kept.digest == skills.catalogue.snapshot.entries[name].skill.digest
+    assert EXAMPLE not in kept.text
+    await room.learning.forget((HERE,), None)
+    assert not await room.rows(skill_text)

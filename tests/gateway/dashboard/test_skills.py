@@ -87,3 +87,48 @@ async def test_a_skill_that_is_there_now_is_read(with_skills: Browsing) -> None:
     write(world, "digits", "---\ndescription: Counts digits\n---\nCount.\n")
     assert "skills may be used, 2 wait for approval." in await owner.act("/skill-reload")
     assert "Counts digits" in await owner.page("/skills/digits")
+
+
+@pytest.mark.requirement("G-99")
+async def test_what_has_changed_since_the_approval_is_shown(with_skills: Browsing) -> None:
+    owner, world = with_skills, with_skills.world
+    skills = world.services.skills
+    first = await owner.page("/skills/bill-month-sort")
+    assert "No text of it that was in use before is kept" in first
+    await owner.act("/skill/approve/bill-month-sort", digest=digest_on(first))
+    assert "What has changed" not in await owner.page("/skills/bill-month-sort")
+    changed = DRAFT.replace("my rent", "my <b>loan</b>").replace(
+        "Sort by date.", "Send it to <script>alert(1)</script>"
+    )
+    write(world, "auto/bill-month-sort", changed)
+    await skills.reload()
+    page = await owner.page("/skills/bill-month-sort")
+    assert '<span class="removed">-Sort by date.\n</span>' in page
+    assert '<span class="added">+Send it to &lt;script&gt;alert(1)&lt;/script&gt;\n</span>' in page
+    assert "rent" not in page.partition("What has changed")[2]
+    found = await world.services.operations.table()["skills.diff"]({"name": "Bill-Month-Sort"})
+    assert [line for line in found["lines"] if line[0] != " "][1:] == [
+        "-Sort by date.",
+        "+Send it to <script>alert(1)</script>",
+    ]
+    write(world, "auto/bill-month-sort", changed.replace("Send", "Post"))
+    refused = await owner.post("/skill/approve/bill-month-sort", digest=digest_on(page))
+    assert refused.json()["error"].startswith("The text of bill-month-sort has changed since it was shown.")
+    await skills.reload()
+    page = await owner.page("/skills/bill-month-sort")
+    assert "-Sort by date." in page, "the approved text is the one to compare with, however often the file changes"
+    assert "+Post it to" in page
+    await owner.act("/skill/approve/bill-month-sort", digest=digest_on(page))
+    await owner.act("/skill/revoke/bill-month-sort")
+    assert "No text of it that was in use before is kept" in await owner.page("/skills/bill-month-sort")
+
+
+async def test_a_skill_that_names_more_is_compared_with_what_was_in_use(with_skills: Browsing) -> None:
+    owner, world = with_skills, with_skills.world
+    write(world, "digits", "---\ndescription: Counts digits\n---\nCount.\n")
+    await world.services.skills.reload()
+    write(world, "digits", "---\ndescription: Counts digits\ntools: shell\n---\nCount.\n")
+    await world.services.skills.reload()
+    page = await owner.page("/skills/digits")
+    assert "+tools: shell" in page
+    assert '<span class="removed">' not in page

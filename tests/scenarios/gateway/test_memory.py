@@ -376,7 +376,7 @@ async def test_a_memory_that_fails_costs_no_turn(world: World) -> None:
 
 REACHED = """
     memory memory_vector entity relation user_model skill_outcomes message passage cleared_result guideline session
-    session_goal goal inbox outbox turn tool_call approval approval_rule plan task evolved_prompts feedback
+    session_goal goal inbox outbox turn tool_call approval approval_rule plan task evolved_prompts skill_text feedback
     group_message turn_trace log_entry
 """
 NO_WORDS = """
