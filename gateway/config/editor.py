@@ -3,7 +3,9 @@
 Secrets that are typed go into files of their own, below `secrets/`. They stand in no proposal, difference or message.
 """
 
+import hmac
 import re
+import secrets as random
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,6 +35,7 @@ from gateway.config.document import (
 from gateway.config.errors import ConfigError
 from gateway.config.forms import REFERENCES, Key, TableForm, form_of_model, forms, shown
 from gateway.config.live import Live
+from gateway.config.masks import Masked, Masking, SecretKeys, restored, still_there, with_ends_of, with_lines
 from gateway.config.read import PREFIX, read, resolved
 
 HIDDEN = "(secret)"
@@ -89,6 +92,7 @@ class Editor:
         self._redact = redact
         self._remember = remember
         self._saving = anyio.Lock()
+        self._key = random.token_bytes(16)  # of marks in place of secrets: nobody finds a secret by its mark
 
     @cached_property
     def forms(self) -> Mapping[str, TableForm]:
@@ -220,6 +224,53 @@ class Editor:
         except ConfigError as error:
             return error.mistakes
         return ()
+
+    # -- the file as a whole
+
+    def masked(self, text: str) -> Masked:
+        """A text of the file with a mark in place of each secret. Raises CannotChange where one cannot be masked."""
+        values = set(self._literal_secrets(text))
+        for value in values:
+            self._remember(value)
+        found = self._masking.masked(text, values)
+        if values and still_there(found.text, self._literal_secrets):
+            raise CannotChange(f"{self.path.name} holds a secret in a way that cannot be masked; change it elsewhere")
+        return found
+
+    def told(self, text: str) -> Sequence[str]:
+        """Every mistake of a text of the file, with its line where there is one."""
+        try:
+            return [self._redact(said) for said in with_lines(text, self.mistakes(text, {}))]
+        except tomllib.TOMLDecodeError as error:
+            return [self._redact(f"It is not valid TOML: {error}.")]
+
+    def propose_text(self, file: ConfigFile, typed: str) -> Proposal:
+        """The file with this text, tried. Lines with marks are those of the file. Raises CannotChange."""
+        before = self.masked(file.text)
+        text, unknown = restored(typed, before)
+        text = with_ends_of(file.text, text)
+        mistakes = unknown or self.told(text)
+        return Proposal(
+            edit=Edit(form=TableForm(path=(), keys=())),
+            file=file,
+            text=text,
+            mistakes={},
+            elsewhere=mistakes,
+            lines=difference(before.text, self.masked(text).text) if not unknown else (),
+        )
+
+    @cached_property
+    def _masking(self) -> Masking:
+        tables = [*self.forms.values(), *map(self.channel_form, installed())]
+        keys = [key for form in tables for key in form.keys]
+        return Masking(
+            keys=SecretKeys(
+                single=frozenset(key.name for key in keys if key.kind == "secret"),
+                several=frozenset(key.name for key in keys if key.kind == "secrets"),
+            ),
+            mark=lambda line: f"(secret {hmac.digest(self._key, line.encode(), 'sha256').hex()[:8]})",
+            redact=self._redact,
+        )
 
     def lines(self, before: str, after: str) -> Sequence[str]:
         """The difference of two texts of the file, without secrets."""

@@ -13,6 +13,7 @@ from gateway.config.document import CannotChange, ConfigFile, entries_at, why_no
 from gateway.config.editor import SECRETS, Edit, Editor, Proposal, is_set, label_of
 from gateway.config.forms import REFERENCES, Key, TableForm, as_typed, from_typed, shown
 from gateway.config.live import Live, waits_for_restart
+from gateway.dashboard.configuration_file import FilePages
 from gateway.dashboard.frame.shell import Done, Page, Section, action, rights_of, view
 from gateway.web.control import OperationError
 
@@ -68,13 +69,15 @@ SEVERAL = ("lines", "whole lines", "toml")  # kinds whose values no single file 
 
 def settings_section(live: Live, editor: Editor, tried: Tried) -> Section:
     """The section."""
-    pages = SettingsPages(live, editor, tried)
+    pages, whole = SettingsPages(live, editor, tried), FilePages(live, editor)
     return Section(
         title="Settings",
         group="Program",
         entries=(
             view("/settings", pages.all),
-            action("/settings/reload", pages.reload, name="settings.reload", needs="configure"),
+            action("/settings/reload", whole.reload, name="settings.reload", needs="configure"),
+            view("/settings/file", whole.show, needs="configure"),
+            action("/settings/file/save", whole.save, name="settings.file", needs="configure"),
             action("/settings/{table}/save", pages.save, name="settings.save", needs="configure"),
             action("/settings/{table}/{entry}/save", pages.save, name="settings.save", needs="configure"),
             # Behind the actions, whose paths theirs would take.
@@ -138,15 +141,6 @@ class SettingsPages:
         if not form.is_list:
             raise LookupError(f"[{name}] is no list.")
         return self._form_page(request, form, self._index(file, form, entry), file, mistake, entry=entry)
-
-    async def reload(self, request: Request) -> Done:
-        """Read the file now."""
-        waiting = self._live.reload()
-        _, mistake = await self._file()
-        if mistake:
-            raise OperationError(mistake)
-        told = f"The file is read. {_waits(waiting)}" if waiting else "The file is read; all of it is in force."
-        return Done(text=told, subject=self._editor.path.name)
 
     async def save(self, request: Request) -> Done | Page:
         """Try what was typed; at the second step, write it."""
@@ -492,10 +486,6 @@ def _changes(edit: Edit) -> str:
         for name, value in edit.fields.items()
         if not (edit.form.is_list and name in edit.form.names and edit.index is not None)
     )
-
-
-def _waits(waiting: Sequence[str]) -> str:
-    return f"{', '.join(waiting)}: from the next start on." if waiting else ""
 
 
 def _sentence(text: str) -> str:

@@ -3,7 +3,7 @@
 import html
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -351,3 +351,138 @@ async def test_who_may_only_look_sees_no_way_to_change(owner: Browsing) -> None:
     assert client.post("/settings/queue/save", data={"v.mode": "drop"}).status_code == 403
     assert client.post("/settings/reload").status_code == 403
     assert log == []
+
+
+def whole(page: str) -> str:
+    """The text in the field of the whole file, as a browser has it."""
+    return html.unescape(page.partition("<textarea")[2].partition(">")[2].partition("</textarea>")[0]).removeprefix(
+        "\n"
+    )
+
+
+def marked(text: str, key: str) -> str:
+    """The line of that key, which must have a mark."""
+    line = next(one for one in text.split("\n") if one.startswith(f"{key} ="))
+    assert re.search(r'= "\(secret [0-9a-f]{8}\)"', line), line
+    return line
+
+
+SECRET_LINES = (
+    '\n# api_key = "an old key"\n[[mcp.servers]]  # one\'s own\r\nname = "notes"\nurl = "http://127.0.0.1:9/mcp"\n'
+    'headers = { X-Team = "blue", X-Key = \'quiet-word\' }\n\n[tools.web]\nsearch_key = "seek"\n'
+)
+
+
+@pytest.fixture
+async def with_secrets(world_of: Callable[..., World]) -> AsyncIterator[Browsing]:
+    world = world_of(config=SECRET_LINES)
+    async with world.process(), browsing(world) as owner:
+        yield owner
+
+
+@pytest.mark.requirement("G-100")
+async def test_the_whole_file_is_saved_byte_for_byte_but_for_what_was_typed(with_secrets: Browsing) -> None:
+    owner, file = with_secrets, source(with_secrets.world)
+    before = file.read_bytes()
+    assert b"one's own\r\n" in before
+    page = await owner.page("/settings/file")
+    text = whole(page)
+    for secret in ("an old key", "quiet-word", "seek", "blue"):
+        assert secret not in page
+    marked(text, "search_key")
+    form = {**Form(page).values, "text": text.replace("[queue]", "[queue]  # mine", 1)}
+    assert form["text"] != text
+    answer = await owner.post("/settings/file/save", **form, step="save")
+    assert "What will change" in answer.text, "nothing is saved that was not shown"
+    assert "+[queue]  # mine" in answer.text
+    assert "seek" not in answer.text
+    assert file.read_bytes() == before
+    proposed = {**Form(answer.text).values, "text": form["text"]}
+    told = await owner.act("/settings/file/save", **proposed, step="save")
+    assert told == "Saved. All of it is in force."
+    assert file.read_bytes() == before.replace(b"[queue]", b"[queue]  # mine", 1)
+    assert file.with_name("gateway.toml.bak").read_bytes() == before
+    done = (await owner.actions())[-1]
+    assert (done.action, done.detail) == ("settings.file", "1 lines added, 1 removed")
+
+
+@pytest.mark.requirement("G-100")
+async def test_a_line_with_a_secret_is_kept_moved_or_removed_and_not_changed(with_secrets: Browsing) -> None:
+    owner, file = with_secrets, source(with_secrets.world)
+    page = await owner.page("/settings/file")
+    values, text = Form(page).values, whole(page)
+    line = marked(text, "search_key")
+    for other in (line.replace("search_key", "notes"), 'name = "(secret 00000000)"'):
+        answer = await owner.post("/settings/file/save", **{**values, "text": text.replace(line, other)}, step="review")
+        number = text.split("\n").index(line) + 1
+        assert f"Line {number} stands for one with a secret that is not in the file." in html.unescape(answer.text)
+        assert "What will change" not in answer.text
+    typed = text.replace(line, 'search_key = "brand-new-word"')
+    answer = await owner.post("/settings/file/save", **{**values, "text": typed}, step="review")
+    assert "brand-new-word" not in answer.text, "what was typed stays in the browser"
+    assert "hx-preserve" in answer.text
+    proposed = {**Form(answer.text).values, "text": typed}
+    await owner.act("/settings/file/save", **proposed, step="save")
+    assert 'search_key = "brand-new-word"' in file.read_text()
+    assert 'api_key = "an old key"' in file.read_text()
+    search_key = owner.world.live.settings.tools.web.search_key
+    assert search_key is not None
+    assert search_key.get_secret_value() == "brand-new-word"
+    assert "brand-new-word" not in str(await owner.actions())
+
+
+@pytest.mark.requirement("G-100")
+async def test_mistakes_of_the_file_have_their_lines(with_secrets: Browsing) -> None:
+    owner, file = with_secrets, source(with_secrets.world)
+    page = await owner.page("/settings/file")
+    values, text = Form(page).values, whole(page)
+    wrong = text.replace("[queue]", '[queue]\nmode = "<script>alert(1)</script>"', 1)
+    answer = await owner.post("/settings/file/save", **{**values, "text": wrong}, step="save")
+    number = wrong.split("\n").index("[queue]") + 2
+    assert f"Line {number}: queue.mode: " in answer.text
+    assert "<script>alert" not in answer.text
+    answer = await owner.post("/settings/file/save", **{**values, "text": f"{text}[queue\n"}, step="save")
+    assert re.search(r"It is not valid TOML: .* \(at line \d+", html.unescape(answer.text))
+    assert 'search_key = "seek"' in file.read_text()
+    file.write_text(f'{file.read_text()}\n[access\nsearch_key = "half-a-wor\napi_keys = [\n  "first-of-all",\n]\n')
+    broken = await owner.page("/settings/file")
+    for secret in ("half-a-wor", "first-of-all", "seek", "quiet-word"):
+        assert secret not in broken, "a file that is no TOML shows no secret either"
+    assert "The file as it stands is not used" in broken
+    refused = await owner.post("/settings/reload")
+    assert refused.json()["error"].startswith("Gateway.toml is not used. It is not valid TOML: ")
+    form = {**Form(broken).values, "text": whole(broken).rpartition("\n[access\n")[0]}
+    shown = await owner.post("/settings/file/save", **form, step="review")
+    await owner.act("/settings/file/save", **{**Form(shown.text).values, "text": form["text"]}, step="save")
+    assert await owner.act("/settings/reload") == "The file is read. All of it is in force."
+
+
+@pytest.mark.requirement("G-100")
+async def test_who_saves_the_whole_file_over_a_change_of_another_is_told(with_secrets: Browsing) -> None:
+    owner, file = with_secrets, source(with_secrets.world)
+    page = await owner.page("/settings/file")
+    mine = {**Form(page).values, "text": whole(page) + "# mine\n"}
+    file.write_bytes(file.read_bytes() + b"# of another\n")
+    first = await owner.post("/settings/file/save", **mine, step="save")
+    assert "Somebody changed the file after you opened this page." in first.text
+    assert "-# of another" in first.text
+    assert b"# of another\n" in file.read_bytes()
+    file.chmod(0o400)
+    assert "readonly" in await owner.page("/settings/file")
+    refused = await owner.post("/settings/file/save", **{**Form(first.text).values, "text": mine["text"]}, step="save")
+    assert "is read-only" in refused.json()["error"]
+    file.chmod(0o600)
+
+
+async def test_the_whole_file_is_for_who_may_configure(owner: Browsing) -> None:
+    async def audit(done: OperatorAction) -> None: ...
+
+    async def tried(values: object) -> tuple[str, ...]:
+        return ()
+
+    editor = Editor(owner.world.live, str, lambda secret: None)
+    shell = Shell([settings_section(owner.world.live, editor, tried)], audit, owner.world.clock, "")
+    client = TestClient(As(Starlette(routes=list(shell.routes)), frozenset({"view", "operate"})))
+    assert client.get("/settings/file").status_code == 403
+    assert client.post("/settings/file/save", data={"text": ""}).status_code == 403
+    assert "/settings/file" not in client.get("/settings").text

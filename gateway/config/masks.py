@@ -1,0 +1,239 @@
+"""The lines of a configuration file with a mark in place of each secret, and the file again out of such lines. Pure.
+
+Secrets are found by their values, by the keys that hold them and by their shape: in comments too, and in a file that is
+no TOML. A line with a mark stands for the line of the file, and is kept or removed as a whole.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+import tomlkit
+
+from gateway.config.forms import REFERENCES
+
+MARK = re.compile(r"\(secret [0-9a-f]{8}\)")
+REDACTED = "[redacted]"  # in what `redact` gives
+LEAST = 6  # characters of a value that is found outside of quotes
+_HEADER = re.compile(r"\s*\[{1,2}([^\[\]]+)\]")
+_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|' r"'[^'\n]*'")
+_KEY = re.compile(r"""\s*([\w.-]+|"[^"\\]*"|'[^']*')\s*=""")
+_LONG = ('"""', "'''")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretKeys:
+    """Names of keys that hold one secret, and of those that hold several: a list or a table of them."""
+
+    single: frozenset[str]
+    several: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Masked:
+    """The file as it is shown. `originals` are the lines of the file by the lines with a mark that stand for them."""
+
+    lines: Sequence[str]
+    originals: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Masking:
+    """How to mask. `mark` gives the mark of a line, `redact` takes what has the shape of a secret out of a text."""
+
+    keys: SecretKeys
+    mark: Callable[[str], str]
+    redact: Callable[[str], str]
+
+    def masked(self, text: str, values: Collection[str]) -> Masked:
+        """The lines of `text`, without their ends. `values` are secrets that stand in it."""
+        shown, originals = [], {}
+        region = _Region(self.keys)
+        for line in text.replace("\r\n", "\n").split("\n"):
+            mark = self.mark(line)
+            found = self._line(region.of(line, mark), values, mark)
+            if found != line:
+                originals[found] = line
+            shown.append(found)
+        return Masked(lines=shown, originals=originals)
+
+    def _line(self, line: str, values: Collection[str], mark: str) -> str:
+        for value in sorted(values, key=len, reverse=True):
+            for written in (tomlkit.item(value).as_string(), f"'{value}'"):
+                line = line.replace(written, f'"{mark}"')
+            if len(value) >= LEAST:
+                line = line.replace(value, mark)
+        redacted = self.redact(line)
+        return redacted.replace(REDACTED, mark) if redacted != line else line
+
+
+class _Region:
+    """Masks by keys: whether the next line is still within the value of one that holds secrets."""
+
+    def __init__(self, keys: SecretKeys) -> None:
+        self._keys = keys
+        names = "|".join(sorted(map(re.escape, keys.single | keys.several), key=len, reverse=True))
+        self._named = re.compile(rf"""(?<![\w-])({names})["']?[ \t]*=[ \t]*""") if names else None
+        self._is_table = False
+        self._open = 0  # brackets
+        self._until = ""  # the end of a text of several lines
+
+    def of(self, line: str, mark: str) -> str:
+        """The line, masked."""
+        if self._until:
+            self._until = "" if self._until in line else self._until
+            return mark if line.strip() not in ("", *_LONG) else line
+        if self._open > 0:
+            self._open += _depth(line)
+            return _without_texts(line, mark)
+        if (header := _HEADER.match(line)) is not None:
+            self._is_table = header[1].rpartition(".")[2].strip(" \t\"'") in self._keys.several
+            return line
+        if self._is_table:
+            return self._value(line, line.find("=") + 1, mark) if "=" in line else line
+        if self._named is None or (found := self._named.search(line)) is None:
+            return line
+        if found[1] in self._keys.several and line[found.end() :].startswith(("[", "{")):
+            self._open = _depth(line[found.end() :])
+            return line[: found.end()] + _without_texts(line[found.end() :], mark)
+        return self._value(line, found.end(), mark)
+
+    def _value(self, line: str, at: int, mark: str) -> str:
+        """Masks the value that begins there; what is no whole text is masked as far as the line goes."""
+        rest = line[at:].lstrip(" \t")
+        before = line[: len(line) - len(rest)]
+        if rest.startswith(_LONG):
+            if rest[:3] in rest[3:]:
+                return f'{before}"{mark}"'
+            self._until = rest[:3]
+            return f"{before}{rest[:3]}{mark}" if rest[3:].strip() else line
+        text = _QUOTED.match(rest)
+        if text is None:
+            return f'{before}"{mark}"' if rest else line
+        after = rest[text.end() :]
+        further = self._named.search(after) if self._named is not None else None
+        if further is not None:
+            after = self._value(after, further.end(), mark)
+        return before + (text[0] if _is_plain(text[0]) else f'"{mark}"') + after
+
+
+def _is_plain(quoted: str) -> bool:
+    return len(quoted) == 2 or quoted[1:-1].startswith(REFERENCES)
+
+
+def _without_texts(line: str, mark: str) -> str:
+    return _QUOTED.sub(lambda found: found[0] if _is_plain(found[0]) else f'"{mark}"', line)
+
+
+def _depth(text: str) -> int:
+    """The brackets that it opens, less those that it closes."""
+    bare = _QUOTED.sub("", text).partition("#")[0]
+    return sum(bare.count(sign) for sign in "[{") - sum(bare.count(sign) for sign in "]}")
+
+
+def restored(typed: str, masked: Masked) -> tuple[str, Sequence[str]]:
+    """The typed text with the lines of the file in place of those that stand for them, and its mistakes."""
+    plain = {line for line in masked.lines if line not in masked.originals and MARK.search(line)}
+    lines, mistakes = [], []
+    for number, line in enumerate(typed.split("\n"), 1):
+        if MARK.search(line) and line not in plain and line not in masked.originals:
+            mistakes.append(
+                f"Line {number} stands for one with a secret that is not in the file. Keep such a line as it was or "
+                "remove it; to change it, write all of it anew."
+            )
+        lines.append(masked.originals.get(line, line))
+    return "\n".join(lines), mistakes
+
+
+def with_ends_of(before: str, text: str) -> str:
+    """`text`, whose lines end with \\n, with the ends that the lines of the file have; new ones end as most do."""
+    old = before.split("\n")[:-1]
+    windows = sum(line.endswith("\r") for line in old)
+    if not windows:
+        return text
+    if windows == len(old):
+        return text.replace("\n", "\r\n")
+    lines = text.split("\n")
+    common = "\r" if windows * 2 > len(old) else ""
+    ends = [common] * len(lines)
+    for block in SequenceMatcher(
+        None, [line.rstrip("\r") for line in old], lines, autojunk=False
+    ).get_matching_blocks():
+        for offset in range(block.size):
+            ends[block.b + offset] = "\r" if old[block.a + offset].endswith("\r") else ""
+    ends[-1] = ""
+    return "\n".join(line + end for line, end in zip(lines, ends, strict=True))
+
+
+def still_there(masked: str, secrets: Callable[[str], Iterable[str]]) -> bool:
+    """Whether a secret stands in a masked text of valid TOML all the same; so it is, where it is no TOML any more."""
+    try:
+        tomllib.loads(masked)
+    except tomllib.TOMLDecodeError:
+        return True
+    return any(not MARK.search(value) for value in secrets(masked))
+
+
+# Lines that mistakes are of.
+
+
+def with_lines(text: str, mistakes: Sequence[str]) -> Sequence[str]:
+    """The mistakes, each with the line of its key in front, where the file has that key."""
+    places = _places(text)
+    told = []
+    for mistake in mistakes:
+        where = mistake.partition(": ")[0]
+        line = None if "(set by the environment" in mistake else _nearest(where, places)
+        told.append(f"Line {line}: {mistake}" if line is not None else mistake)
+    return told
+
+
+def _nearest(where: str, places: Mapping[str, int]) -> int | None:
+    """The line of the key, else of the entry or table that it is missing in."""
+    while where:
+        if where in places:
+            return places[where]
+        shorter = re.sub(r"(?:\.[^.\[\]()]*|\[\d*\]|\s*\([^()]*\))$", "", where)
+        where = shorter if shorter != where else ""
+    return None
+
+
+def _places(text: str) -> Mapping[str, int]:
+    """The number of the line of each key and table, as mistakes call them."""
+    places: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    table, entry, until = "", "", ""
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        if until:
+            until = "" if until in line else until
+            continue
+        if (header := _HEADER.match(line)) is not None:
+            name, entry = header[1].strip(), ""
+            if line.lstrip().startswith("[["):
+                counts[name] = counts.get(name, 0) + 1
+                entry = name
+                places.setdefault(name, number)
+            steps = name.split(".")
+            paths = (".".join(steps[: place + 1]) for place in range(len(steps)))
+            table = ".".join(
+                f"{step}[{counts[path] - 1}]" if path in counts else step
+                for step, path in zip(steps, paths, strict=True)
+            )
+            places[table] = number
+        elif (key := _KEY.match(line)) is not None:
+            name = key[1].strip("\"'")
+            path = f"{table}.{name}" if table else name
+            places.setdefault(path, number)
+            value = _QUOTED.match(line[key.end() :].lstrip())
+            if entry and value is not None:
+                places.setdefault(f"{entry} ({value[0][1:-1]})", places[table])
+            for sign in _LONG:
+                if line.count(sign) % 2:
+                    until = sign
+    return places
