@@ -155,6 +155,7 @@ class Services:
             ("machine", self.machine.run),
             ("doctor", self.checkup.run),
             ("backups that were asked for", self.backup_maker.run),
+            ("mcp logins", self.packages.tools.logins.run),
         ):
             tasks.start_soon(self.loops.keep, name, loop)
         self.keep_doing(tasks, "upkeep", self.upkeep.run_once, every_s=retention.EVERY_S, first_s=retention.FIRST_S)

@@ -4,22 +4,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePath
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 
 from agent.core.phrases import home_as_typed
 from agent.tools.mcp.catalogue import Prompt, Resource, plain_address
 from agent.tools.mcp.offers import WITHHELD, clean, plain
 from agent.tools.mcp.server import Server
 from agent.tools.mcp.settings import ServerSettings
-from gateway.dashboard.frame.shell import Done, Page, Section, action, view
+from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, view
 from gateway.running.basics import Basics
+from gateway.running.mcp_logins import LoginRefused, redirect_for
 from gateway.running.tools import ToolServices
 from gateway.web.control import OperationError
 
 MOST_SHOWN = 500  # tools, prompts or resources of one server
 LONGEST = 300  # characters of a description
+BACK = "/mcp-login"  # where an authorization server sends the browser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,7 @@ class ShownServer:
     prompts: int
     resources: int
     is_removable: bool
+    takes_login: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,7 @@ class McpPages:
 
     basics: Basics
     tools: ToolServices
+    audit: Audit
 
     def section(self) -> Section:
         """The section."""
@@ -73,6 +78,8 @@ class McpPages:
                 action("/mcp-server/add", self.add, name="mcp.add", needs="configure"),
                 action("/mcp-server/reconnect/{name}", self.reconnect, name="mcp.reconnect"),
                 action("/mcp-server/remove/{name}", self.remove, name="mcp.remove", needs="configure"),
+                action("/mcp-server/login/{name}", self.log_in, name="mcp.login", needs="configure"),
+                view(BACK, self.logged_in, needs="configure"),
             ),
         )
 
@@ -139,6 +146,36 @@ class McpPages:
             raise LookupError(f"There is no MCP server {name}.")
         raise OperationError(f"{name} stands in the configuration", fix="take its [[mcp.servers]] entry out there")
 
+    async def log_in(self, request: Request) -> Done:
+        """Begins a login; the browser goes to the authorization server."""
+        server, form = self._server(request).settings, await request.form()
+        if not _takes_login(server):
+            raise OperationError(f"{server.name} takes no login by a person", fix="see its [[mcp.servers]] entry")
+        client, secret = (str(form.get(name) or "").strip() for name in ("client", "secret"))
+        try:
+            host, public_url = request.headers.get("host", ""), self.basics.settings.web.public_url
+            redirect = redirect_for(BACK, public_url, request.url.scheme, host)
+            registered = (client, secret) if client else None
+            address = await self.tools.logins.begin(server, request.state.session.hash, redirect, registered)
+        except LoginRefused as error:
+            raise OperationError(self.basics.redact(str(error))) from error
+        if not address:
+            return Done(text=f"{server.name} answers without a login.", subject=server.name, detail="not needed")
+        text = f"You are sent to {urlsplit(address).hostname}."
+        return Done(text=text, subject=server.name, detail=f"begun at {urlsplit(address).hostname}", go=address)
+
+    async def logged_in(self, request: Request) -> Page | Response:
+        """Takes what the authorization server sent the browser back with."""
+        state = request.query_params.get("state", "")
+        try:
+            name = await self.tools.logins.finish(state, request.state.session.hash, str(request.url))
+        except LoginRefused as error:
+            said = self.basics.redact(str(error))
+            text = f"{said[:1].upper()}{said[1:]}. Begin it again on the server's page."
+            return Page(template="nothing.html", values={"text": text}, status_code=409)
+        await self.audit(noted(request, self.basics.clock, "mcp.login", name, "done"))
+        return RedirectResponse(f"/mcp/{quote(name, safe='')}", status_code=303)
+
     def _server(self, request: Request) -> Server:
         name = request.path_params["name"]
         found = self.tools.servers.named(name)
@@ -162,7 +199,12 @@ class McpPages:
             prompts=len(server.catalogue.prompts),
             resources=len(server.catalogue.resources),
             is_removable=is_added,
+            takes_login=_takes_login(settings),
         )
+
+
+def _takes_login(settings: ServerSettings) -> bool:
+    return bool(settings.url) and not settings.has_own_login
 
 
 def _transport(settings: ServerSettings) -> str:

@@ -151,7 +151,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         sign_in_section(services.sign_ins),
         memory.section(),
         providers.section(),
-        McpPages(basics=basics, tools=packages.tools).section(),
+        McpPages(basics=basics, tools=packages.tools, audit=audit).section(),
         SkillPages(basics=basics, services=packages.skills, readings=readings).section(),
         accounts_section(changes, editor),
         settings_section(basics.live, editor, changes.tried),

@@ -42,6 +42,7 @@ from gateway.router.attachments import safe_name
 from gateway.running.added_servers import AddedServers
 from gateway.running.alerts import DEAF_AFTER_S, Alerts
 from gateway.running.basics import Basics
+from gateway.running.mcp_logins import McpLogins
 from gateway.running.messaging import Messaging
 from gateway.running.rights import Rights, roles_without_effect
 from gateway.telemetry.trouble import Troubles
@@ -58,6 +59,7 @@ class ToolServices:
     hooks: Hooks
     servers: Servers
     added_servers: AddedServers
+    logins: McpLogins
     definitions: Definitions
     profiles: Profiles
 
@@ -106,6 +108,7 @@ async def install_tools(
         hooks=Hooks(live.hooks, home),
         servers=servers,
         added_servers=added_servers,
+        logins=McpLogins(servers, clock, home),
         definitions=definitions,
         profiles=Profiles(definitions.roots, known_tools=definitions.known_tools),
     )
