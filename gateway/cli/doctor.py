@@ -9,7 +9,7 @@ import click
 
 from agent.core.phrases import as_typed, home_as_typed
 from gateway.channels.adapter import Diagnosis
-from gateway.cli.options import config_option, settings_from
+from gateway.cli.options import config_option, home_from, settings_from
 from gateway.config.settings import Settings
 from gateway.doctor.findings import everything
 from gateway.web.control_client import call, is_running
@@ -28,10 +28,20 @@ def command(fix: bool, offline: bool, drill: bool, config_path: Path | None, hom
     Each model gets one small request, each platform is asked about its account; --offline asks neither. With --fix the
     rights of files, leftovers of a killed process and, while no gateway runs, the database are mended first.
     """
+    if fix:  # a secret that others may read is no configuration: before that is read
+        _mend_rights(home_from(home))
     settings = settings_from(config_path, home)
     if fix:
         anyio.run(_fix, settings)
     raise SystemExit(int(anyio.run(_tell_everything, settings, offline, drill)))
+
+
+def _mend_rights(home: Path) -> None:
+    try:
+        for line in import_module("gateway.cli.checks.repair").rights(home):
+            click.echo(f"{click.style('⚒', fg='green')} {line}")
+    except OSError as error:
+        click.echo(f"{click.style('✗', fg='red')} not mended: {as_typed(str(error), home_as_typed(home))}")
 
 
 async def _fix(settings: Settings) -> None:

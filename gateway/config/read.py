@@ -5,10 +5,12 @@ No platform library is imported here.
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from gateway.access.policy import subject_kind
 from gateway.channels.adapter import ChannelSettings
 from gateway.channels.entry_points import ids_of, installed, settings_class
 from gateway.config.errors import ConfigError, lines, told_once
+from gateway.config.secret_files import holds_secret, judged, lies_among_secrets
 from gateway.config.settings import Sections, Settings
 
 # `TIELINE__SECTION__KEY` in the environment overrides the file (decision 0002 tells why no library does it).
@@ -70,25 +73,30 @@ def _read(value: str) -> Any:
 # References to values elsewhere: `env:NAME` and `file:PATH` anywhere in the configuration. Never echoes what it read.
 
 
+def _nothing(key: str, path: Path, text: str) -> None:
+    """Files are of no interest."""
+
+
 def resolved(
-    value: Any, *, environ: Mapping[str, str], home: Path, mistake: Callable[[str], None], key: str = ""
+    value: Any,
+    *,
+    environ: Mapping[str, str],
+    home: Path,
+    mistake: Callable[[str], None],
+    opened: Callable[[str, Path, str], None] = _nothing,
+    key: str = "",
 ) -> Any:
     """`value` with every reference in it replaced by what it names.
 
     A relative path is looked for below `home`. What cannot be read is told to `mistake` with its key and the fix, and
-    becomes an empty text.
+    becomes an empty text. `opened` is given the key, the path and the text of each file.
     """
+    inside = partial(resolved, environ=environ, home=home, mistake=mistake, opened=opened)
     match value:
         case dict():
-            return {
-                name: resolved(inner, environ=environ, home=home, mistake=mistake, key=f"{key}.{name}" if key else name)
-                for name, inner in value.items()
-            }
+            return {name: inside(inner, key=f"{key}.{name}" if key else name) for name, inner in value.items()}
         case list():
-            return [
-                resolved(inner, environ=environ, home=home, mistake=mistake, key=f"{key}[{index}]")
-                for index, inner in enumerate(value)
-            ]
+            return [inside(inner, key=f"{key}[{index}]") for index, inner in enumerate(value)]
         case str() if value.startswith("env:"):
             name = value.removeprefix("env:")
             if name not in environ:
@@ -97,7 +105,9 @@ def resolved(
         case str() if value.startswith("file:"):
             path = home / Path(value.removeprefix("file:")).expanduser()
             try:
-                return path.read_text().strip()
+                text = path.read_text()
+                opened(key, path, text)
+                return text.strip()
             except (OSError, UnicodeDecodeError) as error:
                 reason = error.strerror if isinstance(error, OSError) else "it is not text"
                 mistake(f"{key}: cannot read {path}: {reason}; create it, or use env:NAME")
@@ -124,6 +134,7 @@ def with_new_names(values: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str
     return result, tuple(warnings)
 
 
+_INDEX = re.compile(r"\[(\d+)\]")
 ALWAYS = ("web", "console")  # channels that need no section
 FROM_ENVIRONMENT = ("anthropic", "openai", "demo")  # what providers may be called where the file has none
 
@@ -168,8 +179,14 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
     unread: list[str] = []
     mistakes: list[str] = []
     named, warnings = with_new_names(overlaid(data, environ))
-    values = resolved(named, environ=environ, home=home, mistake=unread.append)
     platforms = installed()
+    files: list[tuple[str, Path, str]] = []
+    values = resolved(named, environ=environ, home=home, mistake=unread.append, opened=lambda *file: files.append(file))
+    secrets = [
+        (key, judged(path, text, home)) for key, path, text in files if _is_secret(key, path, values, platforms, home)
+    ]
+    unread += [f"{key}: {found.refused}" for key, found in secrets if found.refused]
+    warnings += tuple(f"{key}: {found.unsafe}" for key, found in secrets if found.unsafe)
     channels = _channels(values.pop("channels", []), platforms, mistakes)
     sections, unusable = _sections(values, mistakes)
     mistakes += _conflicts(sections)
@@ -186,6 +203,22 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
     if not sections.llm.providers:
         chosen["llm"] = replace(sections.llm, providers=from_environment(environ))
     return Settings.model_construct(**chosen, channels=channels, home=home, source=source, warnings=warnings)
+
+
+def _is_secret(
+    key: str, path: Path, values: Mapping[str, Any], platforms: Mapping[str, EntryPoint], home: Path
+) -> bool:
+    """Whether the file that the key names holds a secret."""
+    if lies_among_secrets(path, home):
+        return True
+    section, *steps = _INDEX.sub("", key).split(".")
+    if section != "channels":
+        field = Sections.model_fields.get(section)
+        return field is not None and holds_secret(field.annotation, steps)
+    index, entries = _INDEX.search(key), values.get("channels")
+    entry = entries[int(index[1])] if index is not None and isinstance(entries, list) else None
+    kind = entry.get("type") if isinstance(entry, Mapping) else None
+    return isinstance(kind, str) and kind in platforms and holds_secret(settings_class(kind, platforms), steps)
 
 
 def _sections(values: Mapping[str, Any], mistakes: list[str]) -> tuple[Sections, frozenset[str]]:

@@ -185,9 +185,12 @@ def _shell(settings: Settings) -> Sequence[Diagnosis]:
 
 
 def former_names(settings: Settings) -> Sequence[Diagnosis]:
-    """Keys of the configuration that have a new name."""
+    """Keys of the configuration that have a new name, and secrets in files that could be kept better."""
     fix = f"write the new name into {settings.source or 'the environment'}"
-    return [Diagnosis(subject="configuration", level="warning", finding=one, fix=fix) for one in settings.warnings]
+    return [
+        Diagnosis(subject="configuration", level="warning", finding=one, fix=fix if " is called " in one else "")
+        for one in settings.warnings
+    ]
 
 
 def people_in(people: Sequence[PersonSettings]) -> str:

@@ -207,7 +207,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/cli/backups.py _schedule": (f".read_text {PUT_WHOLE}", OPERATOR),
     "gateway/cli/init.py _write": (".chmod .mkdir .mkdir .replace", OPERATOR),
     "gateway/cli/init.py _write_private": ("os.fdopen os.open", OPERATOR),
-    "gateway/cli/checks/repair.py _folders": (".chmod .chmod .glob .iterdir .mkdir", OPERATOR),
+    "gateway/cli/checks/repair.py rights": (".chmod .chmod .glob .iterdir .mkdir", OPERATOR),
     "gateway/cli/checks/repair.py _leftovers": (".glob .glob .glob .unlink shutil.rmtree", DATA),
     "gateway/cli/records.py usage_export": (".open", OPERATOR),
     "gateway/commands/kept/memory.py _write": (".chmod .mkdir .write_text", DATA),

@@ -19,14 +19,14 @@ PRIVATE_FOLDERS = ("", "secrets", "backups", "traces", "files", "web")
 
 async def mended(settings: Settings, *, running: bool) -> AsyncIterator[str]:
     """Mends, and gives a line for each thing as soon as it is done. Raises AloneError where the database fails."""
-    for line in (*_folders(settings.home), *_leftovers(settings.home, running=running)):
+    for line in (*rights(settings.home), *_leftovers(settings.home, running=running)):
         yield line
     if not running:
         for line in await _tables(settings):
             yield line
 
 
-def _folders(home: Path) -> Iterator[str]:
+def rights(home: Path) -> Iterator[str]:
     """Nobody else on this machine may read what people wrote."""
     if not home.exists():
         home.mkdir(parents=True, mode=0o700)

@@ -47,6 +47,7 @@ token = "hidden-discord"
 def secret_home(home: Path) -> Path:
     (home / "secrets").mkdir()
     (home / "secrets" / "bot").write_text("123456:hidden-telegram\n")
+    (home / "secrets" / "bot").chmod(0o600)
     return home
 
 
@@ -170,3 +171,26 @@ def test_the_former_name_of_a_key_works_and_its_new_name_is_told(tieline: Tielin
 def test_a_key_under_both_its_names_keeps_what_the_new_one_says(tieline: Tieline) -> None:
     tieline("config", "check", config="[logging]\ntraces = true\nevent_log = false\n")
     assert json.loads(tieline("config", "show").stdout)["logging"]["event_log"] is False
+
+
+@pytest.mark.parametrize("command", [["config", "check"], ["doctor", "--offline"], ["run"]], ids=" ".join)
+def test_a_secret_that_others_may_read_is_refused_with_the_fix(
+    tieline: Tieline, secret_home: Path, command: list[str]
+) -> None:
+    bot = secret_home / "secrets" / "bot"
+    bot.chmod(0o644)
+    ran = tieline(*command, config='[[channels]]\ntype = "telegram"\ntoken = "file:secrets/bot"\n')
+    assert ran.exit_code != 0
+    assert f"channels[0].token: others may read {bot} (mode 0644); chmod 600 {bot}" in ran.stderr
+    assert "hidden" not in ran.stderr + ran.stdout
+
+
+def test_doctor_mends_the_rights_of_secrets_before_it_reads_them(tieline: Tieline, secret_home: Path) -> None:
+    bot = secret_home / "secrets" / "bot"
+    bot.chmod(0o644)
+    ran = tieline(
+        "doctor", "--fix", "--offline", config='[[channels]]\ntype = "telegram"\ntoken = "file:secrets/bot"\n'
+    )
+    assert f"{bot} is for this account alone" in ran.stdout
+    assert bot.stat().st_mode & 0o777 == 0o600
+    assert "others may read" not in ran.stdout + ran.stderr

@@ -253,6 +253,7 @@ def test_a_variable_that_is_not_set_is_told_once(tmp_path: Path) -> None:
 
 def test_secrets_come_from_elsewhere_and_are_never_shown(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("sk-from-a-file\n")
+    (tmp_path / "key").chmod(0o600)
     data = {
         "llm": {"providers": [{"name": "a", "type": "openai", "model": "m", "api_key": "file:key"}]},
         "channels": [TELEGRAM | {"token": "env:TOKEN"}],

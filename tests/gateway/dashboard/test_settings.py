@@ -486,3 +486,23 @@ async def test_the_whole_file_is_for_who_may_configure(owner: Browsing) -> None:
     assert client.get("/settings/file").status_code == 403
     assert client.post("/settings/file/save", data={"text": ""}).status_code == 403
     assert "/settings/file" not in client.get("/settings").text
+
+
+@pytest.mark.requirement("G-102")
+async def test_a_secret_that_others_may_read_is_not_used_and_told(owner: Browsing) -> None:
+    file, secret = source(owner.world), owner.world.home / "secrets" / "search"
+    secret.parent.mkdir(exist_ok=True, mode=0o700)
+    secret.write_text("seek-and-find\n")
+    secret.chmod(0o640)
+    file.write_text(f'{file.read_text()}\n[tools.web]\nsearch_key = "file:secrets/search"\n')
+    refused = (await owner.post("/settings/reload")).json()["error"]
+    number = file.read_text().split("\n").index('search_key = "file:secrets/search"') + 1
+    fix = f"Line {number}: tools.web.search_key: others may read {secret} (mode 0640); chmod 600 {secret}."
+    assert fix in refused
+    assert fix.rstrip(".") in await owner.page("/settings/file")
+    assert owner.world.live.settings.tools.web.search_key is None
+    secret.chmod(0o600)
+    assert await owner.act("/settings/reload") == "The file is read. All of it is in force."
+    assert owner.world.live.settings.tools.web.search_key is not None
+    secret.write_text("\n")
+    assert f"{secret} is empty; put the secret into it." in (await owner.post("/settings/reload")).json()["error"]
