@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
+import anyio
 from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -31,9 +32,11 @@ from agent.sessions.store import Session, Stored, read_parts
 from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from agent.tools.approvals import canonical
+from gateway.channels.document import Document
 from gateway.dashboard.frame.listing import PAGE, Asked, asked, listing
 from gateway.dashboard.frame.readings import Readings
 from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, rights_of, view
+from gateway.delivery.rendering.markdown import parse
 from gateway.operations.operator_commands import OperatorCommands
 from gateway.running.models import ModelAccess
 from gateway.running.turns import TurnServices
@@ -44,18 +47,22 @@ from gateway.web.control import OperationError
 MESSAGES = 100  # of a page of a transcript
 SESSIONS = 30  # that can be chosen
 AROUND = 160  # characters around a word that was found
-LONGEST_PART = 20_000  # characters of a result or of arguments that a page shows
+LONGEST_PART = 20_000  # characters of a result or of arguments that a page shows, and of an answer that it formats
 
 Kind = Literal["text", "thinking", "call", "result", "file", "summary", "compaction"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPart:
-    """A piece of a message as the page shows it: `title` above it, `text` in it, folded or not."""
+    """A piece of a message as the page shows it: `title` above it, `text` in it, folded or not.
+
+    `document` is the text of the model as its Markdown means it.
+    """
 
     kind: Kind
     title: str
     text: str
+    document: Document = ()
     is_folded: bool = False
     is_error: bool = False
 
@@ -88,6 +95,7 @@ class Found:
 
     key: ConversationId
     session: SessionId
+    id: int
     before: int
     role: str
     text: str
@@ -156,6 +164,7 @@ class ConversationPages:
             Found(
                 key=one.key,
                 session=one.session,
+                id=one.id,
                 before=one.id + MESSAGES // 2,
                 role=one.role,
                 text=text,
@@ -169,6 +178,7 @@ class ConversationPages:
         """A transcript, the newest messages last; reading another's words is noted once for each page."""
         key = ConversationId(request.path_params["key"])
         wanted, before = request.query_params.get("session", ""), _number(request.query_params.get("before"))
+        raw = request.query_params.get("raw") == "1"
 
         def read(
             conn: Connection,
@@ -191,6 +201,9 @@ class ConversationPages:
         spent = await self.database.read(lambda conn: conversation_list.spent(conn, [key], since=month))
         await self.readings.note(request, "conversations.read", key, f"session {shown or 'none'}")
         page = stored[-MESSAGES:]
+        # There is Markdown that takes long to read, and a page has a hundred texts of it.
+        messages = await anyio.to_thread.run_sync(lambda: list(_shown(page, turns, entry, raw=raw)))
+        place: dict[str, object] = {"session": shown or "", "before": before or ""}
         values = {
             "title": _titled(entry),
             "entry": entry,
@@ -198,8 +211,11 @@ class ConversationPages:
             "key": quote(key, safe=""),
             "sessions": sessions,
             "shown": shown,
-            "messages": list(_shown(page, turns, entry)),
-            "older": page[0].message.id if len(stored) > MESSAGES and page else None,
+            "messages": messages,
+            "raw": raw,
+            "older": _address(place, raw=raw, before=page[0].message.id) if len(stored) > MESSAGES and page else "",
+            "newest": _address(place, raw=raw, before=""),
+            "other_look": _address(place, raw=not raw),
             "is_newest": before is None,
             "is_running": self.turns.is_running(key),
             "in_use": self.turns.factory.in_use(key),
@@ -294,7 +310,13 @@ def _number(text: str | None) -> int | None:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
-def _shown(stored: Sequence[Stored], turns: Turns, entry: ConversationEntry) -> Iterator[ShownMessage]:
+def _address(place: Mapping[str, object], *, raw: bool, **changed: object) -> str:
+    """The query string of a transcript: formatted, or as it was written."""
+    values = {**place, "raw": "1" if raw else "", **changed}
+    return "?" + urlencode({name: value for name, value in values.items() if value != ""})
+
+
+def _shown(stored: Sequence[Stored], turns: Turns, entry: ConversationEntry, *, raw: bool) -> Iterator[ShownMessage]:
     """The messages; the first of each turn carries what the turn cost."""
     last: int | None = None
     for one in stored:
@@ -306,7 +328,7 @@ def _shown(stored: Sequence[Stored], turns: Turns, entry: ConversationEntry) -> 
             role=message.role,
             name=names.get(message.role) or _person(one, entry),
             at=message.created_at,
-            parts=list(_parts(one)),
+            parts=list(_parts(one, raw=raw)),
             hidden="" if message.agent_visible else "taken back" if not message.user_visible else "not in the window",
             run=turns.runs.get(run) if begins and run is not None else None,
             cost=turns.costs.get(run) if begins and run is not None else None,
@@ -319,11 +341,13 @@ def _person(one: Stored, entry: ConversationEntry) -> str:
     return entry.name if entry.chat_type == "direct" and entry.name else one.person or "Person"
 
 
-def _parts(one: Stored) -> Iterator[ShownPart]:
+def _parts(one: Stored, *, raw: bool) -> Iterator[ShownPart]:
+    is_markdown = one.message.role == "assistant" and not raw
     for part in one.message.parts:
         match part:
             case TextPart():
-                yield ShownPart(kind="text", title="", text=part.text)
+                document = parse(part.text) if is_markdown and len(part.text) <= LONGEST_PART else ()
+                yield ShownPart(kind="text", title="", text=part.text, document=document)
             case Thinking():
                 yield ShownPart(kind="thinking", title="Thinking", text=part.thinking, is_folded=True)
             case RedactedThinking():

@@ -28,9 +28,15 @@ def size_in_words(size: int | None) -> str:
     return f"{size} B"
 
 
+def _kind(piece: object) -> str:
+    """The class of a piece of a document, by which its template tells it from others."""
+    return type(piece).__name__
+
+
 _ENVIRONMENT = environment(Path(__file__).parent.parent / "templates")  # a cache of compiled templates, no state
 _ENVIRONMENT.filters["compact"] = compact
 _ENVIRONMENT.filters["counted"] = counted
+_ENVIRONMENT.filters["kind"] = _kind
 _ENVIRONMENT.filters["money"] = money
 _ENVIRONMENT.filters["size"] = size_in_words
 _ENVIRONMENT.filters["took"] = _took

@@ -30,6 +30,14 @@ function refresh() {
   if (!document.hidden) window.htmx.ajax("GET", location.pathname + location.search, { target: "#content" });
 }
 
+// A transcript opens at its newest message, and stays there while more come; who has scrolled up is left in peace.
+let follows = false;
+const isAtEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 120;
+
+function goToEnd() {
+  if (content.querySelector("[data-from-end]")) scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
+}
+
 const SETTLES_MS = 700;
 
 document.body.addEventListener("told", (event) => {
@@ -65,6 +73,7 @@ document.body.addEventListener("htmx:beforeSwap", (event) => {
   else if (target === content) {
     if (xhr.responseText === last) event.detail.shouldSwap = false;
     last = xhr.responseText;
+    follows = isAtEnd();
     focused = content.contains(document.activeElement) ? document.activeElement.getAttribute("hx-post") : "";
   }
 });
@@ -73,6 +82,7 @@ document.body.addEventListener("htmx:afterOnLoad", () => (stale.hidden = true));
 // In the same task as the exchange of the content: a key that is pressed meanwhile still meets its button.
 document.body.addEventListener("htmx:afterSwap", () => {
   if (focused) content.querySelector(`[hx-post="${CSS.escape(focused)}"]`)?.focus();
+  if (follows) goToEnd();
 });
 document.body.addEventListener("htmx:afterSettle", () => {
   // A field that was kept over the answer, such as a secret's, does not know yet that it is wrong.
@@ -176,3 +186,4 @@ showTimes(document);
 showMoments();
 draw();
 follow();
+if (!location.hash) goToEnd();

@@ -1,6 +1,7 @@
 """Conversations on the dashboard: the list, transcripts with costs, and what operators do to them."""
 
 import html
+import re
 
 import pytest
 from sqlalchemy import Connection
@@ -166,6 +167,57 @@ async def test_older_messages_are_paged(owner: Browsing) -> None:
     assert "line 149" in older
     assert "line 150" not in older
     assert "Newest messages" in older
+    assert "data-from-end" in newest, "it opens at its newest message"
+    assert "data-from-end" not in older
+    assert newest.index("Older messages") < newest.index("line 150") < newest.index("line 249")
+
+
+MARKDOWN = f"""## Plan {HOSTILE}
+
+1. **boil** the *kettle*
+2. `pour("<b>")` [there](https://example.org/?a=1&b=2)
+
+- [x] done
+
+> quoted <img src=x onerror=alert(1)>
+
+```html
+{HOSTILE}
+```
+
+| what | where |
+| --- | --- |
+| cup | <i>shelf</i> |
+
+[click](javascript:alert(1)) [data](data:text/html,{HOSTILE}) "onmouseover="alert(1)
+"""
+
+
+@pytest.mark.requirement("G-103")
+async def test_the_models_markdown_is_formatted_and_nothing_of_it_becomes_html(owner: Browsing) -> None:
+    owner.world.script({"match": {"contains": "make tea"}, "reply": {"text": MARKDOWN}})
+    await owner.world.answered("**how** do I make tea?", "boil")
+    page = await owner.page(ANNS)
+    transcript = page.partition('class="transcript"')[2].partition("</ol>\n<p")[0]
+    assert '<p class="heading" role="heading" aria-level="4">Plan &lt;script&gt;alert(1)&lt;/script&gt;</p>' in page
+    assert "<li><strong>boil</strong> the <em>kettle</em></li>" in page
+    assert (
+        '<a href="https://example.org/?a=1&amp;b=2" target="_blank" rel="noopener noreferrer nofollow">there</a>'
+        in page
+    )
+    assert "<td>&lt;i&gt;shelf&lt;/i&gt;</td>" in page
+    assert "[click](javascript:alert(1))" in page, "nothing that a click could run"
+    assert "**how** do I make tea?" in page, "the words of people stay as they wrote them"
+    tags = set(re.findall(r"<(\w+)", transcript))
+    assert not tags & {"script", "img", "i", "b"}
+    assert all(
+        href.startswith(("https://example.org/", "/turns/")) for href in re.findall(r'href="([^"]*)"', transcript)
+    )
+    raw = await owner.page(f"{ANNS}?raw=1")
+    assert "**boil** the *kettle*" in raw
+    assert "<strong>boil" not in raw
+    assert HOSTILE not in raw
+    assert ">Formatted<" in raw
 
 
 @pytest.mark.requirement("G-61")
