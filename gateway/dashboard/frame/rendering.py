@@ -1,5 +1,6 @@
 """Filling of the dashboard's templates; every value is escaped."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 from agent.core.phrases import counted
@@ -28,6 +29,11 @@ def size_in_words(size: int | None) -> str:
     return f"{size} B"
 
 
+def _utc(at: datetime) -> str:
+    """To the minute, for the title of a time and for a reader without scripts; the script tells the reader's zone."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
 def _kind(piece: object) -> str:
     """The class of a piece of a document, by which its template tells it from others."""
     return type(piece).__name__
@@ -40,6 +46,7 @@ _ENVIRONMENT.filters["kind"] = _kind
 _ENVIRONMENT.filters["money"] = money
 _ENVIRONMENT.filters["size"] = size_in_words
 _ENVIRONMENT.filters["took"] = _took
+_ENVIRONMENT.filters["utc"] = _utc
 
 
 def render(name: str, **values: object) -> str:

@@ -18,8 +18,10 @@ let action = null;
 const isActing = () => action !== null && action.readyState > 0 && action.readyState < 4;
 // Moments that matter to the minute, in the reader's zone.
 function showMoments() {
-  for (const time of content.querySelectorAll("time[data-moment]")) {
-    time.textContent = new Date(time.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  const local = (moment) => new Date(moment).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  for (const time of content.querySelectorAll("time[data-moment]")) time.textContent = local(time.dateTime);
+  for (const option of content.querySelectorAll("option[data-at]")) {
+    option.textContent = option.textContent.replace(option.dataset.utc, local(option.dataset.at));
   }
 }
 

@@ -63,6 +63,7 @@ export function showTimes(root) {
   for (const time of root.querySelectorAll("time[data-ago]")) {
     if (!time.dateTime) continue;
     time.textContent = ago(time.dateTime);
-    time.title = new Date(time.dateTime).toLocaleString();
+    const at = new Date(time.dateTime);
+    time.title = `${at.toLocaleString()} (${at.toISOString().slice(0, 16).replace("T", " ")} UTC)`;
   }
 }
