@@ -61,6 +61,7 @@ class GoalPages:
     work: DurableWork
     turns: TurnServices
     switched_off: Callable[[], Collection[str]]
+    may_work_alone: Callable[[], bool]
     phrase: Catalogue
     readings: Readings
 
@@ -108,6 +109,7 @@ class GoalPages:
             "may_read": may_read,
             "goals_off": "agent.goal" in off,
             "plans_off": "plans" in off,
+            "alone_off": not self.may_work_alone(),
         }
         return Page(template="goals.html", values=values, live=True)
 

@@ -107,6 +107,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         work=packages.work,
         turns=packages.turns,
         switched_off=lambda: switched_off(basics.live),
+        may_work_alone=lambda: basics.live.settings.agent.goal.autonomous_enabled,
         phrase=basics.phrase,
         readings=readings,
     )

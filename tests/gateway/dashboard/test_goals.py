@@ -145,3 +145,32 @@ async def test_nothing_is_changed_that_the_configuration_switches_off(world_of: 
         for path, what in (("/goal/resume/1", "Goals"), ("/plan/cancel/1", "Plans")):
             refused = await owner.post(path)
             assert refused.json()["error"].startswith(f"{what} are switched off in the configuration.")
+
+
+@pytest.mark.requirement("G-105")
+async def test_the_page_says_what_is_switched_off_and_where_it_is_switched_on(world_of: Callable[..., World]) -> None:
+    config = "[agent.goal]\nenabled = false\n\n[plans]\nenabled = false\n"
+    async with world_of(config=config).process() as world, browsing(world) as owner:
+        page = await owner.page("/goals")
+        assert "Goals are switched off: nobody works on them" in page
+        assert '<code>enabled = true</code> stands in <a href="/settings/agent.goal">[agent.goal]</a>' in page
+        assert "Plans are switched off: those below rest" in page
+        assert '<a href="/settings/plans">[plans]</a>' in page
+        for path in ("/settings/agent.goal", "/settings/plans"):
+            assert "enabled" in await owner.page(path)
+        async with looking(world, ["view"]) as client:
+            page = (await client.get("/goals")).text
+            assert "stands in [agent.goal] of the configuration" in page
+
+
+@pytest.mark.requirement("G-105")
+async def test_the_page_says_that_nothing_is_worked_on_alone(world_of: Callable[..., World]) -> None:
+    world = world_of(config="[agent.goal]\nautonomous_enabled = false\n")
+    async with world.process(), browsing(world) as owner:
+        page = await owner.page("/goals")
+        assert "Working without a person is switched off" in page
+        assert "<code>autonomous_enabled = true</code>" in page
+        assert "Goals are switched off" not in page
+        world.config = "[agent.goal]\nautonomous_enabled = true\n"
+        world.reload()
+        assert "is switched off" not in await owner.page("/goals"), "it counts from the next look on"
