@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from sqlalchemy import Connection
 from starlette.requests import Request
@@ -145,11 +146,13 @@ class SchedulePages:
 
     async def pause(self, request: Request) -> Done:
         """It does not happen until it is resumed."""
-        return await self._change(request, self.service.pause, "Schedule {} is paused.")
+        who = person_of(request).display
+        return await self._change(request, partial(self.service.pause, operator=who), "Schedule {} is paused.")
 
     async def resume(self, request: Request) -> Done:
         """It goes on with its next moment."""
-        return await self._change(request, self.service.resume, "Schedule {} goes on with its next time.")
+        resume = partial(self.service.resume, operator=person_of(request).display)
+        return await self._change(request, resume, "Schedule {} goes on with its next time.")
 
     async def skip(self, request: Request) -> Done:
         """Its next moment is left out."""
@@ -169,7 +172,7 @@ class SchedulePages:
         owner = Creator(person=PersonId(f"web:{person.id}"), display=person.display, role="owner")
 
         async def remove(conversation: ConversationId, id: int) -> Schedule:
-            return await self.service.remove(conversation, id, by=owner)
+            return await self.service.remove(conversation, id, by=owner, operator=person.display)
 
         return await self._change(request, remove, "Schedule {} is removed.", go="/schedules")
 

@@ -273,6 +273,14 @@ def _write_off(
         done.deliver.add(schedule.conversation)
 
 
+def tell_change(
+    conn: Connection, schedule: Schedule, verb: wording.OperatorChange, who: str, around: FiringDeps, now: datetime
+) -> None:
+    """Say in the chat that an operator has changed it from elsewhere. The caller wakes delivery."""
+    text = wording.changed(schedule, verb, who, around.phrase)
+    _say(conn, schedule, text, f"rem:{schedule.id}:{verb}:{to_timestamp(now)}", now)
+
+
 def _say(conn: Connection, schedule: Schedule, text: str, dedup: str, now: datetime) -> None:
     say = OutgoingMessage(text=text, kind="notice", verbatim=True)
     conversation_rows.ensure(conn, schedule.conversation, to_timestamp(now))

@@ -13,9 +13,10 @@ from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from gateway.phrases.catalogue import UsageError
 from gateway.scheduler import ledger, person_zones, store
-from gateway.scheduler.firing import Done, FiringDeps, advance, start
+from gateway.scheduler.firing import Done, FiringDeps, advance, start, tell_change
 from gateway.scheduler.ledger import Cost, Entry
 from gateway.scheduler.person_zones import Zone, move
+from gateway.scheduler.phrases.wording import OperatorChange
 from gateway.scheduler.schedule import LONGEST_KIND, LONGEST_NAME, LONGEST_TEXT, Creator, Plan, Schedule
 from gateway.scheduler.settings import SchedulerSettings
 from gateway.scheduler.store import Counts
@@ -248,24 +249,24 @@ class ScheduleService:
         )
         return Detail(schedule=schedule, runs=runs, cost=cost)
 
-    # -- changing
+    # -- changing. The people in the chat are told of an `operator` who changes it from elsewhere.
 
-    async def pause(self, conversation: ConversationId, id: int) -> Schedule:
+    async def pause(self, conversation: ConversationId, id: int, *, operator: str = "") -> Schedule:
         """It does not happen until it is resumed."""
 
         def work(conn: Connection, now: datetime) -> None:
             store.turn_off(conn, _there(conn, conversation, id).id, "paused", None, at=to_timestamp(now))
 
-        return await self._change(id, work)
+        return await self._change(id, work, "paused", operator)
 
-    async def resume(self, conversation: ConversationId, id: int) -> Schedule:
+    async def resume(self, conversation: ConversationId, id: int, *, operator: str = "") -> Schedule:
         """It goes on with its next moment, without those that passed meanwhile. Raises UsageError if none is left."""
 
         def work(conn: Connection, now: datetime) -> None:
             schedule = _there(conn, conversation, id)
             store.rewrite(conn, id, schedule.plan, first_moment(schedule.plan, now), at=to_timestamp(now))
 
-        return await self._change(id, work)
+        return await self._change(id, work, "resumed", operator)
 
     async def set_misfire(self, conversation: ConversationId, id: int, misfire: Misfire) -> Schedule:
         """Set the treatment of its missed moments; it stays as it is otherwise, on or off."""
@@ -306,27 +307,48 @@ class ScheduleService:
             self._work(key)
         return schedule
 
-    async def remove(self, conversation: ConversationId, id: int, *, by: Creator) -> Schedule:
+    async def remove(self, conversation: ConversationId, id: int, *, by: Creator, operator: str = "") -> Schedule:
         """Gone for good; its ledger stays. Raises UsageError where it is not theirs to remove."""
+        now = self.now
 
         def work(conn: Connection) -> Schedule:
             schedule = _there(conn, conversation, id)
             check_right(schedule, by)
             store.remove(conn, id)
+            self._tell(conn, schedule, "removed", operator, now)
             return schedule
 
-        return await self._database.write(work)
+        removed = await self._database.write(work)
+        if operator:
+            self._deliver(conversation)
+        return removed
 
-    async def _change(self, id: int, work: Callable[[Connection, datetime], None]) -> Schedule:
+    async def _change(
+        self,
+        id: int,
+        work: Callable[[Connection, datetime], None],
+        verb: OperatorChange | None = None,
+        operator: str = "",
+    ) -> Schedule:
         now = self.now
 
         def change(conn: Connection) -> Schedule:
+            before = store.by_id(conn, id)
             work(conn, now)
-            return _again(conn, id)
+            after = _again(conn, id)
+            if verb is not None and before is not None and before.state != after.state:
+                self._tell(conn, after, verb, operator, now)
+            return after
 
         changed = await self._database.write(change)
         self._changed()
+        if operator:
+            self._deliver(changed.conversation)
         return changed
+
+    def _tell(self, conn: Connection, schedule: Schedule, verb: OperatorChange, operator: str, now: datetime) -> None:
+        if operator and self._serves(schedule.conversation):
+            tell_change(conn, schedule, verb, operator, self._deps(), now)
 
     # -- checks
 

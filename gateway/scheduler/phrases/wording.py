@@ -1,6 +1,7 @@
 """Words of a schedule: for people in their language, for the agent as its task. Pure."""
 
 from datetime import datetime
+from typing import Literal
 from unicodedata import category
 from zoneinfo import ZoneInfo
 
@@ -9,6 +10,8 @@ from agent.turn.decision import NOTHING
 from gateway.phrases.catalogue import Catalogue
 from gateway.scheduler.schedule import LONGEST_TEXT, Schedule
 from gateway.scheduler.triggers.rules import On, Once
+
+OperatorChange = Literal["paused", "resumed", "removed"]
 
 
 def reminder(schedule: Schedule, at: datetime, phrase: Catalogue, *, late: bool) -> str:
@@ -33,6 +36,15 @@ def missed(schedule: Schedule, at: datetime, count: int, phrase: Catalogue, *, m
         count=f"{count}+" if more else count,
         when=stamp(at, schedule.zone),
     )
+
+
+def changed(schedule: Schedule, verb: OperatorChange, who: str, phrase: Catalogue) -> str:
+    """The words about a change by an operator, who is not in the chat."""
+    text = phrase(f"schedule_operator_{verb}", schedule.creator.language, who=who, id=schedule.id, title=schedule.title)
+    if verb != "resumed" or schedule.next_at is None:
+        return text
+    when = shown(schedule.next_at, schedule.zone, phrase, schedule.creator.language)
+    return f"{text}\n{phrase('schedule_next', schedule.creator.language, said=schedule.plan.said, when=when)}"
 
 
 def task(schedule: Schedule, at: datetime, *, late: bool) -> str:

@@ -88,6 +88,48 @@ async def test_an_operator_pauses_runs_skips_and_removes(owner: Browsing) -> Non
     assert changes == [f"schedules.{one}" for one in ("pause", "resume", "skip", "run", "remove")]
 
 
+@pytest.mark.requirement("G-106")
+async def test_the_chat_is_told_of_what_an_operator_does_to_its_schedules(owner: Browsing) -> None:
+    world = owner.world
+    await world.asks(f"/remind every day at 9:00 {HOSTILE}", language="de")
+    id = (await _only(owner)).id
+    await owner.act(f"/schedule/pause/{id}")
+    await world.shows(f"hat #{id} „{HOSTILE}“ angehalten. /schedules resume {id} lässt es weitergehen.")
+    await owner.act(f"/schedule/pause/{id}")  # once more changes nothing
+    await owner.act(f"/schedule/resume/{id}")
+    await world.shows(f"lässt #{id} „{HOSTILE}“ weitergehen.\nevery day at 9:00 · nächstes Mal ")
+    await owner.act(f"/schedule/remove/{id}")
+    await world.shows(f"hat #{id} „{HOSTILE}“ gelöscht.")
+    told = [text for text in world.texts() if text.startswith("Der Betreiber (")]
+    assert len(told) == 3
+
+
+@pytest.mark.requirement("G-106")
+async def test_moments_of_a_pause_are_not_made_up_for(owner: Browsing) -> None:
+    world = owner.world
+    await world.asks("/remind every 2h water the plants")
+    id = (await _only(owner)).id
+    await world.asks(f"/schedules late {id} all")
+    await world.asks("/remind in 3 hours take the bread out", person=BOB)
+    bread = (await _only(owner, "telegram:78")).id
+    for one in (id, bread):
+        await owner.act(f"/schedule/pause/{one}")
+    world.clock.ahead_s += 86_400
+    await owner.act(f"/schedule/resume/{id}")
+    await world.shows(f"lets #{id} “water the plants” go on.")
+    await world.settled()
+    resumed = await _only(owner)
+    assert resumed.next_at is not None
+    assert resumed.next_at > world.clock.now()
+    assert not any(text.startswith("⏰ water the plants") for text in world.texts())
+    assert "It has not happened yet." in await owner.page(f"/schedules/{id}"), "nothing of the pause counts as missed"
+    refused = await owner.post(f"/schedule/resume/{bread}")
+    assert refused.status_code == 409, "its only moment has passed"
+    world.clock.ahead_s += 7_200
+    world.services.schedules.look()
+    await world.shows("⏰ water the plants")
+
+
 @pytest.mark.parametrize("number", ["404", "x", "9" * 30, "-1"])
 async def test_a_schedule_that_there_is_not_is_said(owner: Browsing, number: str) -> None:
     response = await owner.visitor.client.get(f"/schedules/{number}", headers={"accept": "text/html"})
