@@ -25,7 +25,7 @@ from agent.skills.learning import Learning
 from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp
 from gateway.channels.keys import ConversationKey
-from gateway.commands.kept.memory import erase
+from gateway.commands.kept.memory import MOST_RELATIONS, erase
 from gateway.dashboard.frame.listing import PAGE, Asked, asked, listing
 from gateway.dashboard.frame.readings import Readings
 from gateway.dashboard.frame.shell import Done, Page, Section, action, view
@@ -36,7 +36,6 @@ from gateway.web.control import OperationError
 
 MISSES_OF = timedelta(days=7)
 MOST_MISSES = 200
-MOST_RELATIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,21 +186,22 @@ class MemoryPages:
         there = await preview(self.memory, target)
         if not there.items and not there.messages:
             raise LookupError(f"There is no thing {number} in this memory any more.")
-        erased = await self._erase(entry, target, there)
+        erased = await self.erase_there(entry.key, target, there)
         return Done(text=_told(erased), subject=entry.key, detail=f"thing {number}; {_left(erased)}")
 
     async def forget_all(self, request: Request) -> Done:
         """Forgets all of a person, or of a place, as `/memory forget all`."""
         entry, scope = await self._found(request)
         target = Target(scope=scope)
-        erased = await self._erase(entry, target, await preview(self.memory, target))
+        erased = await self.erase_there(entry.key, target, await preview(self.memory, target))
         return Done(text=_told(erased), subject=entry.key, detail=_left(erased))
 
-    async def _erase(self, entry: ConversationEntry, target: Target, there: Erased) -> Erased:
+    async def erase_there(self, key: ConversationId, target: Target, there: Erased) -> Erased:
+        """Forgets what `preview` found; whoever is awake in that conversation is told."""
         erased = await erase(self.memory, self.learning, target, there, home=self.home, clock=self.clock)
         # A turn that runs notices by itself; whoever is awake and idle reads anew.
-        if self.turns.factory.in_use(entry.key) and not self.turns.is_running(entry.key):
-            (await self.turns.factory.operations(entry.key)).memory_changed()
+        if self.turns.factory.in_use(key) and not self.turns.is_running(key):
+            (await self.turns.factory.operations(key)).memory_changed()
         return erased
 
     async def _found(self, request: Request) -> tuple[ConversationEntry, Scope]:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from sqlalchemy import Connection
 from starlette.requests import Request
+from starlette.responses import Response
 
 from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp, to_timestamp
@@ -17,6 +18,7 @@ from gateway.channels.adapter import Ids
 from gateway.config.settings import Settings
 from gateway.dashboard.frame.listing import asked, listed
 from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, view
+from gateway.dashboard.person_data import KeptOfPerson, PersonData
 from gateway.running.rights import Rights
 from gateway.scheduler import person_zones
 from gateway.storage import conversation_list, grants, pairings
@@ -70,6 +72,7 @@ class PeoplePages:
     changes: AccessChanges
     ids: Callable[[str], Ids]
     platforms: Callable[[], Collection[str]]
+    data: PersonData
 
     def section(self) -> Section:
         """The section."""
@@ -83,6 +86,8 @@ class PeoplePages:
                 action("/person/add", self.add, name="people.add", needs="configure"),
                 action("/person/role/{account:path}", self.role, name="people.role", needs="configure"),
                 action("/person/take/{account:path}", self.take_there, name="people.take", needs="configure"),
+                view("/person/export/{account:path}", self.export, needs="transcripts"),
+                action("/person/erase/{account:path}", self.erase, name="people.erase", needs="configure"),
                 action("/person/part/{account:path}", self.part, name="people.part", needs="configure"),
             ),
         )
@@ -126,17 +131,19 @@ class PeoplePages:
         """One account, with everything that gives it rights."""
         account = request.path_params["account"]
 
-        def read(conn: Connection) -> tuple[Person, Mapping[str, str], Mapping[str, str]]:
+        def read(conn: Connection) -> tuple[Person, Mapping[str, str], Mapping[str, str], KeptOfPerson]:
             everybody = {one.account: one for one in self._everybody(conn)}
             person = _found(everybody, account)
             names = {other: everybody[other].title for other in person.linked if other in everybody}
-            return person, names, person_zones.given_zones(conn, (account, *person.linked))
+            zones = person_zones.given_zones(conn, (account, *person.linked))
+            return person, names, zones, self.data.kept(conn, account)
 
-        person, names, zones = await self.database.read(read)
+        person, names, zones, kept = await self.database.read(read)
         values = {
             "title": person.title,
             "one": person,
             "names": names,
+            "kept": kept,
             "zone": next(iter(zones.values()), ""),
             "linked_by_file": self.rights.identities.configured(account),
             "with_rights": self.rights.identities.now.with_rights_of(account),
@@ -144,6 +151,11 @@ class PeoplePages:
             "at": from_timestamp,
         }
         return Page(template="person.html", values=values, live=True)
+
+    async def export(self, request: Request) -> Response:
+        """All that the memory keeps of them, as a file."""
+        await self._known(request.path_params["account"])
+        return await self.data.export(request)
 
     def _everybody(self, conn: Connection) -> Sequence[Person]:
         settings, identities = self.settings(), self.rights.identities.now
@@ -243,6 +255,11 @@ class PeoplePages:
         if not await self.changes.part(account, by=f"web:{person_of(request).id}"):
             raise OperationError(f"no account is linked with {account}")
         return Done(text=f"{account} is a person by itself again; the others are told.", subject=account)
+
+    async def erase(self, request: Request) -> Done:
+        """All that was said by them and to them alone is gone for good."""
+        await self._known(request.path_params["account"])
+        return await self.data.erase(request)
 
     async def _known(self, account: str) -> None:
         await self.database.read(lambda conn: _found({one.account: one for one in self._everybody(conn)}, account))

@@ -6,6 +6,7 @@ from pathlib import Path
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from gateway.commands.kept.style import StyleCommandDeps
 from gateway.config.editor import Editor
 from gateway.dashboard.accounts import accounts_section
 from gateway.dashboard.approvals import ApprovalPages
@@ -22,6 +23,7 @@ from gateway.dashboard.mcp_servers import McpPages
 from gateway.dashboard.memory import MemoryPages
 from gateway.dashboard.overview import overview_section
 from gateway.dashboard.people import PeoplePages
+from gateway.dashboard.person_data import PersonData
 from gateway.dashboard.places import PlacePages
 from gateway.dashboard.plots import Plots
 from gateway.dashboard.providers import ProviderPages
@@ -72,6 +74,12 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         learning=packages.skills.learning,
         turns=packages.turns,
         readings=readings,
+    )
+    style = StyleCommandDeps(
+        clock=basics.clock,
+        database=basics.database,
+        memory=packages.memory.memory,
+        user_model=packages.memory.user_model,
     )
     providers = ProviderPages(
         basics=basics,
@@ -128,6 +136,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         changes=access,
         ids=messaging.ids,
         platforms=lambda: messaging.accounts.health(),
+        data=PersonData(memory=memory, style=style, readings=readings),
     )
     places = PlacePages(
         database=basics.database,

@@ -117,6 +117,10 @@ _PEOPLE = (
     .order_by(turn_trace.c.id.desc())
     .limit(MOST_LOOKED_AT)
 )
+_ANSWERED = select(turn_trace.c.conv).where(turn_trace.c.person.in_(bindparam("people", expanding=True)))
+_COUNT = select(func.coalesce(func.sum(session.c.message_count), 0)).where(
+    session.c.conv.in_(bindparam("keys", expanding=True))
+)
 _SPENT = (
     select(
         usage.c.conv,
@@ -176,6 +180,27 @@ def people(conn: Connection) -> Mapping[str, KnownPerson]:
         for row in conn.execute(_PEOPLE)
         for incoming in (_incoming(row.payload),)
     }
+
+
+def where_answered(
+    conn: Connection, accounts: Iterable[PersonId], *, most: int | None = None
+) -> Sequence[ConversationId]:
+    """Where the person with these accounts was answered, as their traces tell; in the newest `most` turns."""
+    newest = _ANSWERED.order_by(turn_trace.c.id.desc()).limit(most).subquery()
+    found = conn.scalars(select(newest.c.conv).distinct(), {"people": list(accounts)})
+    return [ConversationId(key) for key in found]
+
+
+def chat_types(conn: Connection, keys: Iterable[ConversationId]) -> Mapping[ConversationId, str]:
+    """What kind of chat each of them is; "" where nobody knows any more."""
+    sought = sorted(set(keys))
+    found = map(_entry, conn.execute(_NAMED, {"keys": sought, "most": len(sought), "skip": 0}))
+    return {one.key: one.chat_type for one in found}
+
+
+def count_messages(conn: Connection, keys: Iterable[ConversationId]) -> int:
+    """The messages of all sessions of these conversations."""
+    return int(conn.execute(_COUNT, {"keys": list(keys)}).scalar_one())
 
 
 def with_words(conn: Connection, words: str, *, most: int = 20) -> list[FoundMessage]:

@@ -23,12 +23,13 @@ from agent.memory.erasure import forget, of_others, preview
 from agent.memory.lexicon import telling
 from agent.memory.memory import EVERYTHING, Memory
 from agent.memory.notes import path_of
-from agent.memory.records import LONGEST_FACT, Item, Kept, Scope, reaches_others
+from agent.memory.records import LONGEST_FACT, Audience, Item, Kept, Scope, reaches_others
 from agent.memory.rows import Erased, Target
 from agent.run.messages import FOLDER as RECEIVED
 from agent.skills.learning import Learning
 from agent.skills.signals import Holds
 from agent.storage.database import Database
+from agent.style.detector import StyleDetector
 from agent.tools.files.paths import workspace_of
 from agent.tools.output_files import outputs_of
 from gateway.access.policy import Role
@@ -42,6 +43,7 @@ MOST_FOUND = 8
 MOST_SHOWN = 200  # characters of one thing
 MOST_NOTES = 3_000
 MOST_LEFT, LONGEST_PATH = 5, 100  # files that are told of, characters of each
+MOST_RELATIONS = 10_000  # of a file
 LEAST_WORDS = 3  # characters of what is forgotten by its words
 
 
@@ -237,33 +239,34 @@ async def _notes(call: Call[MemoryCommandDeps], rest: str) -> Reply:
 async def _export(call: Call[MemoryCommandDeps], rest: str) -> Reply:
     """All that is kept here, as a file of JSON."""
     scope, style = scope_of(call), await style_of(call.on(call.deps.style))
-
-    def read(conn: Connection) -> str:
-        kept = [
-            {
-                "id": item.id,
-                "kind": item.kind,
-                "text": item.text,
-                "by": item.person,
-                "source": item.source,
-                "confidence": item.confidence,
-                "at": item.at.isoformat(),
-            }
-            for item in rows.everything(conn, scope.theirs)
-        ]
-        edges = [
-            {"subject": edge.subject, "relation": edge.word, "object": edge.object, "confidence": edge.confidence}
-            for edge in graph_rows.listed(conn, scope.theirs, most=10_000)
-        ]
-        yours = dict(numbers_of(style.style)) | {"messages": len(style.window)} if style.window else None
-        return json.dumps({"kept": kept, "relations": edges, "your_style": yours}, ensure_ascii=False, indent=1)
-
-    written = await call.deps.database.read(read)
+    written = await call.deps.database.read(lambda conn: exported(conn, scope.theirs, style))
     # The name cannot be guessed: files of the data directory are handed out by name.
     path = Path("exports", f"{secrets.token_hex(8)}.json")
     await anyio.to_thread.run_sync(_write, call.deps.home / path, written)
     file = FileRef(path=str(path), name="memory.json", mime_type="application/json")
     return Reply(text=call.phrase("memory_exported", call.incoming.language), files=(file,))
+
+
+def exported(conn: Connection, audiences: Sequence[Audience], style: StyleDetector) -> str:
+    """All that these audiences have, as JSON."""
+    kept = [
+        {
+            "id": item.id,
+            "kind": item.kind,
+            "text": item.text,
+            "by": item.person,
+            "source": item.source,
+            "confidence": item.confidence,
+            "at": item.at.isoformat(),
+        }
+        for item in rows.everything(conn, audiences)
+    ]
+    edges = [
+        {"subject": edge.subject, "relation": edge.word, "object": edge.object, "confidence": edge.confidence}
+        for edge in graph_rows.listed(conn, audiences, most=MOST_RELATIONS)
+    ]
+    yours = dict(numbers_of(style.style)) | {"messages": len(style.window)} if style.window else None
+    return json.dumps({"kept": kept, "relations": edges, "your_style": yours}, ensure_ascii=False, indent=1)
 
 
 async def _off(call: Call[MemoryCommandDeps], rest: str) -> Reply:

@@ -10,6 +10,7 @@ from agent.core.clock import Clock
 from agent.core.ids import PersonId
 from agent.memory import rows
 from agent.memory.memory import Memory
+from agent.memory.records import Scope
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from agent.style import user_model as people
@@ -59,18 +60,24 @@ async def style(call: Call[StyleCommandDeps]) -> Reply:
 
 async def style_of(call: Call[StyleCommandDeps]) -> StyleDetector:
     """Notes on how the caller writes here; empty where there are none."""
-    model, person = call.deps.user_model(), call.incoming.person
-    if model is None or person is None:
+    scope = call.deps.memory.scope(call.agent.conversation, call.incoming.chat_type, call.incoming.person)
+    return await style_in(call.deps, scope)
+
+
+async def style_in(deps: StyleCommandDeps, scope: Scope) -> StyleDetector:
+    """Notes on how the person of the scope writes there; empty where there are none."""
+    model = deps.user_model()
+    if model is None or scope.person is None:
         return StyleDetector()
-    here, *others = call.deps.memory.scope(call.agent.conversation, call.incoming.chat_type, person).by_account
+    here, *others = scope.by_account
 
     def read(conn: Connection) -> StyleDetector:
         return model.brief(conn, *here).filled_up([model.brief(conn, *other) for other in others])
 
     try:
-        return await call.deps.database.read(read)
+        return await deps.database.read(read)
     except ValueError as error:  # what is kept cannot be read: the next message begins it anew
-        log.warning("the style of %s cannot be read: %s", person, error)
+        log.warning("the style of %s cannot be read: %s", scope.person, error)
         return StyleDetector()
 
 

@@ -12,7 +12,7 @@ from gateway.storage.grants import Grant
 from gateway.storage.identities import DirectChat
 from tests.gateway.dashboard.conftest import Browsing, browsing
 from tests.gateway.dashboard.looking import looking
-from tests.gateway.world import BOB, ZOE, World
+from tests.gateway.world import BOB, GROUP, ZOE, World
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -145,11 +145,62 @@ async def test_roles_are_for_who_may_configure(owner: Browsing) -> None:
         assert HOSTILE not in page
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
         assert "/pairings/" in page
-        assert "/person/" not in page
-        assert "/person/" not in (await client.get("/people/telegram%3A78")).text
+        assert 'hx-post="/person/' not in page
+        assert 'hx-post="/person/' not in (await client.get("/people/telegram%3A78")).text
         for path in ("/person/add", "/person/role/telegram%3A78", "/person/part/telegram%3A78"):
             assert (await client.post(path, data={"role": "admin", "account": "telegram:99"})).status_code == 403
     async with looking(world, ["view"]) as client:
         assert "/pairings/" not in (await client.get("/people")).text
     missing = await owner.visitor.client.get("/people/telegram%3A404", headers={"accept": "text/html"})
     assert "Nobody is known as telegram:404." in missing.text
+
+
+@pytest.mark.requirement("G-107")
+async def test_what_is_kept_of_a_person_is_told_exported_and_erased(owner: Browsing) -> None:
+    world = owner.world
+    await world.asks(f"/memory add I am allergic to nuts {HOSTILE}", person=BOB)
+    await world.answered("my bicycle is green", person=BOB)
+    await world.answered("the van of Bob is blue", person=BOB, chat=GROUP)
+    await world.answered("the boat of Ann is red", chat=GROUP)
+    await world.answered("my kite is yellow")
+    await world.settled()
+    await world.services.traces.flush()
+    page = await owner.page("/people/telegram%3A78")
+    assert "<dt>Facts</dt><dd>1</dd>" in page
+    assert "<dt>Groups</dt><dd>1 " in page
+    assert "<dt>Messages in direct chats</dt><dd>2</dd>" in page
+    assert "nuts" not in page, "the page tells numbers, no words"
+    file = await owner.visitor.client.get("/person/export/telegram%3A78")
+    assert [one["text"] for one in file.json()["kept"] if one["kind"] == "fact"] == [f"I am allergic to nuts {HOSTILE}"]
+    assert "boat" not in file.text
+    refused = await owner.post("/person/erase/telegram%3A78", confirm="telegram:77")
+    assert refused.status_code == 409
+    assert refused.json()["error"].startswith("Nothing was erased: that is not the id of this person.")
+    assert "green" in await owner.page("/conversations/telegram%3A78")
+    assert (await owner.act("/person/erase/telegram%3A78", confirm="telegram:78")).startswith("Erased of telegram:78: ")
+    assert "green" not in await owner.page("/conversations/telegram%3A78")
+    there = await owner.page("/conversations/telegram%3A-1005")
+    assert "van of Bob" not in there
+    assert "boat of Ann" in there, "the words of others stay"
+    assert "yellow" in await owner.page("/conversations/telegram%3A77")
+    assert "allergic" not in await world.asks("/memory", person=BOB)
+    assert "<dt>Facts</dt><dd>0</dd>" in await owner.page("/people/telegram%3A78")
+    kept = [(one.action, one.subject) for one in await owner.actions() if one.action.startswith("people.")]
+    assert kept == [("people.export", "telegram:78"), ("people.erase", "telegram:78")]
+    assert not any("bicycle" in one.detail or "nuts" in one.detail for one in await owner.actions())
+
+
+@pytest.mark.requirement("G-107")
+async def test_who_may_only_look_neither_exports_nor_erases(owner: Browsing) -> None:
+    world = owner.world
+    await world.asks("/memory add I am allergic to nuts", person=BOB)
+    async with looking(world, ["view", "operate"]) as client:
+        page = (await client.get("/people/telegram%3A78")).text
+        assert "<dt>Facts</dt><dd>1</dd>" in page
+        assert "/person/export" not in page
+        assert "/person/erase" not in page
+        assert (await client.get("/person/export/telegram%3A78")).status_code == 403
+        assert (await client.post("/person/erase/telegram%3A78", data={"confirm": "telegram:78"})).status_code == 403
+    assert "nuts" in await world.asks("/memory", person=BOB)
+    missing = await owner.visitor.client.get("/person/export/telegram%3A404", headers={"accept": "text/html"})
+    assert missing.status_code == 404
