@@ -164,7 +164,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         McpPages(basics=basics, tools=packages.tools, audit=audit).section(),
         SkillPages(basics=basics, services=packages.skills, readings=readings).section(),
         accounts_section(changes, editor),
-        settings_section(basics.live, editor, changes.tried),
+        settings_section(basics.live, editor, changes.tried, audit, basics.clock),
         health.section(),
         LogPages(
             database=basics.database,

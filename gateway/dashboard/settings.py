@@ -8,13 +8,14 @@ import anyio
 from starlette.datastructures import FormData
 from starlette.requests import Request
 
+from agent.core.clock import Clock
 from gateway.channels.entry_points import settings_class
 from gateway.config.document import CannotChange, ConfigFile, entries_at, why_not_writable
 from gateway.config.editor import SECRETS, Edit, Editor, Proposal, is_set, label_of
 from gateway.config.forms import REFERENCES, Key, TableForm, as_typed, from_typed, shown
 from gateway.config.live import Live, waits_for_restart
 from gateway.dashboard.configuration_file import FilePages
-from gateway.dashboard.frame.shell import Done, Page, Section, action, rights_of, view
+from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, rights_of, view
 from gateway.web.control import OperationError
 
 LONGEST_SHOWN = 300  # characters of a value in force
@@ -67,9 +68,9 @@ ACCOUNTS = "channels"
 SEVERAL = ("lines", "whole lines", "toml")  # kinds whose values no single file can hold
 
 
-def settings_section(live: Live, editor: Editor, tried: Tried) -> Section:
+def settings_section(live: Live, editor: Editor, tried: Tried, audit: Audit, clock: Clock) -> Section:
     """The section."""
-    pages, whole = SettingsPages(live, editor, tried), FilePages(live, editor)
+    pages, whole = SettingsPages(live, editor, tried, audit, clock), FilePages(live, editor)
     return Section(
         title="Settings",
         group="Program",
@@ -90,10 +91,12 @@ def settings_section(live: Live, editor: Editor, tried: Tried) -> Section:
 class SettingsPages:
     """Pages and actions of the section."""
 
-    def __init__(self, live: Live, editor: Editor, tried: Tried) -> None:
+    def __init__(self, live: Live, editor: Editor, tried: Tried, audit: Audit, clock: Clock) -> None:
         self._live = live
         self._editor = editor
         self._tried = tried
+        self._audit = audit
+        self._clock = clock
 
     async def all(self, request: Request) -> Page:
         """All tables; with words to look for, the keys that have them."""
@@ -170,8 +173,12 @@ class SettingsPages:
             return page(elsewhere=["Nothing is changed yet."])
         if name == ACCOUNTS and not edit.is_removal and not typed.get("unchecked"):
             number = index if index is not None else len(entries_at(file.text, form.path))
-            refused = await self._tried(self._editor.account_values(proposal, number))
+            values = self._editor.account_values(proposal, number)
+            refused = await self._tried(values)
             if refused:
+                # Without the platform's answer, which may quote what it was given.
+                detail = "the platform refused it; nothing was saved"
+                await self._audit(noted(request, self._clock, "accounts.try", label_of(form, values), detail))
                 first = form.keys[0].name
                 return page(mistakes={first: "; ".join(refused)}, may_skip_check=True)
         is_seen = (typed.get("base"), typed.get("proposed")) == (file.digest, proposal.digest)

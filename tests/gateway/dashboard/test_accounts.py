@@ -101,7 +101,7 @@ async def bots() -> AsyncIterator[Bot]:
         yield Bot(doubles.telegram)
 
 
-@pytest.mark.requirement("G-82")
+@pytest.mark.requirement("G-82", "G-108")
 async def test_an_account_is_added_answers_and_is_removed_without_a_restart(owner: Browsing, bots: Bot) -> None:
     world = owner.world
     path = "/settings/channels/new"
@@ -121,6 +121,10 @@ async def test_an_account_is_added_answers_and_is_removed_without_a_restart(owne
     assert "Keep it as it is" in wrong.page
     assert "123456:another-token" not in wrong.page
     assert (source(world).read_text(), (world.home / "secrets").exists()) == (before, False), "nothing is written"
+    tries = [(one.action, one.subject, one.detail) for one in await owner.actions()]
+    assert tries == [("accounts.try", "telegram@second", "the platform refused it; nothing was saved")], (
+        "a text that is no token is not tried"
+    )
     form = await step("review", **fields)
     assert "file:secrets/telegram-second-token" in html.unescape(form.page)
     assert bots.token not in form.page
@@ -138,7 +142,8 @@ async def test_an_account_is_added_answers_and_is_removed_without_a_restart(owne
     await until(lambda: "telegram@second" not in world.services.accounts.health())
     assert "[[channels]]" not in source(world).read_text()
     await world.answered("the first goes on")
-    assert bots.token not in repr(await owner.actions())
+    for secret in (bots.token, "nonsense", "another-token"):
+        assert secret not in repr(await owner.actions())
 
 
 @pytest.mark.requirement("G-82")

@@ -343,7 +343,9 @@ async def test_who_may_only_look_sees_no_way_to_change(owner: Browsing) -> None:
     async def tried(values: object) -> tuple[str, ...]:
         return ()
 
-    shell = Shell([settings_section(owner.world.live, editor, tried)], audit, owner.world.clock, "")
+    shell = Shell(
+        [settings_section(owner.world.live, editor, tried, audit, owner.world.clock)], audit, owner.world.clock, ""
+    )
     client = TestClient(As(Starlette(routes=list(shell.routes)), frozenset({"view"})))
     page = client.get("/settings/queue").text
     assert "Show what will change" not in page
