@@ -21,6 +21,13 @@ Kind = Literal[
     "switch", "choice", "whole", "number", "text", "long", "lines", "whole lines", "secret", "secrets", "toml"
 ]
 
+# Words of keys that a label writes another way; a unit at the end stands in brackets.
+UNITS: Mapping[str, str] = {
+    **{"s": "seconds", "secs": "seconds", "ms": "milliseconds", "min": "minutes"},
+    **{"minutes": "minutes", "hours": "hours", "days": "days"},
+    **{"kb": "KB", "mb": "MB", "gb": "GB", "usd": "USD"},
+}
+ACRONYMS = frozenset({"api", "cpu", "id", "ids", "ip", "llm", "mcp", "oidc", "sql", "tls", "ttl", "url", "urls", "usd"})
 LONG = ("instructions",)  # texts of several lines
 REFERENCES = ("env:", "file:")
 SHIPPED = (
@@ -46,6 +53,15 @@ class Key:
     choices: tuple[str, ...] = ()
     bounds: str = ""
     about: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name in plain words: "Upload timeout (seconds)" for `upload_timeout_s`."""
+        words = self.name.split("_")
+        unit = UNITS.get(words[-1]) if len(words) > 1 else None
+        shown = [word.upper() if word in ACRONYMS else word for word in (words[:-1] if unit else words)]
+        text = " ".join(shown)
+        return f"{text[:1].upper()}{text[1:]}{f' ({unit})' if unit else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

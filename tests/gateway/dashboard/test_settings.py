@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from gateway.config.editor import Edit, Editor
+from gateway.config.forms import Key
 from gateway.config.live import Live
 from gateway.config.read import load
 from gateway.dashboard.frame.shell import Shell
@@ -483,7 +484,7 @@ async def test_the_whole_file_is_for_who_may_configure(owner: Browsing) -> None:
         return ()
 
     editor = Editor(owner.world.live, str, lambda secret: None)
-    shell = Shell([settings_section(owner.world.live, editor, tried)], audit, owner.world.clock, "")
+    shell = Shell([settings_section(owner.world.live, editor, tried, audit, owner.world.clock)], audit, owner.world.clock, "")
     client = TestClient(As(Starlette(routes=list(shell.routes)), frozenset({"view", "operate"})))
     assert client.get("/settings/file").status_code == 403
     assert client.post("/settings/file/save", data={"text": ""}).status_code == 403
@@ -508,3 +509,25 @@ async def test_a_secret_that_others_may_read_is_not_used_and_told(owner: Browsin
     assert owner.world.live.settings.tools.web.search_key is not None
     secret.write_text("\n")
     assert f"{secret} is empty; put the secret into it." in (await owner.post("/settings/reload")).json()["error"]
+@pytest.mark.requirement("G-109")
+async def test_each_field_has_a_plain_label_beside_the_key_of_the_file(owner: Browsing) -> None:
+    page = await owner.page("/settings/web")
+    assert '<label for="field-max_upload_mb">Max upload (MB) <code>max_upload_mb</code>' in page
+    assert '<label for="field-public_url">Public URL <code>public_url</code>' in page
+    assert '<label for="field-mode">Mode <code>mode</code>' in await owner.page("/settings/queue")
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("mode", "Mode"),
+        ("llm", "LLM"),
+        ("upload_timeout_s", "Upload timeout (seconds)"),
+        ("usd_per_million_chars", "USD per million chars"),
+        ("daily_usd", "Daily (USD)"),
+        ("days", "Days"),
+        ("api_base_url", "API base URL"),
+    ],
+)
+def test_a_key_in_plain_words(name: str, label: str) -> None:
+    assert Key(name=name, kind="text").label == label
