@@ -23,9 +23,15 @@ Kind = Literal[
 
 # Words of keys that a label writes another way; a unit at the end stands in brackets.
 UNITS: Mapping[str, str] = {
-    **{"s": "seconds", "secs": "seconds", "ms": "milliseconds", "min": "minutes"},
-    **{"minutes": "minutes", "hours": "hours", "days": "days"},
-    **{"kb": "KB", "mb": "MB", "gb": "GB", "usd": "USD"},
+    "s": "seconds",
+    "secs": "seconds",
+    "ms": "milliseconds",
+    "minutes": "minutes",
+    "hours": "hours",
+    "days": "days",
+    "kb": "KB",
+    "mb": "MB",
+    "usd": "USD",
 }
 ACRONYMS = frozenset({"api", "cpu", "id", "ids", "ip", "llm", "mcp", "oidc", "sql", "tls", "ttl", "url", "urls", "usd"})
 LONG = ("instructions",)  # texts of several lines
