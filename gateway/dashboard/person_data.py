@@ -55,7 +55,7 @@ class Chats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonData:
-    """What the page of a person tells and does about their data."""
+    """The data of a person: numbers, a file, and the erasure."""
 
     memory: MemoryPages
     style: StyleCommandDeps

@@ -192,7 +192,7 @@ def where_answered(
 
 
 def chat_types(conn: Connection, keys: Iterable[ConversationId]) -> Mapping[ConversationId, str]:
-    """What kind of chat each of them is; "" where nobody knows any more."""
+    """The kind of chat of each; "" where nobody knows any more."""
     sought = sorted(set(keys))
     found = map(_entry, conn.execute(_NAMED, {"keys": sought, "most": len(sought), "skip": 0}))
     return {one.key: one.chat_type for one in found}
