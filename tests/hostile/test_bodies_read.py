@@ -149,6 +149,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/dashboard/people.py PeoplePages.add": (".form", DOORWAY),
     "gateway/dashboard/people.py PeoplePages.role": (".form", DOORWAY),
     "gateway/dashboard/people.py PeoplePages.take_there": (".form", DOORWAY),
+    "gateway/dashboard/person_data.py PersonData.erase": (".form", DOORWAY),
     "gateway/dashboard/settings.py SettingsPages.save": (".form", DOORWAY),
     "gateway/dashboard/sign_ins.py sign_in_section.add": (".form", DOORWAY),
     "gateway/dashboard/sign_ins.py sign_in_section.password": (".form", DOORWAY),

@@ -484,7 +484,9 @@ async def test_the_whole_file_is_for_who_may_configure(owner: Browsing) -> None:
         return ()
 
     editor = Editor(owner.world.live, str, lambda secret: None)
-    shell = Shell([settings_section(owner.world.live, editor, tried, audit, owner.world.clock)], audit, owner.world.clock, "")
+    shell = Shell(
+        [settings_section(owner.world.live, editor, tried, audit, owner.world.clock)], audit, owner.world.clock, ""
+    )
     client = TestClient(As(Starlette(routes=list(shell.routes)), frozenset({"view", "operate"})))
     assert client.get("/settings/file").status_code == 403
     assert client.post("/settings/file/save", data={"text": ""}).status_code == 403
@@ -509,6 +511,8 @@ async def test_a_secret_that_others_may_read_is_not_used_and_told(owner: Browsin
     assert owner.world.live.settings.tools.web.search_key is not None
     secret.write_text("\n")
     assert f"{secret} is empty; put the secret into it." in (await owner.post("/settings/reload")).json()["error"]
+
+
 @pytest.mark.requirement("G-109")
 async def test_each_field_has_a_plain_label_beside_the_key_of_the_file(owner: Browsing) -> None:
     page = await owner.page("/settings/web")
