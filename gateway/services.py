@@ -64,6 +64,7 @@ from gateway.traces.recorder import Recorder
 _log = logging.getLogger("tieline.gateway")
 
 LISTS_EVERY_S = 3600.0  # looks for lists of models that are older than a day
+SUMS_EVERY_S = 600.0  # goes over the calls of the ledger
 DELIVER_WITHIN_S = 5.0  # at the end, for what was committed
 
 
@@ -160,6 +161,7 @@ class Services:
             tasks.start_soon(self.loops.keep, name, loop)
         self.keep_doing(tasks, "upkeep", self.upkeep.run_once, every_s=retention.EVERY_S, first_s=retention.FIRST_S)
         self.keep_doing(tasks, "model lists", self.refresh_model_lists, every_s=LISTS_EVERY_S)
+        self.keep_doing(tasks, "sums of spending", self._sum_up, every_s=SUMS_EVERY_S, first_s=0.0)
         self.keep_doing(tasks, "backup", self.backups.run_once, every_s=nightly.EVERY_S)
         self.keep_doing(tasks, "approvals", self._reap, every_s=REAP_EVERY_S, first_s=0.0)
 
@@ -211,6 +213,13 @@ class Services:
             await self.approvals.reap()
         except StorageError as error:
             _log.warning("what waits for approval cannot be looked at: %s", error)
+
+    async def _sum_up(self) -> None:
+        """Sum up what was spent; the calls themselves are read until then."""
+        try:
+            await self.ledger.sum_up()
+        except StorageError as error:
+            _log.warning("what was spent is summed up later, the database failed: %s", error)
 
     async def drain(self, within_s: float) -> None:
         """Take nothing in, let running turns end, send what they said; the rest waits for the next start (G-27)."""

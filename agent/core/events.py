@@ -435,6 +435,15 @@ class CallBilled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallFailed(Event):
+    """One attempt at a call of a model failed, not by the request's own fault. `reason` is the name of the error."""
+
+    name: ClassVar[str] = "llm_call_failed"
+    provider: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetReached(Event):
     """A limit of `[spending]` came near, or (`hard`) a call was refused for it. USD and tokens, in that UTC period."""
 

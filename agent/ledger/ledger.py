@@ -21,7 +21,7 @@ from agent.core.clock import Clock
 from agent.core.errors import AgentError, Permanent, ProviderBusy
 from agent.core.events import BudgetReached, CallBilled, EventBus
 from agent.core.ids import ConversationId, CostAttribution, NewId
-from agent.ledger import rows
+from agent.ledger import rows, sums
 from agent.ledger.rows import Approval
 from agent.ledger.spending import (
     Account,
@@ -330,6 +330,9 @@ class Journal:
 OUTPUT_EXPECTED = 4096  # tokens set aside for an answer that nothing bounds
 WRITTEN_WITHIN_S = 5.0  # what no turn's commit has taken along by then is written by itself
 MOST_AT_ONCE = 500
+# A transaction that takes longer is given up: whatever has a lower number than a call that was there by then is there.
+SETTLED_AFTER_S = 90.0
+SUM_PAUSE_S = 0.1  # between two steps, so that no turn waits
 
 
 @dataclass(slots=True)
@@ -497,6 +500,13 @@ class Ledger:
         while ripe := [ended.entry for ended in self._all_ended() if ended.since <= before][:MOST_AT_ONCE]:
             await self._add(ripe)
             self.written(ripe)
+
+    async def sum_up(self, *, settled_after_s: float = SETTLED_AFTER_S) -> None:
+        """Add what was noted to the sums by day and month (`agent.ledger.sums`). Now and then; nothing waits for it."""
+        up_to = await self._database.read(sums.newest)
+        await self._clock.sleep(settled_after_s)
+        while await self._database.write(lambda conn: sums.sum_up(conn, up_to=up_to)):
+            await self._clock.sleep(SUM_PAUSE_S)
 
     def _all_ended(self) -> Iterator[_Ended]:
         return chain.from_iterable(of_work.values() for of_work in self._ended.values())

@@ -22,7 +22,7 @@ Grouping = Literal["provider", "model", "purpose", "person", "channel", "job", "
 PAGE = 1000
 
 _ADD = CompiledStatement(or_ignore(insert(usage)))
-_SUMS: tuple[ColumnElement[Any], ...] = (
+SUMS: tuple[ColumnElement[Any], ...] = (
     func.count(),
     func.coalesce(func.sum(usage.c.prompt), 0),
     func.coalesce(func.sum(usage.c.output), 0),
@@ -32,7 +32,7 @@ _SUMS: tuple[ColumnElement[Any], ...] = (
     func.coalesce(func.sum(case((usage.c.cost_usd.is_(None), 1), else_=0)), 0),
     func.coalesce(func.sum(case((usage.c.estimated, 1), else_=0)), 0),
 )
-_GROUPS: dict[Grouping, ColumnElement[Any]] = {
+GROUPS: dict[Grouping, ColumnElement[Any]] = {
     "provider": usage.c.provider,
     "model": usage.c.model,
     "purpose": usage.c.purpose,
@@ -42,7 +42,7 @@ _GROUPS: dict[Grouping, ColumnElement[Any]] = {
     "goal": usage.c.goal,
 }
 _SINCE = usage.c.created_at >= bindparam("since")
-_TOTALS = select(*_SUMS)
+_TOTALS = select(*SUMS)
 _PAYERS = (usage.c.conv, usage.c.person, usage.c.provider, usage.c.job, usage.c.goal)
 _SPENT = (
     select(
@@ -120,17 +120,17 @@ def totals(
 ) -> UsageTotals:
     """Of the calls from `since` (UTC microseconds) on, of one conversation, session or goal, or of all."""
     query, values = _narrowed(_TOTALS, since=since, conversation=conversation, session=session, goal=goal)
-    return _totals(conn.execute(query, values).one())
+    return totals_of(conn.execute(query, values).one())
 
 
 def by(
     conn: Connection, group: Grouping, *, since: int = 0, conversation: ConversationId | None = None, most: int = 20
 ) -> Sequence[tuple[str, UsageTotals]]:
     """The totals of each provider, purpose, person …, the dearest first; "" where a call has none."""
-    column = _GROUPS[group]
-    query = select(column, *_SUMS).group_by(column).order_by(_SUMS[5].desc(), _SUMS[0].desc()).limit(most)
+    column = GROUPS[group]
+    query = select(column, *SUMS).group_by(column).order_by(SUMS[5].desc(), SUMS[0].desc()).limit(most)
     query, values = _narrowed(query, since=since, conversation=conversation)
-    return [(row[0] or "", _totals(row[1:])) for row in conn.execute(query, values)]
+    return [(row[0] or "", totals_of(row[1:])) for row in conn.execute(query, values)]
 
 
 def spent(conn: Connection, *, month: int, day: int) -> Sequence[SpentBefore]:
@@ -179,9 +179,9 @@ def by_run(
 ) -> Mapping[int, UsageTotals]:
     """The totals of each of these pieces of work of the conversation, the first of which began at `since`."""
     ids = list(inbox_ids)
-    query = select(usage.c.inbox_id, *_SUMS).where(usage.c.inbox_id.in_(ids)).group_by(usage.c.inbox_id)
+    query = select(usage.c.inbox_id, *SUMS).where(usage.c.inbox_id.in_(ids)).group_by(usage.c.inbox_id)
     query, values = _narrowed(query, since=since, conversation=conversation)
-    return {row[0]: _totals(row[1:]) for row in conn.execute(query, values)} if ids else {}
+    return {row[0]: totals_of(row[1:]) for row in conn.execute(query, values)} if ids else {}
 
 
 def approve(conn: Connection, approval: Approval) -> bool:
@@ -236,7 +236,8 @@ def _narrowed(
     return query, values
 
 
-def _totals(row: Any) -> UsageTotals:
+def totals_of(row: Any) -> UsageTotals:
+    """The sums of a row that SUMS were asked of."""
     calls, prompt, output, creation, read, cost, unpriced, estimated = row
     return UsageTotals(
         calls=calls,

@@ -128,15 +128,17 @@ class Models:
         policy: Callable[[], RetryPolicy] = RetryPolicy,
         on_health: Callable[[Provider, AgentError | None], None] = lambda provider, trouble: None,
         on_first_answer: Callable[[Provider], None] = lambda provider: None,
+        on_failure: Callable[[Provider, AgentError, CostAttribution], None] = lambda provider, error, attribution: None,
     ) -> None:
         """`on_health` hears of a provider that is passed over, and why; None when it is back.
 
-        `on_first_answer` hears of each that answers for the first time in this process.
+        `on_first_answer` hears of each that answers for the first time in this process, `on_failure` of each attempt
+        that fails, not by the request's own fault, and for whom it was made.
         """
         self._clock = clock
         self._meter = meter or Unmetered()
         self._policy = policy
-        self._on_health, self._on_first_answer = on_health, on_first_answer
+        self._on_health, self._on_first_answer, self._on_failure = on_health, on_first_answer, on_failure
         self._circuits: dict[Key, Circuit] = {}
         self._answered: set[Key] = set()
         self._failures: dict[Key, Failures] = {}
@@ -223,6 +225,7 @@ class Models:
             before = self._failures.get(_key(provider))
             count = before.count + 1 if before is not None else 1
             self._failures[_key(provider)] = Failures(count=count, last=str(error), at=self._clock.now())
+            self._on_failure(provider, error, call.attribution)
             if circuit.failed(error, self._clock.monotonic(), call.policy or self.policy):
                 log.error("%s is passed over for a while: %s", provider.name, error)  # noqa: TRY400 - no defect of ours
                 self._on_health(provider, error)

@@ -117,9 +117,9 @@ def or_update(statement: Insert, *, key: Sequence[str], columns: Sequence[str]) 
     return statement.ext(_OnConflict(f"({', '.join(key)}) DO UPDATE SET {changes}"))
 
 
-def or_add(statement: Insert, *, key: Sequence[str], column: str) -> Insert:
-    """The insert adds its `column` to that of the row that has the same `key`."""
-    added = f"{column} = {statement.table.name}.{column} + excluded.{column}"
+def or_add(statement: Insert, *, key: Sequence[str], columns: Sequence[str]) -> Insert:
+    """The insert adds its `columns` to those of the row that has the same `key`."""
+    added = ", ".join(f"{column} = {statement.table.name}.{column} + excluded.{column}" for column in columns)
     return statement.ext(_OnConflict(f"({', '.join(key)}) DO UPDATE SET {added}"))
 
 

@@ -235,6 +235,26 @@ Index("ix_usage_created_at", usage.c.created_at)
 partial_index("ix_usage_goal", usage.c.goal, where="goal is not null")
 Index("uq_usage_call_id", usage.c.call_id, unique=True)
 
+# Sums of `usage` by UTC day and by month, of each provider, model, purpose, person and place by itself.
+# `Ledger.sum_up` writes them, never a turn. The one row without a kind tells in `calls` up to which row of `usage` they
+# reach; what was noted since is added by whoever reads.
+usage_sum = Table(
+    "usage_sum",
+    metadata,
+    Column("kind", Text, primary_key=True),  # provider | model | purpose | person | channel
+    Column("period", Text, primary_key=True),  # 2026-11-22 or 2026-11
+    Column("name", Text, primary_key=True),  # "" where a call has none
+    Column("calls", BigInteger, nullable=False),
+    Column("prompt", BigInteger, nullable=False),
+    Column("output", BigInteger, nullable=False),
+    Column("cache_creation", BigInteger, nullable=False),
+    Column("cache_read", BigInteger, nullable=False),
+    Column("cost_usd", Float, nullable=False),
+    Column("unpriced", BigInteger, nullable=False),  # calls whose price is unknown
+    Column("estimated", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 # Money approved beyond a limit of [spending], for one payer in one day or month.
 budget_grant = Table(
     "budget_grant",

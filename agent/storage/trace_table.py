@@ -32,6 +32,7 @@ turn_trace = Table(
     Column("unpriced", Integer, nullable=False),  # calls whose price is unknown
     Column("size", Integer, nullable=False),  # bytes of the row, about
     Column("spans", Text, nullable=False),  # JSON
+    Column("provider", Text),  # who answered last in the turn itself; None: nobody, or written before this was kept
     UniqueConstraint("run_id", "attempt"),
 )
 # With all that a page may ask for beside the conversation or person: rows are large, and most may be of one.
@@ -40,3 +41,9 @@ Index("ix_turn_trace_person", turn_trace.c.person, turn_trace.c.id, turn_trace.c
 Index("ix_turn_trace_outcome", turn_trace.c.outcome, turn_trace.c.id, turn_trace.c.elapsed_ms)
 Index("ix_turn_trace_elapsed", turn_trace.c.elapsed_ms, turn_trace.c.size)  # the sum of sizes reads nothing else
 Index("ix_turn_trace_inbox", turn_trace.c.inbox_id)
+# All that turns are ranked and filtered by: of rows that are large, what a page needs is read from here alone.
+Index(
+    "ix_turn_trace_ranked", turn_trace.c.outcome, turn_trace.c.id, turn_trace.c.conv, turn_trace.c.person,
+    turn_trace.c.provider, turn_trace.c.elapsed_ms, turn_trace.c.cost_usd, turn_trace.c.tokens_in,
+    turn_trace.c.tokens_out,
+)  # fmt: skip

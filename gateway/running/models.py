@@ -7,7 +7,7 @@ from functools import partial
 import anyio
 
 from agent.core.errors import AgentError, ProviderBusy
-from agent.core.events import ContextBuilt
+from agent.core.events import CallFailed, ContextBuilt, EventBus
 from agent.core.ids import ConversationId, CostAttribution, PersonId
 from agent.core.model_facts import KeyTrouble
 from agent.embedding import Embedders
@@ -17,6 +17,7 @@ from agent.providers.images import PictureMakers
 from agent.providers.keys import Key, KeyRings
 from agent.providers.model_lists import ModelLists
 from agent.providers.models import USEFUL_WINDOW, KnownModels
+from agent.providers.provider import Provider
 from agent.providers.registry import LazyProvider, ProviderDeps, Registry
 from agent.providers.routing import Models
 from agent.providers.speech import Speakers
@@ -79,6 +80,7 @@ async def install_models(basics: Basics, alerts: Alerts, ledger: Ledger) -> Mode
         policy=live.retry,
         on_health=health.failed,
         on_first_answer=health.answered,
+        on_failure=partial(call_failed, basics.bus),
     )
     live.listen(partial(_providers_changed, live, providers, health, models))
     tokenizer = Tokenizer(basics.settings.context.tokenizer)
@@ -120,6 +122,17 @@ def _providers_changed(live: Live, providers: Registry, health: ModelHealth, mod
     routing = {str(tier): name for tier, name in llm.routing.items()}
     providers.reload(live.provider_settings(), failover=llm.failover, aliases=llm.aliases, routing=routing)
     health.reloaded(before, models)
+
+
+def call_failed(bus: EventBus, provider: Provider, error: AgentError, attribution: CostAttribution) -> None:
+    """An attempt at a call failed."""
+    event = CallFailed(
+        conversation=attribution.conversation,
+        run=attribution.run,
+        provider=provider.name,
+        reason=type(error).__name__,
+    )
+    bus.publish(event)
 
 
 def model_window(troubles: Troubles, provider: str, model: str, tokens: int) -> None:

@@ -9,9 +9,11 @@ HOUR_US = 3600 * 1_000_000
 
 Name = Literal[
     "turns", "failed_turns", "model_calls", "tokens_in", "tokens_cached", "tokens_out", "cost_usd", "unpriced_calls",
-    "received", "sent", "dead_letters", "waiting_ms", "first_token_ms", "turn_ms",
+    "received", "sent", "dead_letters", "waiting_ms", "first_token_ms", "turn_ms", "call_ms", "call_first_token_ms",
+    "failed_calls",
 ]  # fmt: skip
-Times = Literal["waiting_ms", "first_token_ms", "turn_ms"]  # those that have a histogram and a sum
+# Those that have a histogram and a sum; the last two have one for each provider.
+Times = Literal["waiting_ms", "first_token_ms", "turn_ms", "call_ms", "call_first_token_ms"]
 NAMES: tuple[Name, ...] = get_args(Name)
 SUM = "sum"  # the label of the sum of a histogram's values
 ABOVE = "+"  # that of the bucket above the highest bound
@@ -39,6 +41,20 @@ def bucket_of(ms: float) -> str:
     return LABELS[bisect_left(BOUNDS, ms)]
 
 
+def _labelled(of: str, label: str) -> str:
+    return f"{of} {label}" if of else label
+
+
+def apart(values: Mapping[str, float]) -> Mapping[str, Mapping[str, float]]:
+    """The values by label of each provider; what has no provider is left out."""
+    found: dict[str, dict[str, float]] = {}
+    for whole, value in values.items():
+        of, _, label = whole.rpartition(" ")
+        if of:
+            found.setdefault(of, {})[label] = value
+    return found
+
+
 class Figures:
     """Figures that wait to be written. Bounded: beyond `MOST_SERIES`, new labels are counted as one."""
 
@@ -57,10 +73,10 @@ class Figures:
             key = name, hour_of(at), OTHER
         self._values[key] = self._values.get(key, 0) + by
 
-    def observe(self, at: int, name: Times, ms: float) -> None:
-        """Count the time in its bucket, and add it to the sum."""
-        self.add(at, name, bucket_of(ms))
-        self.add(at, name, SUM, ms)
+    def observe(self, at: int, name: Times, ms: float, of: str = "") -> None:
+        """Count the time in its bucket, and add it to the sum; `of` is the provider whose histogram it is."""
+        self.add(at, name, _labelled(of, bucket_of(ms)))
+        self.add(at, name, _labelled(of, SUM), ms)
 
     def take(self) -> Mapping[Key, float]:
         """All values so far; counting begins anew."""

@@ -20,6 +20,7 @@ from agent.core.events import (
     ApprovalRequired,
     ApprovalResumed,
     CallBilled,
+    CallFailed,
     CompactComplete,
     CompactTriggered,
     ContextBuilt,
@@ -51,6 +52,7 @@ HEARD: tuple[type[Event], ...] = (
     ApprovalRequired,
     ApprovalResumed,
     CallBilled,
+    CallFailed,
     CompactComplete,
     CompactTriggered,
     ContextBuilt,
@@ -121,6 +123,7 @@ class _Open:
     tokens_out: int = 0
     cost_usd: float = 0.0
     unpriced: int = 0
+    provider: str | None = None  # who answered last in the turn itself
     delivered: int = 0  # messages of its end that were sent or given up
     last_sent_ms: int | None = None
     messages: int = 0  # of its end, once that is known
@@ -178,6 +181,10 @@ class Recorder:
                 self._begin(event)
             case CallBilled():
                 self._bill(event)
+            case CallFailed(provider=provider, reason=reason):
+                if self._settings().enabled:
+                    self._figures.add(self._now(), "failed_calls", f"{provider} {reason}")
+                    self._changed.set()
             case _ if (turn := self._turn_of(event)) is not None:
                 self._note(event, turn)
 
@@ -336,6 +343,12 @@ class Recorder:
 
     def _decided(self, event: DecisionCompleted, turn: _Open, at_ms: int) -> None:
         """Complete the span of the call that this tells the result of: it was billed a moment ago."""
+        self._figures.observe(self._now(), "call_ms", event.elapsed_ms, event.provider)
+        if event.first_token_ms is not None:
+            self._figures.observe(self._now(), "call_first_token_ms", event.first_token_ms, event.provider)
+        self._changed.set()
+        if event.run == turn.run:
+            turn.provider = event.provider
         if event.first_token_ms is not None and turn.first_token_ms is None and event.run == turn.run:
             turn.first_token_ms = max(0, at_ms - event.elapsed_ms + event.first_token_ms)
         if event.run == turn.run:
@@ -388,6 +401,7 @@ class Recorder:
             tokens_out=turn.tokens_out,
             cost_usd=turn.cost_usd if not turn.unpriced else None,
             unpriced=turn.unpriced,
+            provider=turn.provider,
             spans=(),
         )
         if turn.delivered >= messages:

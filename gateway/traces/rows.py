@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, select, true
 
@@ -21,7 +21,7 @@ FIGURE_DAYS = 400
 WRITER = "writer"  # the name of rows that tell how many batches a process has written; the label is the process
 
 _ADD = CompiledStatement(or_ignore(insert(turn_trace)))
-_COUNT = CompiledStatement(or_add(insert(figure), key=("name", "hour", "label"), column="value"))
+_COUNT = CompiledStatement(or_add(insert(figure), key=("name", "hour", "label"), columns=("value",)))
 _WRITTEN = CompiledStatement(or_update(insert(figure), key=("name", "hour", "label"), columns=("value",)))
 _NUMBER = CompiledStatement(
     select(figure.c.value).where(
@@ -39,6 +39,22 @@ class Batch:
     number: int
     traces: tuple[TurnTrace, ...]
     figures: Mapping[Key, float]
+
+
+Rank = Literal["time", "took", "cost", "tokens"]
+RANKS: tuple[Rank, ...] = get_args(Rank)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Traces that are looked for. `since`: which ended from then on (UTC microseconds); 0: whenever they did."""
+
+    conversation: ConversationId | None = None
+    person: PersonId | None = None
+    provider: str | None = None
+    outcomes: tuple[str, ...] = ()
+    slower_than_ms: int | None = None
+    since: int = 0
 
 
 def write(conn: Connection, batch: Batch, may_write: Callable[[TurnTrace], bool] = lambda trace: True) -> None:
@@ -79,6 +95,7 @@ def values_of(trace: TurnTrace) -> dict[str, Any]:
         "unpriced": trace.unpriced,
         "size": len(spans) + ROW_BYTES,
         "spans": spans,
+        "provider": trace.provider,
     }
 
 
@@ -122,6 +139,41 @@ def traces(
     return tuple(map(_read, found))
 
 
+def ranked(
+    conn: Connection, wanted: Wanted, rank: Rank, *, descending: bool, most: int, skip: int = 0
+) -> Sequence[TurnTrace]:
+    """The traces for which all that is wanted holds, in the order of that rank; of equals the newest first.
+
+    All of that is in one index, which is gone through whole: rows are large, and a filter may leave most of them.
+    """
+    columns = turn_trace.c
+    by: Mapping[Rank, ColumnElement[Any]] = {
+        # Each with a sum, so that no other index seems to give the order: its rows would be looked up one by one.
+        "time": columns.id + 0,
+        "took": columns.elapsed_ms + 0,
+        "tokens": columns.tokens_in + columns.tokens_out,
+        "cost": func.coalesce(columns.cost_usd, -1.0) + 0.0,  # an unknown cost below all that are known
+    }
+    order = by[rank].desc() if descending else by[rank].asc()
+    query = select(columns.id).order_by(order, (columns.id + 0).desc()).limit(most).offset(skip)
+    for column, value in (
+        (columns.conv, wanted.conversation),
+        (columns.person, wanted.person),
+        (columns.provider, wanted.provider),
+    ):
+        if value is not None:
+            query = query.where(column.concat("") == value)
+    if wanted.outcomes:
+        query = query.where(columns.outcome.in_(wanted.outcomes))
+    if wanted.slower_than_ms is not None:
+        query = query.where(columns.elapsed_ms + 0 > wanted.slower_than_ms)
+    if wanted.since:
+        query = query.where(columns.id + 0 >= first_since(conn, columns.id, columns.ended_at, wanted.since))
+    ids = conn.execute(query).scalars().all()
+    found = {row.id: _read(row) for row in conn.execute(select(turn_trace).where(columns.id.in_(ids)))}
+    return [found[id] for id in ids]
+
+
 def _slow(conn: Connection, than_ms: int, older: ColumnElement[bool], most: int) -> Sequence[int]:
     """The newest slow ones of all. Where few of the newest are slow, they are found by the index of times."""
     columns = turn_trace.c
@@ -157,6 +209,7 @@ def _read(row: Any) -> TurnTrace:
         tokens_out=row.tokens_out,
         cost_usd=row.cost_usd,
         unpriced=row.unpriced,
+        provider=row.provider,
         spans=decode(row.spans),
     )
 

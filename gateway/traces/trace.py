@@ -80,6 +80,7 @@ class TurnTrace:
     cost_usd: float | None
     unpriced: int
     spans: tuple[Span, ...]
+    provider: str | None = None
     id: int = 0  # of its row, by which pages are turned; 0: not read from the database
 
 
