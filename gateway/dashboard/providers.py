@@ -1,11 +1,13 @@
 """Providers: how each one does since the start, who stands in for it, a test call, and the models that it lists."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
+from typing import Literal
 from urllib.parse import urlsplit
 
+from sqlalchemy import Connection
 from starlette.requests import Request
 
 from agent.core.clock import Clock
@@ -18,7 +20,7 @@ from agent.providers.models import WindowOrigin
 from agent.providers.registry import LazyProvider, UnknownProvider
 from agent.providers.retry_policy import State
 from agent.providers.routing import Failures
-from agent.storage.timestamps import from_timestamp
+from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.dashboard.frame.listing import asked, listed
 from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, view
@@ -26,6 +28,8 @@ from gateway.running.basics import Basics
 from gateway.running.models import ModelAccess, try_model
 from gateway.telemetry.metrics import Histogram, Metrics
 from gateway.telemetry.trouble import Trouble
+from gateway.traces import rows
+from gateway.traces.figures import HOUR_US, LABELS, Times, apart, hour_of, quantile
 from gateway.web.control import OperationError
 
 DURATION, RETRIES, TAKEN_OVER = "gen_ai_client_operation_duration_seconds", "tieline_llm_retries", "tieline_failovers"
@@ -38,6 +42,15 @@ STATES: dict[State, str] = {
     "closed": "in use",
     "open": "passed over for a while",
     "half_open": "tried with the next call",
+}
+
+
+SPANS: Mapping[int, str] = {24: "The last 24 hours", 7 * 24: "The last 7 days"}  # hours that are shown
+REASONS: Mapping[str, str] = {  # names of errors, for people
+    "ProviderBusy": "busy, too slow or cut off",
+    "ProviderRefused": "refused",
+    "KeyRefused": "key refused",
+    "QuotaUsedUp": "credit used up",
 }
 
 
@@ -62,6 +75,28 @@ class Served:
     p95_s: float | None
     retries: int
     taken_over: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """Calls of turns in the hours up to now, by the figures: answers, their milliseconds, and attempts that failed.
+
+    `failed` counts by reason. `failed_at` is the begin of the hour of the last one, `last` its reason.
+    """
+
+    over: str
+    answers: int
+    first_p50_ms: int | None
+    first_p95_ms: int | None
+    p50_ms: int | None
+    p95_ms: int | None
+    failed: Sequence[tuple[str, int]]
+    failed_at: datetime | None
+    last: str
+
+    @property
+    def failures(self) -> int:
+        return sum(count for _, count in self.failed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +126,7 @@ class ShownProvider:
     failures: Failures | None
     last_error: str
     served: Served
+    past: Sequence[Past]
     window: int
     window_from: str
     price: str
@@ -128,7 +164,8 @@ class ProviderPages:
     async def all(self, request: Request) -> Page:
         """Every provider in the order of the configuration."""
         registry = self.models.providers
-        shown = [await self._shown(registry.get(name)) for name in registry.names]
+        past = await self._past()
+        shown = [await self._shown(registry.get(name), past) for name in registry.names]
         values = {
             "providers": shown,
             "states": STATES,
@@ -149,7 +186,7 @@ class ProviderPages:
         offers = stored.offers if stored is not None else ()
         values = {
             "title": provider.name,
-            "one": await self._shown(provider),
+            "one": await self._shown(provider, await self._past()),
             "states": STATES,
             "where": home_as_typed(self.basics.home),
             "listing": listed(offers, look, key=lambda offer: _sorted_by(offer, look.sort), words=lambda one: one.id),
@@ -209,7 +246,20 @@ class ProviderPages:
         except UnknownProvider:
             raise LookupError(f"There is no provider {name}.") from None
 
-    async def _shown(self, provider: LazyProvider) -> ShownProvider:
+    async def _past(self) -> Mapping[str, Sequence[Past]]:
+        """How each provider did in the last hours and days."""
+        until = hour_of(to_timestamp(self._clock.now())) + HOUR_US
+
+        def read(conn: Connection) -> Mapping[str, Sequence[Past]]:
+            found: dict[str, list[Past]] = {}
+            for hours, words in SPANS.items():
+                for name, past in _past_of(conn, until - hours * HOUR_US, until, words).items():
+                    found.setdefault(name, []).append(past)
+            return found
+
+        return await self.basics.database.read(read)
+
+    async def _shown(self, provider: LazyProvider, past: Mapping[str, Sequence[Past]]) -> ShownProvider:
         registry, troubles = self.models.providers, self.basics.troubles.recent(1_000)
         trouble = next((one for one in troubles if (one.kind, one.subject) == ("provider", provider.name)), None)
         failures = self.models.models.failures_of(provider)
@@ -230,6 +280,7 @@ class ProviderPages:
             failures=failures,
             last_error=_sentence(self._plain(provider, failures.last)) if failures is not None else "",
             served=self._served(provider.name),
+            past=past.get(provider.name, ()),
             window=await provider.look_up_window(),
             window_from=_told(provider.window_origin),
             price=await _price(provider),
@@ -250,6 +301,42 @@ class ProviderPages:
             retries=int(self.metrics.sum(RETRIES, gen_ai_provider_name=name)),
             taken_over=int(self.metrics.sum(TAKEN_OVER, gen_ai_provider_name=name)),
         )
+
+
+def _past_of(conn: Connection, since: int, until: int, words: str) -> Mapping[str, Past]:
+    """How each provider that was asked in that time did."""
+
+    def whole(name: Times | Literal["failed_calls"]) -> Mapping[str, Mapping[str, float]]:
+        points = rows.series(conn, name, since, until, until - since)
+        return apart(points[0].values) if points else {}
+
+    def within(times: Mapping[str, Mapping[str, float]], name: str, share: float) -> int | None:
+        ms = quantile(times.get(name, {}), share)
+        return None if ms is None else round(ms)
+
+    times, first, failed = whole("call_ms"), whole("call_first_token_ms"), whole("failed_calls")
+    last: dict[str, tuple[int, str]] = {}
+    for point in rows.series(conn, "failed_calls", since, until, HOUR_US):
+        for name, reasons in apart(point.values).items():
+            last[name] = point.at, max(reasons, key=lambda reason, reasons=reasons: reasons[reason])  # type: ignore[misc]
+    return {
+        name: Past(
+            over=words,
+            answers=round(sum(times.get(name, {}).get(label, 0) for label in LABELS)),
+            first_p50_ms=within(first, name, 0.5),
+            first_p95_ms=within(first, name, 0.95),
+            p50_ms=within(times, name, 0.5),
+            p95_ms=within(times, name, 0.95),
+            failed=[(_reason(reason), round(count)) for reason, count in sorted(failed.get(name, {}).items())],
+            failed_at=from_timestamp(last[name][0]) if name in last else None,
+            last=_reason(last[name][1]) if name in last else "",
+        )
+        for name in {**times, **failed}
+    }
+
+
+def _reason(error: str) -> str:
+    return REASONS.get(error, error)
 
 
 async def _price(provider: LazyProvider) -> str:

@@ -31,6 +31,7 @@ from gateway.dashboard.schedules import SchedulePages
 from gateway.dashboard.settings import settings_section
 from gateway.dashboard.sign_ins import sign_in_section
 from gateway.dashboard.skills import SkillPages
+from gateway.dashboard.spending import SpendingPages
 from gateway.dashboard.turns import turn_section
 from gateway.running.accounts.changes import AccountChanges
 from gateway.running.command_families import switched_off
@@ -148,12 +149,21 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         phrase=basics.phrase,
         readings=readings,
     )
+    spending = SpendingPages(
+        database=basics.database,
+        clock=basics.clock,
+        ledger=services.ledger,
+        settings=lambda: basics.settings,
+        identities=lambda: packages.rights.identities.now,
+        more_allowed=packages.spending.service.more_allowed,
+    )
     return (
         overview_section(services.overview, reasons, Plots(basics.database, basics.clock).of_the_last),
         conversations.section(),
         approvals.section(),
         delivery.section(),
-        turn_section(basics.database),
+        turn_section(basics.database, lambda: packages.models.providers.names, basics.clock),
+        spending.section(),
         schedules.section(),
         goals.section(),
         people.section(),

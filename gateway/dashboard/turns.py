@@ -1,21 +1,24 @@
 """Traces of turns: a list with filters, and one turn as a waterfall of what it waited for, asked and did."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import get_args
 
 from sqlalchemy import Connection
 from starlette.requests import Request
 
+from agent.core.clock import Clock
 from agent.core.ids import ConversationId, PersonId, RunId
 from agent.run.run import Verdict
 from agent.storage.database import Database
-from agent.storage.timestamps import from_timestamp
-from gateway.dashboard.frame.listing import PAGE, asked
+from agent.storage.timestamps import from_timestamp, to_timestamp
+from gateway.dashboard.frame.listing import PAGE, asked, listing
 from gateway.dashboard.frame.shell import Page, Section, view
 from gateway.storage import conversation_list
 from gateway.traces import rows
-from gateway.traces.trace import Kind, Span, TurnTrace
+from gateway.traces.rows import RANKS, Rank, Wanted
+from gateway.traces.trace import FAILED, Kind, Span, TurnTrace
 
 WIDE = 1000  # units of the drawing, from the first moment of a turn to its last
 SLOWER: Mapping[str, int] = {"1": 1_000, "5": 5_000, "30": 30_000, "120": 120_000}  # choices of seconds, in ms
@@ -34,6 +37,8 @@ KINDS: Mapping[Kind, str] = {
     "commit": "Wrote the answer down",
     "delivery": "Delivered",
 }
+AGES: Mapping[str, int] = {"1": 1, "7": 7}  # choices of days
+FAILURE = "not answered"  # the choice of all outcomes that are failures
 OUTCOMES: tuple[str, ...] = (*get_args(Verdict), "broken")
 
 
@@ -83,40 +88,75 @@ def _facts(span: Span) -> list[str]:
     return found
 
 
-def turn_section(database: Database) -> Section:
-    """The section. It shows names and numbers, nobody's words."""
+def turn_section(database: Database, providers: Callable[[], Sequence[str]], clock: Clock) -> Section:
+    """The section. It shows names and numbers, nobody's words. `providers` are those that can be filtered by."""
 
     async def all_of(request: Request) -> Page:
         query = request.query_params
-        look = asked(query, filters={"outcome": OUTCOMES, "slower": tuple(SLOWER), "conversation": (), "person": ()})
+        look = asked(
+            query,
+            columns=RANKS,
+            descending=RANKS,
+            filters={
+                "outcome": (FAILURE, *OUTCOMES),
+                "slower": tuple(SLOWER),
+                "days": tuple(AGES),
+                "provider": (),
+                "conversation": (),
+                "person": (),
+            },
+        )
         text = query.get("before", "")
         before = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
         chosen = look.chosen
+        conversation = ConversationId(chosen["conversation"]) if chosen["conversation"] else None
+        person = PersonId(chosen["person"]) if chosen["person"] else None
+        rank: Rank = next((one for one in RANKS if one == look.sort), "time")
+        days = AGES.get(chosen["days"])
+        wanted = Wanted(
+            conversation=conversation,
+            person=person,
+            provider=chosen["provider"] or None,
+            outcomes=tuple(FAILED) if chosen["outcome"] == FAILURE else tuple(filter(None, (chosen["outcome"],))),
+            slower_than_ms=SLOWER.get(chosen["slower"]),
+            since=to_timestamp(clock.now() - timedelta(days=days)) if days else 0,
+        )
+        # In the order of time the newest are found without a look at all others, but for filters that no index has.
+        by_time = rank == "time" and look.descending and not wanted.provider and not days and len(wanted.outcomes) < 2
 
         def read(conn: Connection) -> tuple[Sequence[TurnTrace], Mapping[ConversationId, str]]:
-            found = rows.traces(
-                conn,
-                conversation=ConversationId(chosen["conversation"]) if chosen["conversation"] else None,
-                person=PersonId(chosen["person"]) if chosen["person"] else None,
-                slower_than_ms=SLOWER.get(chosen["slower"]),
-                outcome=chosen["outcome"] or None,
-                before=before,
-                most=PAGE + 1,
-            )
-            return found, conversation_list.names(conn, {trace.conversation for trace in found})
+            if by_time:
+                found: Sequence[TurnTrace] = rows.traces(
+                    conn,
+                    conversation=conversation,
+                    person=person,
+                    slower_than_ms=wanted.slower_than_ms,
+                    outcome=chosen["outcome"] or None,
+                    before=before,
+                    most=PAGE + 1,
+                )
+            else:
+                found = rows.ranked(conn, wanted, rank, descending=look.descending, most=PAGE + 1, skip=look.skip)
+            shown = {trace.conversation for trace in found} | ({conversation} if conversation else set())
+            return found, conversation_list.names(conn, shown)
 
         found, names = await database.read(read)
         values = {
             "traces": found[:PAGE],
+            "listing": listing(found, look),
+            "by_time": by_time,
             "more": found[PAGE - 1].id if len(found) > PAGE else None,
             "look": look,
+            "providers": providers(),
+            "ages": [("1", "of the last day"), ("7", "of the last 7 days")],
             "names": names,
-            "outcomes": [(one, one.replace("_", " ")) for one in OUTCOMES],
+            "outcomes": [(FAILURE, "failed in any way"), *((one, one.replace("_", " ")) for one in OUTCOMES)],
             "slower": [(one, f"longer than {one} s") for one in SLOWER],
             "is_newest": before is None,
+            "slowest": look.address(sort="took", descending="1", days="7"),
             "at": from_timestamp,
         }
-        return Page(template="turns.html", values=values, live=before is None)
+        return Page(template="turns.html", values=values, live=before is None and by_time)
 
     async def one(request: Request) -> Page:
         run = RunId(request.path_params["run"])

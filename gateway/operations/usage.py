@@ -55,7 +55,7 @@ class Usage:
         found = await self._database.read(lambda conn: rows.by(conn, group, since=since, most=MOST_GROUPS))
         if group == "person":
             linked = await self._database.read(identities.all_accounts)
-            found = _joined(found, Identities.of(linked, self._people()))
+            found = joined(found, Identities.of(linked, self._people()))
         return [
             {
                 "name": name or "–",
@@ -91,7 +91,7 @@ class Usage:
             await self._settle()
 
 
-def _joined(found: Sequence[tuple[str, UsageTotals]], linked: Identities) -> Sequence[tuple[str, UsageTotals]]:
+def joined(found: Sequence[tuple[str, UsageTotals]], linked: Identities) -> Sequence[tuple[str, UsageTotals]]:
     """The totals with those of one person's accounts in one, under all their names; the dearest first."""
     people: dict[tuple[str, ...], list[UsageTotals]] = {}
     for name, totals in found:

@@ -121,6 +121,16 @@ _ANSWERED = select(turn_trace.c.conv).where(turn_trace.c.person.in_(bindparam("p
 _COUNT = select(func.coalesce(func.sum(session.c.message_count), 0)).where(
     session.c.conv.in_(bindparam("keys", expanding=True))
 )
+_NEWEST_OF_THESE = (
+    select(func.max(turn_trace.c.id))
+    .where(turn_trace.c.person.in_(bindparam("accounts", expanding=True)))
+    .group_by(turn_trace.c.person)
+)
+_NAMES_OF_PEOPLE = (
+    select(turn_trace.c.person, inbox.c.payload)
+    .join(inbox, inbox.c.id == turn_trace.c.inbox_id)
+    .where(turn_trace.c.id.in_(_NEWEST_OF_THESE))
+)
 _SPENT = (
     select(
         usage.c.conv,
@@ -201,6 +211,15 @@ def chat_types(conn: Connection, keys: Iterable[ConversationId]) -> Mapping[Conv
 def count_messages(conn: Connection, keys: Iterable[ConversationId]) -> int:
     """The messages of all sessions of these conversations."""
     return int(conn.execute(_COUNT, {"keys": list(keys)}).scalar_one())
+
+
+def names_of_people(conn: Connection, accounts: Sequence[str]) -> Mapping[str, str]:
+    """The names that their platforms show of these people, as far as a trace of a turn tells them."""
+    return {
+        row.person: incoming.display
+        for row in conn.execute(_NAMES_OF_PEOPLE, {"accounts": accounts})
+        if (incoming := _incoming(row.payload)) is not None
+    }
 
 
 def with_words(conn: Connection, words: str, *, most: int = 20) -> list[FoundMessage]:
