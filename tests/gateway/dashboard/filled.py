@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, delete, insert
 
 from agent.core.messages import TextPart
 from agent.core.outbox import OutgoingMessage
@@ -25,11 +25,14 @@ from agent.storage.tables import (
     tool_call,
     turn,
     usage,
+    usage_sum,
 )
 from agent.storage.timestamps import to_timestamp
 from agent.storage.trace_table import turn_trace
 from gateway.scheduler.triggers.rules import Every, encode_rule
-from gateway.storage.tables import access_grant, operator_action, schedule, schedule_run
+from gateway.storage.migrations.versions import r0041_spending
+from gateway.storage.tables import access_grant, figure, operator_action, schedule, schedule_run
+from gateway.traces.figures import HOUR_US, LABELS, SUM, hour_of
 
 CONVERSATIONS, MESSAGES, SCHEDULES = 1_000, 100_000, 300
 DEAD = 400
@@ -59,6 +62,7 @@ def fill(conn: Connection, now: datetime) -> None:
         (access_grant, _grants(now)),
         (operator_action, _actions(now)),
         (log_entry, _log_lines(now)),
+        (figure, _figures(now)),
     ):
         piece: list[dict[str, Any]] = []
         for row in rows:
@@ -68,6 +72,8 @@ def fill(conn: Connection, now: datetime) -> None:
                 piece = []
         if piece:
             conn.execute(insert(table), piece)
+    conn.execute(delete(usage_sum))
+    r0041_spending.sum_up(conn)
 
 
 def _key(number: int) -> str:
@@ -348,7 +354,7 @@ def _traces(now: datetime) -> Iterator[dict[str, Any]]:
             "ended_at": at + 3_000_000,
             "outcome": "completed",
             "waited_ms": 5,
-            "elapsed_ms": 3_000,
+            "elapsed_ms": 3_000 + id % 977,
             "first_token_ms": 400,
             "model_calls": 1,
             "tool_calls": 0,
@@ -357,9 +363,19 @@ def _traces(now: datetime) -> Iterator[dict[str, Any]]:
             "tokens_out": 180,
             "cost_usd": 0.002,
             "unpriced": 0,
-            "size": 400,
-            "spans": "[]",
+            "size": 1_400,
+            "spans": f"[{' ' * 900}]",
+            "provider": "a" if id % 3 else "b",
         }
+
+
+def _figures(now: datetime) -> Iterator[dict[str, Any]]:
+    hour = hour_of(to_timestamp(now))
+    for ago in range(30 * 24):
+        for provider in ("a", "b"):
+            for name in ("call_ms", "call_first_token_ms"):
+                for label in (*LABELS, SUM):
+                    yield {"name": name, "hour": hour - ago * HOUR_US, "label": f"{provider} {label}", "value": 3.0}
 
 
 def _goals(now: datetime) -> Iterator[dict[str, Any]]:

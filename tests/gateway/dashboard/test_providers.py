@@ -1,5 +1,6 @@
 """Providers on the dashboard: how they do, test calls, circuits and keys, lists of models."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +15,11 @@ from tests.gateway.dashboard.conftest import Browsing, browsing
 from tests.gateway.world import World
 
 HOSTILE = "<script>alert(1)</script>"
+QUICK = """
+[retry]
+backoff_ms = 1
+breaker_open_ms = 50
+"""
 
 
 def failing(text: str) -> dict[str, object]:
@@ -126,3 +132,29 @@ def test_quantiles_of_a_histogram(values: list[float], share: float, expected: f
     for value in values:
         histogram.observe(value)
     assert histogram.quantile(share) == (None if expected is None else pytest.approx(expected))
+
+
+@pytest.mark.requirement("G-112")
+async def test_times_and_failures_of_the_last_days_outlive_the_process(world_of: Callable[..., World]) -> None:
+    world = world_of(config=f"{QUICK}[llm]\nfailover = ['b']\n")
+    async with world.process(), browsing(world) as owner:
+        assert "No turn asked it in the last 7 days." in await owner.page("/providers/a")
+        await world.answered("good morning")
+        world.llm.fails(kind="error", status=500, times=2, model="model-a")
+        await world.answered("good evening")
+    async with world.process(), browsing(world) as owner:
+        page = await owner.page("/providers/a")
+        day, week = re.findall(r'<th scope="row">(The last [^<]+)</th>(.*?)</tr>', page, re.DOTALL)
+        for over, row in (day, week):
+            assert over in ("The last 24 hours", "The last 7 days")
+            cells = re.findall(r'<td class="number[^"]*">([^<]*)</td>', row)
+            answers, *times, failed = cells
+            assert (int(answers), int(failed)) == (2, 2), over
+            assert all(re.fullmatch(r"[\d.]+ m?s", time) for time in times), times
+            assert "2 busy, too slow or cut off" in row
+            assert "last: busy, too slow or cut off, in the hour from" in row
+        world.clock.ahead_s += 2 * 24 * 3600
+        page = await owner.page("/providers")
+        assert "The last 7 days" in page
+        assert "The last 24 hours" not in page
+        assert "good" not in page

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from agent.ledger.sums import KINDS
 from gateway.dashboard.sections import all_sections
 from gateway.storage.operator_actions import OperatorAction
 from gateway.storage.repair import open_database
@@ -49,6 +50,12 @@ async def test_each_page_is_there_within_its_time(
             f"/people/{CHAT}",
             "/people?find=person+99&sort=who",
             f"/places/{CHAT}",
+            *(f"/spending?over=12&by={kind}" for kind in KINDS),
+            "/spending?over=30&by=person&sort=tokens&page=7",
+            "/spending?over=today&by=channel",
+            "/turns?sort=took&descending=1&days=7",
+            "/turns?sort=cost&descending=1&provider=b&page=20",
+            f"/turns?sort=tokens&conversation={CHAT}",
         ]
         for _ in range(ROUNDS):
             for path in (path for path in paths if path != "/usage.csv"):

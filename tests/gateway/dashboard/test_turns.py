@@ -6,13 +6,17 @@ import re
 from typing import get_args
 
 import pytest
+from sqlalchemy import insert
 
 from agent.core.ids import ConversationId, RunId
+from agent.storage.timestamps import to_timestamp
+from agent.storage.trace_table import turn_trace
 from gateway.dashboard.turns import KINDS, bars
 from gateway.traces import rows
 from gateway.traces.trace import Kind, Span, TurnTrace
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing
+from tests.gateway.traces.examples import trace
 
 
 async def traced(owner: Browsing, count: int = 1) -> list[TurnTrace]:
@@ -67,6 +71,46 @@ async def test_the_first_page_draws_what_went_on(owner: Browsing) -> None:
     assert len(turns["times"]) == 28
     assert all(len(series["values"]) == len(plot["times"]) for plot in drawn for series in plot["series"])
     assert "1 turns, 0 of them failed" in page
+
+
+@pytest.mark.requirement("G-113")
+async def test_the_slowest_turn_of_the_week_is_one_click_away(owner: Browsing) -> None:
+    world = owner.world
+    await world.answered("good morning")
+    await traced(owner)
+    now = to_timestamp(world.clock.now())
+    day = 24 * 3600 * 1_000_000
+    old = [
+        trace("slow-old", elapsed_ms=90_000, ended_at=now - 9 * day, started_at=now - 9 * day, provider="b"),
+        trace("dear", elapsed_ms=10, cost_usd=3.5, ended_at=now - day, started_at=now - day, provider="b"),
+        trace("long", elapsed_ms=20, tokens_in=900_000, ended_at=now - day, started_at=now - day, provider="b"),
+        trace("broke", elapsed_ms=70_000, outcome="broken", ended_at=now - day, started_at=now - day, provider="b"),
+        trace("failed", elapsed_ms=60_000, outcome="failed", ended_at=now - day, started_at=now - day,
+              conversation=ConversationId("discord:1")),
+    ]  # fmt: skip
+    # The oldest has the lowest number, as in a database that grew with time.
+    rest = [rows.values_of(one) | {"id": -5 + number} for number, one in enumerate(old)]
+    await world.database.write(lambda conn: conn.execute(insert(turn_trace), rest))
+
+    async def runs(path: str) -> list[str]:
+        found = re.findall(r'<td><a href="/turns/([^"]+)">', await owner.page(f"/turns?{path}"))
+        return [one if one in {each.run for each in old} else "new" for one in found]
+
+    page = await owner.page("/turns")
+    (address,) = re.findall(r'href="\?([^"]+)"[^>]*>Slowest of the week', page)
+    slowest = await runs(html.unescape(address))
+    assert slowest[:2] == ["broke", "failed"], "the slowest of all is older than a week"
+    assert "slow-old" not in slowest
+    assert (await runs("sort=took&descending=1"))[0] == "slow-old"
+    assert (await runs("sort=cost&descending=1"))[0] == "dear"
+    assert (await runs("sort=tokens&descending=1"))[0] == "long"
+    assert (await runs("sort=took"))[-1] == "slow-old"
+    assert await runs("provider=a") == ["new"]
+    assert await runs("provider=b&sort=took&descending=1") == ["slow-old", "broke", "long", "dear"]
+    assert await runs("outcome=not+answered&sort=took&descending=1") == ["broke", "failed"]
+    assert await runs("conversation=discord%3A1&sort=cost&descending=1") == ["failed"]
+    assert await runs("sort=cost&slower=30&days=7&provider=b") == ["broke"]
+    assert "good morning" not in page
 
 
 def test_bars_stand_where_their_spans_are() -> None:

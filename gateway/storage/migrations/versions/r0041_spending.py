@@ -54,14 +54,19 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("kind", "period", "name", name="pk_usage_sum"),
         sqlite_with_rowid=False,
     )
-    dialect = op.get_bind().dialect.name
+    sum_up(op.get_bind())
+    op.add_column("turn_trace", sa.Column("provider", sa.Text))
+    op.create_index("ix_turn_trace_ranked", "turn_trace", _RANKED)
+
+
+def sum_up(conn: sa.Connection) -> None:
+    """Fill the sums with all calls that were noted."""
+    dialect = conn.dialect.name
     for kind, column in _KINDS.items():
         for form in _FORMATS[dialect]:
             period = _PERIODS[dialect].format(form=form)
-            op.get_bind().exec_driver_sql(_FILL.format(kind=kind, column=column, period=period))
-    op.execute(_REACHED)
-    op.add_column("turn_trace", sa.Column("provider", sa.Text))
-    op.create_index("ix_turn_trace_ranked", "turn_trace", _RANKED)
+            conn.exec_driver_sql(_FILL.format(kind=kind, column=column, period=period))
+    conn.exec_driver_sql(_REACHED)
 
 
 def downgrade() -> None:
