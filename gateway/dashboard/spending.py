@@ -79,12 +79,12 @@ WHO: Mapping[Scope, str] = {
     "goal": "Goal",
 }
 EACH: Mapping[Scope, str] = {
-    "gateway": "the whole gateway",
-    "provider": "each provider",
-    "channel": "each place",
-    "person": "each person",
-    "job": "each schedule",
-    "goal": "each goal",
+    "gateway": "The whole gateway",
+    "provider": "Each provider",
+    "channel": "Each place",
+    "person": "Each person",
+    "job": "Each schedule",
+    "goal": "Each goal",
 }
 LONGEST_NAME = 300  # characters
 MOST_BUDGETS = 50

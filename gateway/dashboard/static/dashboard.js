@@ -122,6 +122,13 @@ function shown(value, unit) {
   return unit === "$" ? `$${text}` : unit ? `${text} ${unit}` : text;
 }
 
+// On an axis, where there is little room: "40M".
+function short(value, unit) {
+  if (value == null || Math.abs(value) < 100_000) return shown(value, unit);
+  const text = value.toLocaleString(undefined, { notation: "compact", maximumFractionDigits: 1 });
+  return unit === "$" ? `$${text}` : unit ? `${text} ${unit}` : text;
+}
+
 function draw() {
   const style = getComputedStyle(document.documentElement);
   const [ink, line] = ["--soft", "--line"].map((name) => style.getPropertyValue(name).trim());
@@ -135,7 +142,7 @@ function draw() {
         height: 180,
         cursor: { drag: { x: false, y: false } },
         scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] } },
-        axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => shown(tick, unit)) }],
+        axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => short(tick, unit)) }],
         series: [
           { value: (_, at) => (at == null ? "" : new Date(at * 1000).toLocaleString(undefined, { dateStyle: "short", timeStyle: "short" })) },
           ...series.map(({ label }, number) => ({

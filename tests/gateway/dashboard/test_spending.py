@@ -152,9 +152,9 @@ async def test_the_table_is_sorted_and_paged_by_the_server(owner: Browsing) -> N
 async def test_more_of_a_budget_is_allowed_as_by_the_command(limited: Browsing) -> None:
     world = limited.world
     page = await limited.page("/spending")
-    assert "each person" in page
+    assert "Each person" in page
     assert "0.0100 USD a day · nothing spent yet" in page
-    assert "each schedule" in page
+    assert "Each schedule" in page
     refused = await world.asks("good morning", person=BOB)
     assert "good morning" not in refused
     today = f"{world.clock.now():%Y-%m-%d}"
