@@ -149,7 +149,7 @@ class SpendingPages:
         )
 
     async def page(self, request: Request) -> Page:
-        """What was spent in a range of time, by one kind of names, and the budgets of now."""
+        """Sums of a range of time by one kind of names, and the budgets of now."""
         look = asked(
             request.query_params,
             columns=("cost", "name", "calls", "tokens", "input", "cached", "output"),
