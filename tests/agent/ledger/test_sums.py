@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, PersonId
 from agent.ledger import rows, sums
 from agent.ledger.spending import Entry
 from agent.storage.database import Database
@@ -23,7 +24,7 @@ def call(number: int, *, ago: timedelta = timedelta(), usd: float | None = 0.25,
         call=f"c{number}",
         at=to_timestamp(NOW - ago),
         attribution=replace(
-            attribution(), conversation=ConversationId(place), person=None if number % 5 == 0 else HERE
+            attribution(), conversation=ConversationId(place), person=None if number % 5 == 0 else PersonId(HERE)
         ),
         provider="ab"[number % 2],
         model="m",
@@ -60,8 +61,8 @@ async def test_sums_are_those_of_the_calls(database: Database, periods: Sequence
     await database.write(lambda conn: rows.add(conn, CALLS[summed:]))
     since = to_timestamp(sums.begin_of(periods[0]))
     for kind in sums.KINDS:
-        expected = dict(await database.read(lambda conn, kind=kind: rows.by(conn, kind, since=since)))
-        assert dict(await database.read(lambda conn, kind=kind: sums.by_name(conn, kind, periods))) == expected
+        expected = dict(await database.read(partial(rows.by, group=kind, since=since)))
+        assert dict(await database.read(partial(sums.by_name, kind=kind, periods=periods))) == expected
     whole = await database.read(lambda conn: rows.totals(conn, since=since))
     over_time = await database.read(lambda conn: sums.by_period(conn, periods))
     assert sums.all_together(over_time.values()) == whole

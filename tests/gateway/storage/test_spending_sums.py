@@ -1,5 +1,7 @@
 """The migration sums up the calls of a database as the running gateway does, on both databases."""
 
+from functools import partial
+
 import pytest
 from sqlalchemy import delete
 
@@ -19,7 +21,7 @@ async def test_sums_of_the_migration_are_those_of_the_calls(database: Database, 
     await database.write(lambda conn: rows.add(conn, CALLS[200:]))
     since = to_timestamp(sums.begin_of(periods[0]))
     for kind in sums.KINDS:
-        expected = dict(await database.read(lambda conn, kind=kind: rows.by(conn, kind, since=since)))
-        assert dict(await database.read(lambda conn, kind=kind: sums.by_name(conn, kind, periods))) == expected
+        expected = dict(await database.read(partial(rows.by, group=kind, since=since)))
+        assert dict(await database.read(partial(sums.by_name, kind=kind, periods=periods))) == expected
     newest = await database.read(sums.newest)
     assert await database.write(lambda conn: sums.sum_up(conn, up_to=newest)) == sums.BATCH, "the others wait"
