@@ -143,6 +143,7 @@ class Services:
             ("schedules", self.schedules.run),
             ("memory sweep", self.sweep.run),
             ("alerts", self.alerts.run),
+            ("alert receivers", self.packages.messaging.receivers.run),
             ("ledger", self.ledger.run),
             ("traces", self.traces.run),
             ("log lines", self.logs.recorder.run),

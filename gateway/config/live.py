@@ -56,6 +56,7 @@ RELOADABLE = (
     "scheduler",
     "retention",
     "backup",
+    "alerts",
     "traces",
 )
 # Keys of those sections that are fixed at the start all the same.

@@ -31,6 +31,7 @@ from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import ApprovalSettings, HookSettings
 from gateway.access.settings import AccessSettings, PersonSettings, RoleSection
 from gateway.channels.adapter import ChannelSettings
+from gateway.config.alerts import AlertSettings
 from gateway.config.places import PlaceRules, PlaceSection
 from gateway.config.sections import (
     BackupSettings,
@@ -88,6 +89,7 @@ class Sections(BaseModel):
     network: NetworkSettings = Field(default_factory=NetworkSettings)
     retention: RetentionSettings = Field(default_factory=RetentionSettings)
     backup: BackupSettings = Field(default_factory=BackupSettings)
+    alerts: AlertSettings = Field(default_factory=AlertSettings)
     traces: TraceSettings = Field(default_factory=TraceSettings)
     logging: LoggingSettings = Field(default_factory=LoggingSettings)
     debug: DebugSettings = Field(default_factory=DebugSettings)
@@ -139,7 +141,8 @@ class Settings(Sections):
     def secrets(self) -> frozenset[str]:
         """Every secret value in it, for redaction."""
         found = {secret for provider in self.llm.providers for secret in provider.secrets}
-        for section in (self.web, self.web.oidc, self.tools.web, *self.channels):
+        sections = (self.web, self.web.oidc, self.tools.web, self.alerts.email, self.alerts.webhook, *self.channels)
+        for section in sections:
             found |= set(_secrets(section))
         found |= self.mcp.secrets
         return frozenset(value for value in found if len(value) >= 6)  # shorter ones would blank ordinary words

@@ -1,4 +1,4 @@
-"""Alerts to the owners in their own chats: deaf accounts, refused logins, silent models, dead letters."""
+"""Alerts to the owners in their own chats and beyond: deaf accounts, refused logins, silent models, dead letters."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +23,7 @@ from gateway.channels.adapter import Health, Ids, State
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.ephemeral.pairing_alerts import alert_key
 from gateway.phrases.catalogue import Catalogue, spelled
+from gateway.receivers.receivers import Receivers
 from gateway.router.ports import Notices
 from gateway.scheduler.process_scheduler import PeriodicWakeEvent, ProcessScheduler
 from gateway.storage import settings_rows
@@ -41,6 +42,28 @@ _log = logging.getLogger("tieline.alerts")
 
 
 _Sentence = tuple[str, dict[str, object]]  # a key of the catalogue and its values
+
+
+def _no_buttons(language: str) -> Buttons:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    """A sentence that waits to be said. `told`: the conversation that knows it already.
+
+    `subject` is that of an outage. One that is not for the `chats` goes to the receivers beyond them alone.
+    """
+
+    key: str
+    values: dict[str, object]
+    buttons: Callable[[str], Buttons] = _no_buttons
+    told: str = ""
+    subject: str = ""
+    chats: bool = True
+
+
+_Says = tuple[tuple[ConversationKey, OutgoingMessage, str], ...]  # place, message, its name in the outbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +89,10 @@ class Alerts:
         ids: Callable[[str], Ids],
         notices: Notices,
         phrase: Catalogue,
+        receivers: Receivers | None = None,
     ) -> None:
+        """`receivers` get the same sentences beyond the chats."""
+        self._receivers = receivers
         self._database = database
         self._clock = clock
         self._troubles = troubles
@@ -78,10 +104,11 @@ class Alerts:
         self._chats: dict[str, _Chat] = {}
         self._unsaved: dict[str, ConversationKey | None] = {}  # whose chat is new, with the one before
         self._told: BoundedMap[str, float] = BoundedMap(REMEMBERED)
-        self._waiting: list[tuple[str, dict[str, object], Callable[[str], Buttons], str]] = []
+        self._waiting: list[_Waiting] = []
         self._outages: dict[str, _Sentence] = {}  # what fails now, by subject
         self._over: dict[str, _Sentence | None] = {}  # what does not any more
         self._told_outages: dict[str, str] = {}
+        self._is_remembered = False
         self._deaf_since: dict[str, float] = {}
         self._told_deaf: set[str] = set()
         self._sent = 0
@@ -101,7 +128,7 @@ class Alerts:
         self,
         key: str,
         values: dict[str, object],
-        buttons: Callable[[str], Buttons] = lambda language: (),
+        buttons: Callable[[str], Buttons] = _no_buttons,
         *,
         told: str = "",
     ) -> None:
@@ -109,23 +136,30 @@ class Alerts:
 
         The conversation `told` has just been told in its own words.
         """
-        self._take(key, values, buttons, told)
+        self._take(_Waiting(key=key, values=values, buttons=buttons, told=told))
 
-    def _take(self, key: str, values: dict[str, object], buttons: Callable[[str], Buttons], told: str = "") -> bool:
-        """Whether it will be said."""
-        sentence = self._phrase(key, "en", **values)
-        now = self._clock.monotonic()
-        if now - self._told.get(sentence, -SAME_AGAIN_S) < SAME_AGAIN_S:
-            return False
-        self._told[sentence] = now
-        _log.warning("%s", spelled(sentence))
-        self._waiting.append((key, values, buttons, told))
+    def tell_receivers(self, key: str, values: dict[str, object]) -> None:
+        """Say it beyond the chats alone."""
+        self._take(_Waiting(key=key, values=values, chats=False))
+
+    def _take(self, waiting: _Waiting) -> None:
+        sentence = self._phrase(waiting.key, "en", **waiting.values)
+        if self._is_recent(sentence):
+            return
+        self._note(sentence)
+        self._waiting.append(waiting)
         self._wake()
-        return True
+
+    def _is_recent(self, sentence: str) -> bool:
+        return self._clock.monotonic() - self._told.get(sentence, -SAME_AGAIN_S) < SAME_AGAIN_S
+
+    def _note(self, sentence: str) -> None:
+        self._told[sentence] = self._clock.monotonic()
+        _log.warning("%s", spelled(sentence))
 
     def test(self, by: str) -> tuple[str, ...]:
         """Say a test to the owners, as any alert goes, however often; gives who is told, and where."""
-        self._waiting.append(("owner_test", {"by": by}, lambda language: (), ""))
+        self._waiting.append(_Waiting(key="owner_test", values={"by": by}))
         self._wake()
         return tuple(f"{owner} ({chat.key})" for owner, chat in self._recipients().items())
 
@@ -137,14 +171,22 @@ class Alerts:
 
     def outage_over(self, subject: str, key: str | None, values: dict[str, object]) -> None:
         """It works again: told to owners who were told that it did not. No `key`: nobody needs to hear it."""
-        self._outages.pop(subject, None)
+        was_open = self._outages.pop(subject, None) is not None
+        if self._is_remembered and not was_open and subject not in self._told_outages:
+            return
         self._over[subject] = (key, values) if key is not None else None
         self._wake()
 
     def login_refused(self, channel_type: str, reason: str) -> None:
         fix = "see `tieline doctor`; a change of its [[channels]] entry counts at once, all else after a restart"
         self._troubles.report("adapter", channel_type, f"cannot sign in: {reason}", fix=fix, blocking=True)
-        self.tell("owner_failed", {"channel": channel_type, "detail": reason})
+        self.outage(_account(channel_type), "owner_failed", {"channel": channel_type, "detail": reason})
+
+    def login_refused_at_sending(self, channel_type: str) -> None:
+        self.outage(_sending(channel_type), "owner_mute", {"channel": channel_type})
+
+    def sends_again(self, channel_type: str) -> None:
+        self.outage_over(_sending(channel_type), "owner_mute_back", {"channel": channel_type})
 
     def undeliverable(self, key: ConversationKey, outbox_id: int, reason: str) -> None:
         self._troubles.note("delivery", str(key), f"message {outbox_id} was refused: {reason}")
@@ -162,14 +204,13 @@ class Alerts:
 
         What the disk refuses is tried again.
         """
-        remembered = False
         with self._scheduler.wake_event("alerts", every_s=LOOK_EVERY_S) as self._wake_event:
             while True:
                 self._look()
                 try:
-                    if not remembered:
+                    if not self._is_remembered:
                         await self._remember()
-                        remembered = True
+                        self._is_remembered = True
                     await self.save()
                     await self._tell_outages()
                     await self._tell_waiting()
@@ -187,14 +228,23 @@ class Alerts:
         self._told_deaf.discard(channel_type)
         self._troubles.over("adapter", channel_type)
         self._troubles.over("delivery", channel_type)
+        for subject in (_account(channel_type), _sending(channel_type)):
+            self.outage_over(subject, None, {})
 
     def _look(self) -> None:
-        now = self._clock.monotonic()
-        for name, health in self._health().items():
+        now, accounts = self._clock.monotonic(), self._health()
+        for subject in self._told_outages:
+            name = subject.removeprefix(ACCOUNT)
+            if name != subject and name not in accounts and subject not in self._over:  # taken out of the file
+                self.outage_over(subject, None, {})
+        for name, health in accounts.items():
             if health.hears or health.state is State.PAUSED:
                 if self._deaf_since.pop(name, None) is not None:
                     self._told_deaf.discard(name)
                     self._troubles.over("adapter", name)
+                subject = _account(name)
+                if subject in self._outages or (subject in self._told_outages and subject not in self._over):
+                    self.outage_over(subject, "owner_account_back" if health.hears else None, {"channel": name})
                 continue
             since = self._deaf_since.setdefault(name, now)
             # A refused login was told when it was refused.
@@ -205,7 +255,8 @@ class Alerts:
         self._troubles.report("adapter", name, detail, fix="it reconnects by itself", blocking=True)
         if name not in self._told_deaf:
             self._told_deaf.add(name)
-            self.tell("owner_deaf", {"channel": name, "minutes": int(DEAF_AFTER_S // 60), "detail": detail})
+            values: dict[str, object] = {"channel": name, "minutes": int(DEAF_AFTER_S // 60), "detail": detail}
+            self.outage(_account(name), "owner_deaf", values)
 
     async def _remember(self) -> None:
         """Take up where owners were met before the start, unless they have been met since."""
@@ -218,29 +269,36 @@ class Alerts:
         self._told_outages = {str(subject): sentence for subject, sentence in told.items()}
 
     async def _tell_outages(self) -> None:
-        """Bring what the owners know in line with what is so. An outage that returns within the hour waits for it."""
-        changed: dict[str, str | None] = {}
+        """Bring what is told in line with what is so. An outage that returns within the hour waits for it.
+
+        What was told and the messages are one transaction: nothing is lost, and nothing is said twice.
+        """
+        changed, sentences = dict[str, str | None](), list[str]()
+        says = list[_Waiting]()
         for subject, (key, values) in self._outages.items():
-            if self._told_outages.get(subject) != key and self._take(key, values, lambda language: ()):
-                self._told_outages[subject] = changed[subject] = key
-        over, self._over = self._over, {}
+            sentence = self._phrase(key, "en", **values)
+            if self._told_outages.get(subject) != key and not self._is_recent(sentence):
+                changed[subject] = key
+                sentences.append(sentence)
+                says.append(_Waiting(key=key, values=values, subject=subject))
+        over = dict(self._over)
         for subject, said in over.items():
-            if self._told_outages.pop(subject, None) is not None:
+            if subject in self._told_outages:
                 changed[subject] = None
                 if said is not None:
-                    self._waiting.append((*said, lambda language: (), ""))
-        if not changed:
-            return
-        at = to_timestamp(self._clock.now())
-
-        def work(conn: Connection) -> None:
-            for subject, sentence in changed.items():
-                if sentence is None:
-                    settings_rows.clear(conn, ConversationId(subject), OUTAGE_SETTING)
-                else:
-                    settings_rows.put(conn, ConversationId(subject), OUTAGE_SETTING, sentence, at=at)
-
-        await self._database.write(work)
+                    says.append(_Waiting(key=said[0], values=said[1], subject=subject))
+        if changed:
+            await self._say(says, changed)
+        for sentence in sentences:
+            self._note(sentence)
+        for subject, told in changed.items():
+            if told is None:
+                del self._told_outages[subject]
+            else:
+                self._told_outages[subject] = told
+        for subject, said in over.items():
+            if subject in self._over and self._over[subject] is said:
+                del self._over[subject]
 
     async def save(self) -> None:
         """Keep where owners were met, for the next start."""
@@ -265,31 +323,50 @@ class Alerts:
 
     async def _tell_waiting(self) -> None:
         while self._waiting:
-            await self._say(*self._waiting[0])
+            await self._say([self._waiting[0]], {})
             del self._waiting[0]
 
-    async def _say(self, key: str, values: dict[str, object], buttons: Callable[[str], Buttons], told: str) -> None:
-        """Tell all owners or none: nobody hears it twice because another could not be told."""
-        self._sent += 1
-        moment = f"{self._clock.now().isoformat()}:{self._sent}"
-        says, names = [], dict[str, str]()
-        for owner, chat in self._recipients().items():
-            if str(chat.key) == told:
-                continue
-            text = f"{GOOD_NEWS if key.endswith('_back') else WARNING} {self._phrase(key, chat.language, **values)}"
-            say = OutgoingMessage(text=text, kind="notice", verbatim=True, buttons=buttons(chat.language))
-            says.append((owner, chat.key, say))
-            # By this an alert is found again when what it asks is decided.
-            names[owner] = alert_key(str(values["person"]), chat.language) if key == "owner_pairing" else "alert:"
+    async def _say(self, waiting: Sequence[_Waiting], changed: Mapping[str, str | None]) -> None:
+        """Tell everybody or nobody, and keep which outages were told: nobody hears it twice because another could not
+        be told.
+        """
+        says = [says for one in waiting if one.chats for says in self._says(one)]
+        at = to_timestamp(self._clock.now())
 
         def work(conn: Connection) -> None:
-            for owner, place, say in says:
-                self._notices.add(conn, place, say, dedup=f"{names[owner]}{moment}:{owner}")
+            for place, say, name in says:
+                self._notices.add(conn, place, say, dedup=name)
+            if self._receivers is not None:
+                for one in waiting:
+                    self._receivers.add(conn, one.key, one.values, subject=one.subject)
+            for subject, key in changed.items():
+                if key is None:
+                    settings_rows.clear(conn, ConversationId(subject), OUTAGE_SETTING)
+                else:
+                    settings_rows.put(conn, ConversationId(subject), OUTAGE_SETTING, key, at=at)
 
-        if says:
+        if says or changed or (waiting and self._receivers is not None):
             await self._database.write(work)
-        for _, place, _ in says:
+        for place, _, _ in says:
             self._notices.committed(place)
+        if waiting and self._receivers is not None:
+            self._receivers.committed()
+
+    def _says(self, waiting: _Waiting) -> _Says:
+        """Its messages to the owners, each with its name in the outbox."""
+        self._sent += 1
+        key, values = waiting.key, waiting.values
+        moment = f"{self._clock.now().isoformat()}:{self._sent}"
+        found = []
+        for owner, chat in self._recipients().items():
+            if str(chat.key) == waiting.told:
+                continue
+            text = f"{GOOD_NEWS if key.endswith('_back') else WARNING} {self._phrase(key, chat.language, **values)}"
+            say = OutgoingMessage(text=text, kind="notice", verbatim=True, buttons=waiting.buttons(chat.language))
+            # By this an alert is found again when what it asks is decided.
+            name = alert_key(str(values["person"]), chat.language) if key == "owner_pairing" else "alert:"
+            found.append((chat.key, say, f"{name}{moment}:{owner}"))
+        return tuple(found)
 
     def _recipients(self) -> Mapping[str, _Chat]:
         """The owners that can be reached, and whoever sits at the machine itself."""
@@ -306,6 +383,19 @@ class Alerts:
         accounts = (name for name in self._health() if name.partition("@")[0] == platform)
         account = next(accounts, None)
         return _Chat(ConversationKey(account, person)) if account is not None else None
+
+
+ACCOUNT = "account:"
+
+
+def _account(channel_type: str) -> str:
+    """The subject of an account that does not hear."""
+    return f"{ACCOUNT}{channel_type}"
+
+
+def _sending(channel_type: str) -> str:
+    """The subject of an account that cannot send."""
+    return f"sending:{channel_type}"
 
 
 # Health of models: troubles for the operator's pages, reasons for `/readyz`, and a word to the owners.

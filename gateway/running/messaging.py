@@ -17,6 +17,7 @@ from gateway.conversations.place_settings import PlaceSettings
 from gateway.delivery.egress import Guard
 from gateway.delivery.outbox.call_journal import open_journal
 from gateway.delivery.outbox.delivery import Delivery
+from gateway.receivers.receivers import Receivers
 from gateway.router.ports import Notices
 from gateway.running.accounts.accounts import Accounts
 from gateway.running.alerts import Alerts
@@ -50,10 +51,11 @@ class Reports:
     def login_refused(self, channel_type: str, reason: str) -> None:
         fix = "look at its token and its rights; it is tried again each minute, and `tieline doctor` tells more"
         self._troubles.report("delivery", channel_type, f"the login is refused: {reason}", fix=fix, blocking=True)
-        self._told.tell("owner_mute", {"channel": channel_type})
+        self._told.login_refused_at_sending(channel_type)
 
     def login_accepted(self, channel_type: str) -> None:
         self._troubles.over("delivery", channel_type)
+        self._told.sends_again(channel_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,7 @@ class Messaging:
     notices: Notices
     scheduler: ProcessScheduler
     alerts: Alerts
+    receivers: Receivers
     ids: Callable[[str], Ids]
 
     def reachable(self, conversation: ConversationId) -> bool:
@@ -125,6 +128,16 @@ async def install_messaging(
     basics.live.listen(renew)
     notices = Notices(database, clock, delivery.wake)
     scheduler = ProcessScheduler(clock)
+    receivers = Receivers(
+        database=database,
+        clock=clock,
+        scheduler=scheduler,
+        troubles=basics.troubles,
+        settings=lambda: basics.settings,
+        redact=basics.redact,
+        phrase=basics.phrase,
+    )
+    basics.live.listen(receivers.reloaded)
     alerts = Alerts(
         database=database,
         clock=clock,
@@ -135,9 +148,18 @@ async def install_messaging(
         ids=ids,
         notices=notices,
         phrase=basics.phrase,
+        receivers=receivers,
     )
     reports.connect(alerts)
-    return Messaging(accounts=accounts, delivery=delivery, notices=notices, scheduler=scheduler, alerts=alerts, ids=ids)
+    return Messaging(
+        accounts=accounts,
+        delivery=delivery,
+        notices=notices,
+        scheduler=scheduler,
+        alerts=alerts,
+        receivers=receivers,
+        ids=ids,
+    )
 
 
 def access_changes(basics: Basics, rights: Rights, messaging: Messaging) -> AccessChanges:

@@ -10,7 +10,7 @@ from agent.plans.plan import OPEN
 from agent.storage.statements import first_since
 from agent.storage.tables import approval, inbox, outbox, plan, session, task, tool_call, turn
 from gateway.storage import identities, pairings, web_sign_ins
-from gateway.storage.tables import operator_action, schedule_run, setting_change
+from gateway.storage.tables import alert, operator_action, schedule_run, setting_change
 
 BATCH = 500
 
@@ -21,7 +21,7 @@ def prune(
     """Remove up to 500 ended rows of each kind that are older (UTC microseconds); returns how many went.
 
     `runs_before` is for the ledger of schedules, `audit_before` for tool calls, approvals, plans, changes of settings,
-    the audit log of operators and the tasks of ended sessions. Dead letters stay for as long as other ended rows; what
+    the audit log of operators and the tasks of ended sessions; ended alerts go with the outbox. Dead letters stay for as long as other ended rows; what
     is new or open stays.
     """
     removed = 0
@@ -36,6 +36,7 @@ def prune(
         (task, task.c.created_at, and_(past, task.c.updated_at < audit_before), audit_before),
         (setting_change, setting_change.c.at, true(), audit_before),
         (operator_action, operator_action.c.at, true(), audit_before),
+        (alert, alert.c.created_at, alert.c.state != "open", outbox_before),
         (schedule_run, schedule_run.c.at, schedule_run.c.ended_at.is_not(None), runs_before),
     ):
         old = (

@@ -249,3 +249,22 @@ web_attempt = Table(
     Column("at", BigInteger, nullable=False),
 )
 Index("ix_web_attempt_by", web_attempt.c.by, web_attempt.c.at)
+
+# Alerts beyond the owners' chats: a row for each alert and receiver, until it is sent or given up.
+alert = Table(
+    "alert",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("receiver", Text, nullable=False),  # email | webhook
+    Column("subject", Text, nullable=False),  # what it is about: `model:main`; "": a single event
+    Column("severity", Text, nullable=False),  # warning | resolved | test
+    Column("text", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("due_at", BigInteger, nullable=False),
+    Column("attempts", BigInteger, nullable=False, server_default="0"),
+    Column("claimed_until", BigInteger, nullable=False, server_default="0"),  # by the process that sends it
+    Column("error", Text, nullable=False, server_default=""),  # of the last attempt
+    Column("state", Text, nullable=False, server_default="open"),  # open | sent | given_up
+    Column("ended_at", BigInteger),
+)
+partial_index("ix_alert_open", alert.c.receiver, alert.c.id, where="state = 'open'")

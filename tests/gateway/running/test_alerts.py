@@ -192,8 +192,9 @@ async def test_a_deaf_account_is_told_once_whatever_it_says_about_it(sqlite_data
         services.healths["slack"] = CONNECTED
         await services.look()
         assert services.troubles.open == ()
-        ((_, text),) = await services.told()
+        (_, text), (_, back) = await services.told()
         assert text.startswith("⚠️ slack hears nothing since 2 min: again in")
+        assert back == "✅ slack hears again."
 
 
 @pytest.mark.parametrize("state", [State.STARTING, State.RECONNECTING])

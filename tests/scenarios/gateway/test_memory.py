@@ -385,7 +385,7 @@ NO_WORDS = """
     pairing pairing_attempt person_zone schedule_run skill_arm skill_trust
     adapter_store model_fact model_list key_rest identity link_code group_stream ambient_turn operator_action
     figures_hour log_level usage_sum
-    web_person web_session web_code web_attempt
+    web_person web_session web_code web_attempt alert
 """  # ids, numbers and choices
 NAMED_IN_THE_DOCS = "schedule channel_setting setting_change"  # /schedules delete, /settings instructions default
 

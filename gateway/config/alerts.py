@@ -1,0 +1,153 @@
+"""The section `[alerts]`: where alerts go beside the owners' chats, and when the disk and the backups give cause."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from agent.core.settings_section import SECTION_CONFIG
+from gateway.config.sections import is_loopback
+
+Security = Literal["starttls", "tls", "none"]
+Format = Literal["json", "slack", "discord", "ntfy"]
+
+PORTS: dict[Security, int] = {"starttls": 587, "tls": 465, "none": 25}
+MOST_TO = 20
+LEAST_SECRET = 16  # characters
+MOST_FREE_MB = 100_000_000
+MOST_HOURS = 24 * 366
+_ADDRESS = re.compile(r"[^@\s<>,;\"]{1,64}@[^@\s<>,;\"]{1,255}")
+_HOST = re.compile(r"[A-Za-z0-9.:_-]{1,255}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmailSettings:
+    """`[alerts.email]`: alerts by e-mail, where `host` names a mail server.
+
+    `security` "none" is for a mail server on this machine alone. `port` 0 is the usual one: 587, 465 or 25.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
+
+    host: str = ""
+    port: int = 0
+    security: Security = "starttls"
+    user: str = ""
+    password: SecretStr | None = None
+    sender: str = ""
+    to: tuple[str, ...] = ()
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self.host)
+
+    @property
+    def usual_port(self) -> int:
+        """The port that is called."""
+        return self.port or PORTS[self.security]
+
+    def mistakes(self) -> Iterator[str]:
+        """Mistakes, one line each."""
+        if not self.host:
+            if self.to or self.sender or self.user:
+                yield "alerts.email.host: is missing; name the mail server"
+            return
+        if not _HOST.fullmatch(self.host):
+            yield f'alerts.email.host: "{self.host}" is no name of a server; write it as "smtp.example.org"'
+        if not 0 <= self.port <= 65535:
+            yield f"alerts.email.port: {self.port} is no port; use 1 to 65535, or 0 for the usual one"
+        if self.security == "none" and not is_loopback(self.host):
+            yield 'alerts.email.security: "none" is for a mail server on this machine; use "starttls" or "tls"'
+        if bool(self.user) != bool(self.password and self.password.get_secret_value()):
+            yield "alerts.email: user and password go together; set both, or none"
+        if not self.to:
+            yield 'alerts.email.to: is empty; name who gets the alerts, as in ["ops@example.org"]'
+        if len(self.to) > MOST_TO:
+            yield f"alerts.email.to: {len(self.to)} addresses are too many; use {MOST_TO} or fewer, or a mailing list"
+        for key, address in (("sender", self.sender), *(("to", one) for one in self.to)):
+            if not _ADDRESS.fullmatch(address):
+                yield f'alerts.email.{key}: "{address}" is no address; write it as "ops@example.org"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    """`[alerts.webhook]`: alerts posted to an address, where `url` gives one. The address is a secret itself.
+
+    With `secret` each request is signed (HMAC-SHA256); `token` is sent as a bearer token. `format` is that of the
+    body: plain JSON, or what incoming webhooks of Slack or Discord, or a topic of ntfy take.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
+
+    url: SecretStr | None = None
+    format: Format = "json"
+    secret: SecretStr | None = None
+    token: SecretStr | None = None
+
+    @property
+    def address(self) -> str:
+        """The address that is called; "" for none."""
+        return self.url.get_secret_value() if self.url else ""
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self.address)
+
+    @property
+    def host(self) -> str:
+        """The part of the address that may be told."""
+        return urlsplit(self.address).hostname or ""
+
+    def mistakes(self) -> Iterator[str]:
+        """Mistakes, one line each, without the address, which is a secret."""
+        if not self.address:
+            if self.secret or self.token:
+                yield "alerts.webhook.url: is missing"
+            return
+        try:
+            parts = urlsplit(self.address)
+            known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            known = False
+        if not known or any(character.isspace() for character in self.address):
+            yield 'alerts.webhook.url: is no address; write it as "https://example.org/hook"'
+        elif parts.username or parts.password:
+            yield "alerts.webhook.url: holds a name or a password; use token for a bearer token"
+        if self.secret is not None and len(self.secret.get_secret_value()) < LEAST_SECRET:
+            yield f"alerts.webhook.secret: is shorter than {LEAST_SECRET} characters; `openssl rand -hex 32` makes one"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertSettings:
+    """`[alerts]`: alerts beyond the owners' chats.
+
+    `language` is that of their sentences. Below `least_free_mb` of free disk space, or when the newest nightly backup
+    is older than `backup_max_h` hours, owners are told.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
+
+    language: str = "en"
+    least_free_mb: int = 500
+    backup_max_h: int = 50
+    email: EmailSettings = field(default_factory=EmailSettings)
+    webhook: WebhookSettings = field(default_factory=WebhookSettings)
+
+    @property
+    def receivers(self) -> tuple[str, ...]:
+        """Names of the receivers that are set up."""
+        return tuple(name for name, one in (("email", self.email), ("webhook", self.webhook)) if one.is_on)
+
+    def mistakes(self) -> Iterator[str]:
+        """Mistakes, one line each."""
+        if not re.fullmatch(r"[a-z]{2}(-[A-Za-z]{2})?", self.language):
+            yield f'alerts.language: "{self.language}" is no language; write it as "en" or "de"'
+        if not 0 <= self.least_free_mb <= MOST_FREE_MB:
+            yield f"alerts.least_free_mb: {self.least_free_mb} must be 0 (never told) to {MOST_FREE_MB}"
+        if not 0 <= self.backup_max_h <= MOST_HOURS:
+            yield f"alerts.backup_max_h: {self.backup_max_h} must be 0 (never told) to {MOST_HOURS}"
+        yield from self.email.mistakes()
+        yield from self.webhook.mistakes()

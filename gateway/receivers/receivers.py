@@ -1,0 +1,243 @@
+"""Alerts beyond the owners' chats: kept as rows, sent by e-mail and webhook, tried again until a day is over."""
+
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib import import_module
+from typing import Protocol
+
+import anyio
+from sqlalchemy import Connection
+
+from agent.core.clock import Clock
+from agent.storage.database import Database
+from agent.storage.errors import StorageTrouble
+from agent.storage.timestamps import to_timestamp
+from gateway.config.alerts import AlertSettings
+from gateway.config.settings import Settings
+from gateway.phrases.catalogue import Catalogue, spelled
+from gateway.receivers.email import Email, NotSent, tls_context
+from gateway.receivers.message import AlertMessage
+from gateway.scheduler.process_scheduler import PeriodicWakeEvent, ProcessScheduler
+from gateway.storage import alert_rows
+from gateway.storage.alert_rows import AlertRow, Severity
+from gateway.telemetry.trouble import Troubles
+
+LOOK_EVERY_S = 10.0
+SEND_WITHIN_S = 90.0  # of one attempt
+CLAIM_FOR = timedelta(seconds=SEND_WITHIN_S + 30)
+TOGETHER = 20  # alerts in one message
+FIRST_RETRY_S, LONGEST_RETRY_S = 30.0, 3600.0
+GIVEN_UP_AFTER = timedelta(days=1)
+SHOWN = 10
+
+# Not said beyond the chats: what asks an owner for a decision, and what holds words of a person.
+ONLY_IN_CHATS = frozenset({"owner_pairing", "owner_linked", "owner_schedule_off", "owner_test"})
+NAMES = {"email": "e-mail", "webhook": "webhook"}
+
+_log = logging.getLogger("tieline.receivers")
+
+
+class Receiver(Protocol):
+    """One way out."""
+
+    @property
+    def where(self) -> str:
+        """The receiver in words, without secrets."""
+
+    async def send(self, message: AlertMessage, at: datetime) -> str:
+        """What the other side answered. Raises NotSent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a test: `where` it went, and the other side's answer or the reason why it did not go."""
+
+    where: str
+    is_sent: bool
+    text: str
+
+
+def retry_after_s(attempts: int) -> float:
+    """The wait after so many attempts that failed: it doubles, up to an hour."""
+    return min(LONGEST_RETRY_S, FIRST_RETRY_S * 2.0 ** min(attempts - 1, 20))
+
+
+class Receivers:
+    """Those of the configuration in force. `add` writes rows in the caller's transaction, `run` sends them."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        clock: Clock,
+        scheduler: ProcessScheduler,
+        troubles: Troubles,
+        settings: Callable[[], Settings],
+        redact: Callable[[str], str],
+        phrase: Catalogue,
+        tls: Callable[[], ssl.SSLContext] = tls_context,
+    ) -> None:
+        """`redact` takes secrets out of what servers answer."""
+        self._database = database
+        self._clock = clock
+        self._scheduler = scheduler
+        self._troubles = troubles
+        self._settings = settings
+        self._redact = redact
+        self._phrase = phrase
+        self._tls = tls
+        self._is_changed = False
+        self._wake_event: PeriodicWakeEvent | None = None  # while it runs
+
+    @property
+    def alert_settings(self) -> AlertSettings:
+        return self._settings().alerts
+
+    def add(self, conn: Connection, key: str, values: dict[str, object], *, subject: str = "") -> None:
+        """Keep a sentence of the catalogue for every receiver; call `committed` afterwards."""
+        settings = self.alert_settings
+        if key in ONLY_IN_CHATS or not settings.receivers:
+            return
+        severity: Severity = "resolved" if key.endswith("_back") else "warning"
+        text = self._redact(spelled(self._phrase(key, settings.language, **values)))
+        at = to_timestamp(self._clock.now())
+        for receiver in settings.receivers:
+            alert_rows.add(conn, receiver, subject=subject, severity=severity, text=text, at=at)
+
+    def committed(self) -> None:
+        """Rows were written: send them now."""
+        if self._wake_event is not None:
+            self._wake_event.set()
+
+    def reloaded(self, _: Settings) -> None:
+        """The configuration has changed: what could not be sent is tried at once."""
+        self._is_changed = True
+        self.committed()
+
+    async def run(self) -> None:
+        """Send what is due, until cancelled. What the disk refuses is tried again."""
+        with self._scheduler.wake_event("alert receivers", every_s=LOOK_EVERY_S) as self._wake_event:
+            while True:
+                try:
+                    await self.send_due()
+                except StorageTrouble as error:
+                    _log.warning("alerts cannot be sent now: %s", error)
+                await self._wake_event.wait()
+
+    async def send_due(self) -> None:
+        """Try every receiver once that has something due; give up what is too old."""
+        changed, self._is_changed = self._is_changed, False
+        now = to_timestamp(self._clock.now())
+        if changed:
+            await self._database.write(lambda conn: alert_rows.due_now(conn, now))
+        names = tuple(NAMES)
+        due = await self._database.read(lambda conn: alert_rows.next_due(conn, names))
+        if due is None:
+            return
+        await self._give_up()
+        if due > now:
+            return
+        async with anyio.create_task_group() as tasks:
+            for name in self.alert_settings.receivers:
+                tasks.start_soon(self._send_all, name)
+
+    async def test(self, by: str) -> Sequence[Outcome]:
+        """Send a test to every receiver now, once; what came of each."""
+        settings, now = self.alert_settings, self._clock.now()
+        text = spelled(self._phrase("owner_test", settings.language, by=by))
+        outcomes = []
+        for name in settings.receivers:
+            row = AlertRow(
+                id=0,
+                receiver=name,
+                subject="test",
+                severity="test",
+                text=text,
+                created_at=to_timestamp(now),
+                due_at=0,
+                attempts=1,
+                error="",
+                state="open",
+                ended_at=None,
+            )
+            receiver = await self._receiver(name)
+            try:
+                said = await self._sent(receiver, (row,))
+                outcomes.append(Outcome(where=receiver.where, is_sent=True, text=said))
+                self._works(name)
+            except NotSent as error:
+                outcomes.append(Outcome(where=receiver.where, is_sent=False, text=self._redact(str(error))))
+        return outcomes
+
+    async def newest(self) -> Sequence[AlertRow]:
+        """The newest rows, for the dashboard."""
+        return await self._database.read(lambda conn: alert_rows.newest(conn, SHOWN))
+
+    async def _send_all(self, name: str) -> None:
+        """Send in batches until nothing is due, or one fails."""
+        while await self._send_batch(name):
+            pass
+
+    async def _send_batch(self, name: str) -> bool:
+        """Whether one was sent."""
+        now = self._clock.now()
+        at, until = to_timestamp(now), to_timestamp(now + CLAIM_FOR)
+        rows = await self._database.write(
+            lambda conn: alert_rows.claim(conn, name, now=at, until=until, most=TOGETHER)
+        )
+        if not rows:
+            return False
+        ids = [row.id for row in rows]
+        try:
+            await self._sent(await self._receiver(name), rows)
+        except NotSent as error:
+            why = self._redact(str(error))
+            after_s = retry_after_s(max(row.attempts for row in rows))
+            due = to_timestamp(self._clock.now() + timedelta(seconds=after_s))
+            await self._database.write(lambda conn: alert_rows.failed(conn, ids, until=until, due=due, why=why))
+            _log.warning("%d alerts were not sent by %s, tried again in %.0f s: %s", len(ids), name, after_s, why)
+            fix = f"look at [alerts.{name}]; `tieline alerts test` tries it"
+            self._troubles.report("delivery", _subject(name), f"alerts are not sent: {why}", fix=fix)
+            return False
+        ended = to_timestamp(self._clock.now())
+        await self._database.write(lambda conn: alert_rows.sent(conn, ids, until=until, now=ended))
+        self._works(name)
+        return True
+
+    async def _sent(self, receiver: Receiver, rows: Sequence[AlertRow]) -> str:
+        now, host = self._clock.now(), self._settings().web.public_url or socket.gethostname()
+        message = AlertMessage(rows=rows, host=host.partition("://")[2] or host)
+        with anyio.move_on_after(SEND_WITHIN_S):
+            return self._redact(await receiver.send(message, now))
+        raise NotSent(f"not done within {SEND_WITHIN_S:g} s")
+
+    async def _receiver(self, name: str) -> Receiver:
+        settings = self._settings()
+        if name == "email":
+            return Email(settings.alerts.email, self._tls)
+        module = await anyio.to_thread.run_sync(import_module, "gateway.receivers.webhook")
+        webhook: Receiver = module.Webhook(settings.alerts.webhook, proxy=settings.network.proxy)
+        return webhook
+
+    async def _give_up(self) -> None:
+        """End what could not be sent for a day, with an entry in the log."""
+        now = self._clock.now()
+        before, at = to_timestamp(now - GIVEN_UP_AFTER), to_timestamp(now)
+        if not await self._database.read(lambda conn: alert_rows.is_any_open(conn, before=before)):
+            return
+        for row in await self._database.write(lambda conn: alert_rows.give_up(conn, before=before, now=at)):
+            why = row.error or "nothing was sent to this receiver since"
+            _log.error("alert %d was given up for %s after a day (%s): %s", row.id, row.receiver, why, row.text)
+            self._troubles.note("delivery", _subject(row.receiver), f"an alert was given up after a day: {why}")
+
+    def _works(self, name: str) -> None:
+        self._troubles.over("delivery", _subject(name))
+
+
+def _subject(name: str) -> str:
+    return f"alerts by {NAMES[name]}"
+

@@ -1,0 +1,146 @@
+"""Rows of alerts that go beyond the owners' chats, one for each receiver. Moments: UTC microseconds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
+
+from gateway.storage.tables import alert
+
+Severity = Literal["warning", "resolved", "test"]
+
+LONGEST_ERROR = 300  # characters
+_OPEN = alert.c.state == "open"
+_ADD = insert(alert)
+_before = alert.alias("earlier")
+# None overtakes another: nothing is taken behind one that waits for its moment, or that another process is sending.
+_WAITS_BEHIND = (
+    select(_before.c.id)
+    .where(
+        _before.c.state == "open",
+        _before.c.receiver == bindparam("who"),
+        _before.c.id < alert.c.id,
+        or_(_before.c.due_at > bindparam("now"), _before.c.claimed_until > bindparam("now")),
+    )
+    .correlate(alert)
+    .exists()
+)
+_DUE = (
+    select(alert.c.id)
+    .where(
+        _OPEN,
+        alert.c.receiver == bindparam("who"),
+        alert.c.due_at <= bindparam("now"),
+        alert.c.claimed_until <= bindparam("now"),
+        ~_WAITS_BEHIND,
+    )
+    .order_by(alert.c.id)
+    .limit(bindparam("most"))
+)
+# Asked once more of each row: on PostgreSQL another process may have claimed it since the inner query.
+_CLAIM = (
+    update(alert)
+    .where(alert.c.id.in_(_DUE.scalar_subquery()), _OPEN, alert.c.claimed_until <= bindparam("now"))
+    .values(claimed_until=bindparam("until"), attempts=alert.c.attempts + 1)
+    .returning(alert)
+)
+_CLAIMED = (alert.c.id.in_(bindparam("ids", expanding=True)), _OPEN, alert.c.claimed_until == bindparam("until"))
+_END = update(alert).where(*_CLAIMED).values(state=bindparam("to"), error=bindparam("why"), ended_at=bindparam("now"))
+_FREE = update(alert).where(*_CLAIMED).values(claimed_until=0, due_at=bindparam("due"), error=bindparam("why"))
+_OLD = select(alert).where(_OPEN, alert.c.created_at <= bindparam("before")).order_by(alert.c.id)
+_GIVE_UP = (
+    update(alert)
+    .where(alert.c.id == bindparam("one"), _OPEN, alert.c.claimed_until <= bindparam("now"))
+    .values(state="given_up", ended_at=bindparam("now"))
+)
+_HEAD = (
+    select(alert.c.due_at, alert.c.claimed_until)
+    .where(_OPEN, alert.c.receiver == bindparam("who"))
+    .order_by(alert.c.id)
+    .limit(1)
+)
+_NEWEST = select(alert).order_by(alert.c.id.desc()).limit(bindparam("most"))
+_NOW_DUE = update(alert).where(_OPEN).values(due_at=bindparam("now"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertRow:
+    """An alert for one receiver. `subject` is "" for a single event; `error` is of the last attempt."""
+
+    id: int
+    receiver: str
+    subject: str
+    severity: Severity
+    text: str
+    created_at: int
+    due_at: int
+    attempts: int
+    error: str
+    state: str
+    ended_at: int | None
+
+
+def add(conn: Connection, receiver: str, *, subject: str, severity: Severity, text: str, at: int) -> None:
+    """Keep one that is due at once."""
+    values = {"receiver": receiver, "subject": subject, "severity": severity, "text": text}
+    conn.execute(_ADD, values | {"created_at": at, "due_at": at})
+
+
+def claim(conn: Connection, receiver: str, *, now: int, until: int, most: int) -> Sequence[AlertRow]:
+    """Take the oldest that are due for sending; until that moment no other process takes them. Oldest first."""
+    rows = conn.execute(_CLAIM, {"who": receiver, "now": now, "until": until, "most": most}).all()
+    return sorted((_row(row) for row in rows), key=lambda one: one.id)
+
+
+def sent(conn: Connection, ids: Sequence[int], *, until: int, now: int) -> None:
+    """They have left. `until` is that of the claim: whoever lost it changes nothing."""
+    conn.execute(_END, {"ids": list(ids), "until": until, "to": "sent", "why": "", "now": now})
+
+
+def failed(conn: Connection, ids: Sequence[int], *, until: int, due: int, why: str) -> None:
+    """They have not: they are due again at that moment, and what came later waits behind them."""
+    conn.execute(_FREE, {"ids": list(ids), "until": until, "due": due, "why": why[:LONGEST_ERROR]})
+
+
+def give_up(conn: Connection, *, before: int, now: int) -> Sequence[AlertRow]:
+    """End those that were made before that moment, which nobody is sending; these are given."""
+    old = [_row(row) for row in conn.execute(_OLD, {"before": before})]
+    return [one for one in old if conn.execute(_GIVE_UP, {"one": one.id, "now": now}).rowcount]
+
+
+def is_any_open(conn: Connection, *, before: int) -> bool:
+    """Whether one waits that was made before that moment."""
+    return conn.execute(_OLD.limit(1), {"before": before}).first() is not None
+
+
+def next_due(conn: Connection, receivers: Sequence[str]) -> int | None:
+    """When one can be claimed again; None: none waits."""
+    heads = [conn.execute(_HEAD, {"who": receiver}).one_or_none() for receiver in receivers]
+    return min((max(head.due_at, head.claimed_until) for head in heads if head is not None), default=None)
+
+
+def due_now(conn: Connection, now: int) -> None:
+    """Whatever waits is tried at once: a receiver may have been corrected."""
+    conn.execute(_NOW_DUE, {"now": now})
+
+
+def newest(conn: Connection, most: int) -> Sequence[AlertRow]:
+    """The newest first."""
+    return [_row(row) for row in conn.execute(_NEWEST, {"most": most})]
+
+
+def _row(row: Row[Any]) -> AlertRow:
+    return AlertRow(
+        id=row.id,
+        receiver=row.receiver,
+        subject=row.subject,
+        severity=row.severity,
+        text=row.text,
+        created_at=row.created_at,
+        due_at=row.due_at,
+        attempts=row.attempts,
+        error=row.error,
+        state=row.state,
+        ended_at=row.ended_at,
+    )
