@@ -33,6 +33,7 @@ from gateway.running.dispatch import Running, wake_for_person
 from gateway.running.durable_work import install_durable_work
 from gateway.running.foundation import Foundation
 from gateway.running.groups import install_groups
+from gateway.running.host_watch import HostWatch
 from gateway.running.logs import install_logs
 from gateway.running.machine_watch import MachineWatch
 from gateway.running.memory import install_memory, install_skills
@@ -121,6 +122,7 @@ async def build(
         ),
     )
     delivery, alerts = messaging.delivery, messaging.alerts
+    watch = HostWatch(basics, alerts)
     live.listen(lambda fresh: accounts.follow(fresh.channels))
     router = Router(
         RouterDeps(
@@ -176,6 +178,7 @@ async def build(
         ledger=ledger,
         metrics=metrics,
         lag=lag,
+        host=watch,
     )
     backup_maker = BackupMaker(
         database,
@@ -257,8 +260,10 @@ async def build(
             clock=clock,
             settings=lambda: live.settings.backup,
             zone=lambda: live.settings.scheduler.zone,
-            tell=alerts.tell,
+            tell=partial(alerts.outage, "backup"),
+            over=partial(alerts.outage_over, "backup", "owner_backup_back", {}),
         ),
+        host_watch=watch,
         sweep=memory.sweep,
         alerts=alerts,
         phrase=phrase,

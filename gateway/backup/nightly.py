@@ -39,13 +39,15 @@ class NightlyBackup:
         settings: Callable[[], BackupSettings],
         zone: Callable[[], str],
         tell: Callable[[str, dict[str, object]], None],
+        over: Callable[[], None] = lambda: None,
     ) -> None:
-        """`tell` says a sentence of the catalogue to the owners."""
+        """`tell` says a sentence of the catalogue to the owners, `over` that there is a backup again."""
         self._maker = maker
         self._clock = clock
         self._settings = settings
         self._zone = zone
         self._tell = tell
+        self._over = over
         self._failed: tuple[datetime, datetime] | None = None  # which was due, and when it was tried last
 
     async def run_once(self) -> None:
@@ -58,11 +60,12 @@ class NightlyBackup:
         if told and self._failed is not None and now - self._failed[1] < AGAIN_AFTER:
             return
         try:
-            is_made = await anyio.to_thread.run_sync(_made_since, folder, due)
-            if is_made or self._maker.running is not None:
-                return
-            await self._maker.make(BY)
-            await anyio.to_thread.run_sync(keep_newest, folder, settings.keep)
+            if not await anyio.to_thread.run_sync(_made_since, folder, due):
+                if self._maker.running is not None:
+                    return
+                await self._maker.make(BY)
+                await anyio.to_thread.run_sync(keep_newest, folder, settings.keep)
+            self._over()
         except (StorageError, OSError) as error:
             _log.error("the backup failed, tried again in an hour: %s", error)
             self._failed = (due, now)

@@ -81,6 +81,7 @@ _REVIVE = (
 )
 # By the partial indexes: what is done is not counted, since that would read everything ever said.
 COUNTED = tuple(select(func.count()).select_from(inbox).where(which) for which in (_NEW, _DEAD))
+_OLDEST = select(inbox.c.created_at).where(_NEW).order_by(inbox.c.id).limit(1)
 _NEWEST_RUN = (
     select(turn.c.inbox_id).where(turn.c.conv == bindparam("conversation")).order_by(turn.c.id.desc()).limit(1)
 )
@@ -155,6 +156,12 @@ def counts(conn: Connection) -> tuple[int, int]:
     """How many messages wait or are under work, and how many were given up."""
     waiting, dead = (int(conn.execute(count).scalar_one()) for count in COUNTED)
     return waiting, dead
+
+
+def oldest_waiting(conn: Connection) -> int | None:
+    """When the oldest message came that waits or is under work, in UTC microseconds; None: none does."""
+    found: int | None = conn.execute(_OLDEST).scalar_one_or_none()
+    return found
 
 
 def name_of(conn: Connection, conversation: ConversationId) -> str:

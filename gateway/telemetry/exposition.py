@@ -43,8 +43,13 @@ class _Collector:
             ("tieline_troubles_open", "What the operator should look at.", gauges.troubles_open),
             ("tieline_event_loop_lag_seconds", "How late the event loop was last.", gauges.loop_lag_s),
             ("tieline_event_loop_lag_worst_seconds", "Its worst in the last minute.", gauges.loop_lag_worst_s),
+            ("tieline_queue_oldest_seconds", "Since when the oldest message waits; 0: none.", gauges.queue_oldest_s),
+            ("tieline_disk_free_bytes", "Free space where the data directory lies.", gauges.disk_free_bytes),
+            ("tieline_database_size_bytes", "Size of the database.", gauges.database_bytes),
+            ("tieline_last_backup_timestamp_seconds", "Moment of the newest backup; 0: none.", gauges.backup_at),
         ):
-            yield GaugeMetricFamily(name, text, value=float(value))
+            if value is not None:
+                yield GaugeMetricFamily(name, text, value=float(value))
         used = GaugeMetricFamily(
             "tieline_budget_used_ratio", "The fullest budget of its kind; 1 is used up.", labels=["scope", "per"]
         )
@@ -55,6 +60,12 @@ class _Collector:
         for channel_type, hears in gauges.adapters.items():
             up.add_metric([channel_type], float(hears))
         yield up
+        answering = GaugeMetricFamily(
+            "tieline_provider_up", "0 while the model does not answer.", labels=["gen_ai_provider_name"]
+        )
+        for name, answers in gauges.providers.items():
+            answering.add_metric([name], float(answers))
+        yield answering
         build = GaugeMetricFamily("tieline_build_info", "Which version runs.", labels=["version"])
         build.add_metric([gauges.version], 1.0)
         yield build

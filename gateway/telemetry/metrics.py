@@ -317,7 +317,8 @@ class Metrics:
 class Gauges:
     """`queue_depth` counts inbox rows that are new, `outbox_open` rows not yet sent, `outbox_dead` dead letters.
 
-    `adapters` says per channel type whether the account hears, `budgets` by scope and span how full the fullest one is.
+    `adapters` says per channel type whether the account hears, `providers` by name whether the model answers as far as
+    is known, `budgets` by scope and span how full the fullest one is. None of a size: it cannot be read.
     """
 
     version: str = ""
@@ -332,6 +333,11 @@ class Gauges:
     loop_lag_worst_s: float = 0.0
     adapters: Mapping[str, bool] = field(default_factory=dict)
     budgets: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    providers: Mapping[str, bool] = field(default_factory=dict)
+    queue_oldest_s: float = 0.0
+    disk_free_bytes: int | None = None
+    database_bytes: int | None = None
+    backup_at: float = 0.0  # of the newest backup, in POSIX seconds
 
 
 # Lag of the event loop: the surplus of a short sleep. Says nothing about the cause.
