@@ -165,6 +165,7 @@ async def build(
             work=turns.dispatcher.wake,
             reconnect=tools.servers.reconnect,
             settle=ledger.flush,
+            test_alerts=messaging.test_alerts,
         ),
     )
     overview = OverviewService(

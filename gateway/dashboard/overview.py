@@ -7,6 +7,7 @@ from dataclasses import asdict
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from gateway.dashboard.alerts import AlertCard
 from gateway.dashboard.frame.shell import Done, Page, Section, action, view
 from gateway.dashboard.plots import STEPS, Plot
 from gateway.telemetry.trouble import Kind
@@ -47,7 +48,9 @@ async def no_past(days: int) -> Sequence[Plot]:
     return ()
 
 
-def overview_section(source: OverviewSource, reasons: Reasons, past: Past = no_past) -> Section:
+def overview_section(
+    source: OverviewSource, reasons: Reasons, past: Past = no_past, alerts: AlertCard | None = None
+) -> Section:
     """The section. `reasons` tells why the gateway is not ready, `past` draws what went on."""
 
     async def page(request: Request) -> Page:
@@ -67,6 +70,9 @@ def overview_section(source: OverviewSource, reasons: Reasons, past: Past = no_p
             "figures": figures(overview),
             "kinds": KINDS,
             "pages": PAGES,
+            "alert_ways": alerts.ways if alerts else (),
+            "alerts": await alerts.lines() if alerts else (),
+            "has_alerts": alerts is not None,
         }
         return Page(template="overview.html", values=values, live=True)
 
@@ -91,5 +97,6 @@ def overview_section(source: OverviewSource, reasons: Reasons, past: Past = no_p
             view("/", page),
             view("/usage.csv", usage),
             action("/pairings/{code}/{decision}", decide, name="pairings.decide"),
+            *([action("/alerts/test", alerts.test, name="alerts.test", needs="configure")] if alerts else ()),
         ),
     )

@@ -9,6 +9,7 @@ from starlette.staticfiles import StaticFiles
 from gateway.commands.kept.style import StyleCommandDeps
 from gateway.config.editor import Editor
 from gateway.dashboard.accounts import accounts_section
+from gateway.dashboard.alerts import AlertCard
 from gateway.dashboard.approvals import ApprovalPages
 from gateway.dashboard.audit_log import audit_section, keeper
 from gateway.dashboard.conversations import ConversationPages
@@ -158,7 +159,9 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         more_allowed=packages.spending.service.more_allowed,
     )
     return (
-        overview_section(services.overview, reasons, Plots(basics.database, basics.clock).of_the_last),
+        overview_section(
+            services.overview, reasons, Plots(basics.database, basics.clock).of_the_last, AlertCard(messaging)
+        ),
         conversations.section(),
         approvals.section(),
         delivery.section(),

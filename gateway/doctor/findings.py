@@ -58,6 +58,7 @@ async def everything(
         partial(_in_thread, _agents, settings),
         partial(_providers, settings, offline),
         partial(_mcp, settings, offline, status),
+        partial(_receivers, settings, offline),
         partial(_in_thread, _shell, settings),
         partial(_in_thread, former_names, settings),
         partial(_in_thread, _rules, settings),
@@ -290,7 +291,19 @@ async def _mcp(settings: Settings, offline: bool, status: Status | None) -> Sequ
     return [await trying.tried_server(one, settings.home) for one in servers]
 
 
-async def _held(status: Status, servers: Sequence[str]) -> AsyncIterator[Diagnosis]:
+async async def _receivers(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
+    """The ways that alerts go beyond the chats."""
+    alerts = settings.alerts
+    if not alerts.receivers:
+        return [_line("alerts", "go to the owners' chats alone")]
+    if offline:
+        return [_line(f"alerts by {name}", NOT_ASKED) for name in alerts.receivers]
+    trying = await anyio.to_thread.run_sync(import_module, "gateway.doctor.receivers")
+    found: Sequence[Diagnosis] = await trying.tried(alerts)
+    return found
+
+
+def _held(status: Status, servers: Sequence[str]) -> AsyncIterator[Diagnosis]:
     """The servers as the running gateway holds them, or has lost them."""
     try:
         said = await status()

@@ -1,11 +1,12 @@
 """Callbacks to those who must hear of an operator's changes while the gateway runs."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from agent.core.ids import ConversationId
 from gateway.channels.keys import ConversationKey
+from gateway.receivers.receivers import Outcome
 from gateway.storage.grants import Grant
 
 
@@ -13,7 +14,8 @@ from gateway.storage.grants import Grant
 class OperationCallbacks:
     """Without one nobody need hear. `settle` ends the ledger's delay.
 
-    `reconnect` connects an MCP server anew, by its name; False where there is none.
+    `reconnect` connects an MCP server anew, by its name; False where there is none. `test_alerts` sends a test by each
+    way, in the name of who asked.
     """
 
     granted: Callable[[Grant], object] = lambda grant: None
@@ -22,3 +24,4 @@ class OperationCallbacks:
     work: Callable[[ConversationId], object] = lambda conversation: None
     reconnect: Callable[[str], bool] = lambda server: False
     settle: Callable[[], Awaitable[None]] | None = None
+    test_alerts: Callable[[str], Awaitable[Sequence[Outcome]]] | None = None

@@ -107,7 +107,14 @@ class Operations:
             "feedback": Remarks(self._database, self._clock).list,
             "mcp.reconnect": self.reconnect,
             "skills.diff": self.skill_difference,
+            "alerts.test": self.try_alerts,
         }
+
+    async def try_alerts(self, _: Mapping[str, Json]) -> Json:
+        """Send a test alert by each way; what came of each."""
+        if self._callbacks.test_alerts is None:
+            raise Refusal("no gateway runs, and it is the gateway that sends alerts", fix="start it with `tieline run`")
+        return [asdict(outcome) for outcome in await self._callbacks.test_alerts("an operator on the machine")]
 
     async def reconnect(self, arguments: Mapping[str, Json]) -> Json:
         name = str(arguments["name"])

@@ -186,9 +186,7 @@ class Receivers:
         """Whether one was sent."""
         now = self._clock.now()
         at, until = to_timestamp(now), to_timestamp(now + CLAIM_FOR)
-        rows = await self._database.write(
-            lambda conn: alert_rows.claim(conn, name, now=at, until=until, most=TOGETHER)
-        )
+        rows = await self._database.write(lambda conn: alert_rows.claim(conn, name, now=at, until=until, most=TOGETHER))
         if not rows:
             return False
         ids = [row.id for row in rows]
@@ -240,4 +238,3 @@ class Receivers:
 
 def _subject(name: str) -> str:
     return f"alerts by {NAMES[name]}"
-

@@ -41,15 +41,17 @@ class Webhook:
             headers["authorization"] = f"Bearer {settings.token.get_secret_value()}"
         try:
             with anyio.fail_after(WITHIN_S):
-                async with httpx2.AsyncClient(
-                    trust_env=False,
-                    proxy=self._proxy,
-                    follow_redirects=False,
-                    timeout=None,
-                    event_hooks={"response": [limited_to(LARGEST)]},
-                ) as client:
-                    async with client.stream("POST", settings.address, content=body, headers=headers) as answer:
-                        status = answer.status_code
+                async with (
+                    httpx2.AsyncClient(
+                        trust_env=False,
+                        proxy=self._proxy,
+                        follow_redirects=False,
+                        timeout=None,
+                        event_hooks={"response": [limited_to(LARGEST)]},
+                    ) as client,
+                    client.stream("POST", settings.address, content=body, headers=headers) as answer,
+                ):
+                    status = answer.status_code
         except TimeoutError as error:
             raise NotSent(f"{host} did not answer within {WITHIN_S:g} s") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:

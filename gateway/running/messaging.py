@@ -1,6 +1,6 @@
 """Sending: delivery, notices, and the alerts that the owners get."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +17,7 @@ from gateway.conversations.place_settings import PlaceSettings
 from gateway.delivery.egress import Guard
 from gateway.delivery.outbox.call_journal import open_journal
 from gateway.delivery.outbox.delivery import Delivery
-from gateway.receivers.receivers import Receivers
+from gateway.receivers.receivers import Outcome, Receivers
 from gateway.router.ports import Notices
 from gateway.running.accounts.accounts import Accounts
 from gateway.running.alerts import Alerts
@@ -74,6 +74,15 @@ class Messaging:
         """Whether what is said there can be sent, as far as the account's login goes."""
         name = ConversationKey.parse(conversation).channel_type
         return not (self.accounts.is_refused(name) or self.delivery.is_refused(name))
+
+    async def test_alerts(self, by: str) -> Sequence[Outcome]:
+        """Send a test alert by each way; what came of each. `by` is who asks, in words."""
+        chats = self.alerts.test(by)
+        told = [Outcome(where=f"chat of {one}", is_sent=True, text="on its way, as any message") for one in chats]
+        if not chats:
+            why = "nobody can be reached: name an owner in [access] admins, who writes to the bot directly once"
+            told.append(Outcome(where="chats of the owners", is_sent=False, text=why))
+        return [*told, *await self.receivers.test(by)]
 
     def hide_live(self, conversation: ConversationId) -> None:
         """Take away the message that follows work on a goal or plan."""

@@ -21,8 +21,8 @@ def prune(
     """Remove up to 500 ended rows of each kind that are older (UTC microseconds); returns how many went.
 
     `runs_before` is for the ledger of schedules, `audit_before` for tool calls, approvals, plans, changes of settings,
-    the audit log of operators and the tasks of ended sessions; ended alerts go with the outbox. Dead letters stay for as long as other ended rows; what
-    is new or open stays.
+    the audit log of operators and the tasks of ended sessions. Alerts go with the outbox. Dead letters stay for as long
+    as other ended rows; what is new or open stays.
     """
     removed = 0
     over = and_(plan.c.status.not_in(OPEN), plan.c.screen.is_distinct_from("open"), plan.c.updated_at < audit_before)

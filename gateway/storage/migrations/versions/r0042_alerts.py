@@ -30,9 +30,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_alert"),
     )
     where = sa.text("state = 'open'")
-    op.create_index(
-        "ix_alert_open", "alert", ["receiver", "id"], sqlite_where=where, postgresql_where=where
-    )
+    op.create_index("ix_alert_open", "alert", ["receiver", "id"], sqlite_where=where, postgresql_where=where)
 
 
 def downgrade() -> None:
