@@ -101,6 +101,13 @@ class WebhookSettings:
         """The part of the address that may be told."""
         return urlsplit(self.address).hostname or ""
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The part of the address that holds the secret at Slack and Discord, where it is long enough to be one."""
+        parts = urlsplit(self.address) if self.is_on else None
+        long_enough = parts is not None and len(parts.path) >= LEAST_SECRET
+        return frozenset({parts.path}) if parts is not None and long_enough else frozenset()
+
     def mistakes(self) -> Iterator[str]:
         """Mistakes, one line each, without the address, which is a secret."""
         if not self.address:

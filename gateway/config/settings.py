@@ -144,7 +144,7 @@ class Settings(Sections):
         sections = (self.web, self.web.oidc, self.tools.web, self.alerts.email, self.alerts.webhook, *self.channels)
         for section in sections:
             found |= set(_secrets(section))
-        found |= self.mcp.secrets
+        found |= self.mcp.secrets | self.alerts.webhook.secrets
         return frozenset(value for value in found if len(value) >= 6)  # shorter ones would blank ordinary words
 
     def with_dumps(self, directory: Path | None) -> "Settings":

@@ -21,8 +21,9 @@ LARGEST = 64 * 1024  # bytes of an answer, which nobody reads
 class Webhook:
     """Posts to one address. `proxy` is the operator's; this machine is called without it."""
 
-    def __init__(self, settings: WebhookSettings, *, proxy: str | None) -> None:
+    def __init__(self, settings: WebhookSettings, *, proxy: str | None, within_s: float = WITHIN_S) -> None:
         self._settings = settings
+        self._within_s = within_s
         self._proxy = None if is_loopback(settings.host) else proxy
 
     @property
@@ -40,7 +41,7 @@ class Webhook:
         if settings.token is not None:
             headers["authorization"] = f"Bearer {settings.token.get_secret_value()}"
         try:
-            with anyio.fail_after(WITHIN_S):
+            with anyio.fail_after(self._within_s):
                 async with (
                     httpx2.AsyncClient(
                         trust_env=False,
@@ -53,7 +54,7 @@ class Webhook:
                 ):
                     status = answer.status_code
         except TimeoutError as error:
-            raise NotSent(f"{host} did not answer within {WITHIN_S:g} s") from error
+            raise NotSent(f"{host} did not answer within {self._within_s:g} s") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
             # Its text may hold the address; the kind alone is told.
             raise NotSent(f"{host} cannot be reached: {type(error).__name__}") from error
