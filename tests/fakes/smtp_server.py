@@ -134,9 +134,7 @@ class _Session:
             self._server.logins += 1
             await self._say("235 2.7.0 welcome")
         else:
-            await self._say(
-                f"535 5.7.8 the password {password} is wrong"
-            )  # real ones do not echo it; this one is unkind
+            await self._say(f"535 5.7.8 the password {password} is wrong")  # more unkind than real ones: it is told
 
     async def _recipient(self, address: str) -> None:
         if self._server.unkind == "greylist":
@@ -158,7 +156,7 @@ class _Session:
         if unkind == "refuse message":
             await self._say("554 5.7.1 looks like spam")
             return
-        self._server.messages.append(message_from_bytes(bytes(body), policy=policy.default))  # type: ignore[arg-type]
+        self._server.messages.append(message_from_bytes(bytes(body), policy=policy.default))
         self._server.recipients.append(self._to)
         if unkind == "drop after dot":
             raise _Dropped
