@@ -50,6 +50,6 @@ async def test_a_webhook_whose_secret_goes_in_the_clear_is_told() -> None:
 
 def test_mistakes_of_the_sections_are_told(tieline: Tieline) -> None:
     ran = tieline("config", "check", config='[alerts.email]\nhost = "x.example"\nsecurity = "none"\n')
-    assert ran.exit_code == 1
+    assert ran.exit_code == 78
     assert 'alerts.email.security: "none" is for a mail server on this machine' in ran.stderr
     assert "alerts.email.to: is empty" in ran.stderr

@@ -104,6 +104,7 @@ def test_every_key_in_a_commented_example_exists(tmp_path: Path) -> None:
     example = re.sub(r"^# (?=\[\[|\w+ = )", "", SHIPPED.read_text(), flags=re.MULTILINE)
     environ = {name: f"{index}1:abcdef" for index, name in enumerate(re.findall(r"env:(\w+)", example))}
     environ |= {"SLACK_BOT_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1", "TELEGRAM_SECRET": "s3cret"}
+    environ |= {"ALERT_WEBHOOK": "https://example.org/hook", "ALERT_SECRET": "a secret of sixteen"}
     example = example.replace('mode = "polling" ', 'mode = "webhook" ')
     settings = reading(tomllib.loads(example), tmp_path, **environ)
     assert [channel.type for channel in settings.channels] == ["telegram", "discord", "slack", "web", "console"]

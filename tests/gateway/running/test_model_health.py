@@ -186,6 +186,7 @@ def _page(overview: Overview, reasons: Sequence[Reason] = ()) -> str:
         reasons=reasons,
         figures=(),
         plots=(),
+        has_alerts=False,
         kinds={},
     )
 
