@@ -13,7 +13,7 @@ SUBJECT = "alerts by e-mail"
 
 
 async def tried(settings: AlertSettings) -> Sequence[Diagnosis]:
-    """What is wrong with them, as far as that shows without an alert."""
+    """Findings about each receiver, as far as that shows without an alert."""
     found = []
     if settings.email.is_on:
         found.append(await _email(settings))

@@ -49,12 +49,12 @@ class Receiver(Protocol):
         """The receiver in words, without secrets."""
 
     async def send(self, message: AlertMessage, at: datetime) -> str:
-        """What the other side answered. Raises NotSent."""
+        """Send it; returns the answer of the other side. Raises NotSent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a test: `where` it went, and the other side's answer or the reason why it did not go."""
+    """The outcome of a test: `where` it went, and the other side's answer or the reason why it did not go."""
 
     where: str
     is_sent: bool
@@ -67,7 +67,7 @@ def retry_after_s(attempts: int) -> float:
 
 
 class Receivers:
-    """Those of the configuration in force. `add` writes rows in the caller's transaction, `run` sends them."""
+    """The receivers of the configuration in force. `add` writes rows in the caller's transaction, `run` sends them."""
 
     def __init__(
         self,

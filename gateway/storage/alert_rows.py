@@ -121,7 +121,7 @@ def next_due(conn: Connection, receivers: Sequence[str]) -> int | None:
 
 
 def due_now(conn: Connection, now: int) -> None:
-    """Whatever waits is tried at once: a receiver may have been corrected."""
+    """Let all that wait be due now: a receiver may have been corrected."""
     conn.execute(_NOW_DUE, {"now": now})
 
 

@@ -107,7 +107,7 @@ def named_in(expression: str) -> Named:
 
 
 def missing_from(named: Named, exposed: Mapping[str, set[str]], known: set[str]) -> list[str]:
-    """What the expression names and nobody exposes. `known` are labels that the scraper adds."""
+    """Names of the expression that nobody exposes. `known` are labels that the scraper adds."""
     metrics = [name for name in named.metrics if name not in exposed]
     labels = [
         f"{name}{{{label}}}"

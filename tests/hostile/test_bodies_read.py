@@ -154,6 +154,10 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/dashboard/sign_ins.py sign_in_section.add": (".form", DOORWAY),
     "gateway/dashboard/sign_ins.py sign_in_section.password": (".form", DOORWAY),
     "gateway/dashboard/skills.py SkillPages.approve": (".form", DOORWAY),
+    "gateway/receivers/email.py _mail": (".text", NO_BODY),
+    "gateway/receivers/webhook.py Webhook.send": (".stream agent.core.httpx_limits.limited_to", BY_LIBRARY),
+    "gateway/running/host_watch.py HostWatch.run_once": (".read", NO_BODY),
+    "gateway/running/overview.py OverviewService._host": (".read", NO_BODY),
     "gateway/web/sign_in/identity_provider.py IdentityProvider._asked": (
         "agent.core.httpx_limits.limited_to", BY_LIBRARY,
     ),
