@@ -152,6 +152,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/dashboard/person_data.py PersonData.erase": (".form", DOORWAY),
     "gateway/dashboard/settings.py SettingsPages.save": (".form", DOORWAY),
     "gateway/dashboard/sign_ins.py sign_in_section.add": (".form", DOORWAY),
+    "gateway/dashboard/spending.py SpendingPages.more": (".form", DOORWAY),
     "gateway/dashboard/sign_ins.py sign_in_section.password": (".form", DOORWAY),
     "gateway/dashboard/skills.py SkillPages.approve": (".form", DOORWAY),
     "gateway/receivers/email.py _mail": (".text", NO_BODY),
