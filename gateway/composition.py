@@ -33,7 +33,6 @@ from gateway.running.dispatch import Running, wake_for_person
 from gateway.running.durable_work import install_durable_work
 from gateway.running.foundation import Foundation
 from gateway.running.groups import install_groups
-from gateway.running.host_watch import HostWatch
 from gateway.running.logs import install_logs
 from gateway.running.machine_watch import MachineWatch
 from gateway.running.memory import install_memory, install_skills
@@ -122,7 +121,7 @@ async def build(
         ),
     )
     delivery, alerts = messaging.delivery, messaging.alerts
-    watch = HostWatch(basics, alerts)
+    machine = MachineWatch(basics, alerts)
     live.listen(lambda fresh: accounts.follow(fresh.channels))
     router = Router(
         RouterDeps(
@@ -179,7 +178,7 @@ async def build(
         ledger=ledger,
         metrics=metrics,
         lag=lag,
-        host=watch,
+        machine=machine,
     )
     backup_maker = BackupMaker(
         database,
@@ -240,7 +239,7 @@ async def build(
         sign_ins=foundation.sign_ins,
         dashboard_rights=rights.dashboard,
         overview=overview,
-        machine=MachineWatch(basics),
+        machine=machine,
         checkup=Checkup(
             settings=lambda: live.settings, status=partial(overview.status, {}), clock=clock, redact=redact
         ),
@@ -264,7 +263,6 @@ async def build(
             tell=partial(alerts.outage, "backup"),
             over=partial(alerts.outage_over, "backup", "owner_backup_back", {}),
         ),
-        host_watch=watch,
         sweep=memory.sweep,
         alerts=alerts,
         phrase=phrase,

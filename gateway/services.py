@@ -38,13 +38,12 @@ from gateway.operations.operations import Operations
 from gateway.operations.sign_ins import SignIns
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.router import Router
-from gateway.running import host_watch, retention
+from gateway.running import retention
 from gateway.running.accounts.accounts import Accounts, Gateway, Loops
 from gateway.running.alerts import Alerts
 from gateway.running.basics import Basics
 from gateway.running.durable_work import DurableWork
 from gateway.running.groups import Groups
-from gateway.running.host_watch import HostWatch
 from gateway.running.logs import LogServices
 from gateway.running.machine_watch import MachineWatch
 from gateway.running.memory import MemoryServices, SkillServices
@@ -125,7 +124,6 @@ class Services:
     backup_maker: BackupMaker
     backups: NightlyBackup
     sweep: Sweep
-    host_watch: HostWatch
     alerts: Alerts
     phrase: Catalogue
     tokenizer: Tokenizer
@@ -137,7 +135,7 @@ class Services:
     async def run(self, tasks: TaskGroup) -> None:
         """Start everything but the accounts."""
         await self.work.reconcile(self.phrase)
-        await self.host_watch.begin()
+        await self.machine.begin()
         self.scheduler.start()
         tasks.start_soon(self.delivery.run)
         tasks.start_soon(self.dispatcher.run)
@@ -167,7 +165,6 @@ class Services:
         self.keep_doing(tasks, "model lists", self.refresh_model_lists, every_s=LISTS_EVERY_S)
         self.keep_doing(tasks, "sums of spending", self._sum_up, every_s=SUMS_EVERY_S, first_s=0.0)
         self.keep_doing(tasks, "backup", self.backups.run_once, every_s=nightly.EVERY_S)
-        self.keep_doing(tasks, "host", self.host_watch.run_once, every_s=host_watch.EVERY_S, first_s=0.0)
         self.keep_doing(tasks, "approvals", self._reap, every_s=REAP_EVERY_S, first_s=0.0)
 
     def keep_doing(
@@ -233,7 +230,7 @@ class Services:
         self.work.plans.close()
         await self.dispatcher.drain(within_s)
         await self.delivery.drain(DELIVER_WITHIN_S)
-        await self.host_watch.end()
+        await self.machine.end()
 
     async def aclose(self) -> None:
         with anyio.CancelScope(shield=True):

@@ -17,6 +17,7 @@ from agent.storage.sqlite import damage_in, damaged, emptied
 T = TypeVar("T")
 
 CONNECT_WITHIN_S = 5
+_SIZE_OF_FILE = text("select page_count * page_size from pragma_page_count(), pragma_page_size()")
 _OF_SERVER = text(
     "select pg_database_size(current_database()) as size, clock_timestamp() as now,"
     " current_setting('server_version') as version"
@@ -70,17 +71,17 @@ def read(url: str, home: Path, work: Callable[[Connection], T]) -> T:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseState:
-    """The state of an open database. `size` in bytes and `now` are a server's; SQLite has neither."""
+    """The state of an open database. `size` in bytes; `now` is a server's clock, which SQLite has not."""
 
     revision: str | None
+    size: int
     server: str = ""
-    size: int | None = None
     now: datetime | None = None
 
 
 def database_state(conn: Connection) -> DatabaseState:
     """Its revision, and what a server tells of itself."""
     if conn.dialect.name != "postgresql":
-        return DatabaseState(revision=revision(conn))
+        return DatabaseState(revision=revision(conn), size=conn.execute(_SIZE_OF_FILE).scalar_one())
     row = conn.execute(_OF_SERVER).one()
     return DatabaseState(revision=revision(conn), server=row.version, size=row.size, now=row.now)

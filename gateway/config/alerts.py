@@ -18,7 +18,6 @@ PORTS: dict[Security, int] = {"starttls": 587, "tls": 465, "none": 25}
 MOST_TO = 20
 LEAST_SECRET = 16  # characters
 MOST_FREE_MB = 100_000_000
-MOST_HOURS = 24 * 366
 _ADDRESS = re.compile(r"[^@\s<>,;\"]{1,64}@[^@\s<>,;\"]{1,255}")
 _HOST = re.compile(r"[A-Za-z0-9.:_-]{1,255}")
 
@@ -131,15 +130,14 @@ class WebhookSettings:
 class AlertSettings:
     """`[alerts]`: alerts beyond the owners' chats.
 
-    `language` is that of their sentences. Below `least_free_mb` of free disk space, or when the newest nightly backup
-    is older than `backup_max_h` hours, owners are told.
+    `language` is that of their sentences. Below `least_free_mb` (10^6 bytes) of free disk space, or where little of a
+    small disk is left, owners are told; 0: never.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     language: str = "en"
     least_free_mb: int = 500
-    backup_max_h: int = 50
     email: EmailSettings = field(default_factory=EmailSettings)
     webhook: WebhookSettings = field(default_factory=WebhookSettings)
 
@@ -154,7 +152,5 @@ class AlertSettings:
             yield f'alerts.language: "{self.language}" is no language; write it as "en" or "de"'
         if not 0 <= self.least_free_mb <= MOST_FREE_MB:
             yield f"alerts.least_free_mb: {self.least_free_mb} must be 0 (never told) to {MOST_FREE_MB}"
-        if not 0 <= self.backup_max_h <= MOST_HOURS:
-            yield f"alerts.backup_max_h: {self.backup_max_h} must be 0 (never told) to {MOST_HOURS}"
         yield from self.email.mistakes()
         yield from self.webhook.mistakes()

@@ -13,7 +13,6 @@ from starlette.requests import Request
 
 from agent.core.phrases import counted, home_as_typed
 from agent.storage import inspection
-from agent.storage.connect import target_of
 from agent.storage.errors import BackupRefused
 from agent.storage.inspection import DatabaseState
 from gateway.backup import outcome
@@ -51,7 +50,6 @@ class Facts:
     load: MachineLoad
     disk: Disk | None
     database: DatabaseState
-    database_size: int | None
     apart: timedelta | None  # the database's clock before ours
     copies: Sequence[Copy]
     ended: Outcome | None
@@ -122,7 +120,7 @@ class HealthPages:
             "figures": self._figures(facts),
             "disk": facts.disk,
             "folders": self._watch.folders,
-            "database_size": facts.database_size,
+            "database_size": facts.database.size,
             "newest": newest,
             "is_old": any(subject == BACKUP for subject, _, _ in problems),
             "copies": [_row(one) for one in facts.copies[:PAGE]],
@@ -169,7 +167,6 @@ class HealthPages:
             load=await self._watch.load(),
             disk=await anyio.to_thread.run_sync(_disk, self._basics.home),
             database=state,
-            database_size=await anyio.to_thread.run_sync(self._size_of_database, state),
             apart=_apart(before, state.now, after),
             copies=await anyio.to_thread.run_sync(
                 copies_in, folders_of(self._basics.home, self._basics.settings.backup)
@@ -178,12 +175,6 @@ class HealthPages:
         )
         self._kept = (now_s, facts)
         return facts
-
-    def _size_of_database(self, state: DatabaseState) -> int | None:
-        target = target_of(self._basics.settings.database.url, self._basics.home)
-        if not isinstance(target, Path):
-            return state.size
-        return sum(_size(Path(f"{target}{ending}")) for ending in ("", "-wal"))
 
     def _figures(self, facts: Facts) -> Sequence[Figure]:
         load, lag = facts.load, self._overview.lag
@@ -204,9 +195,9 @@ class HealthPages:
                 name="Disk free",
                 value=size_in_words(disk.free if disk is not None else None),
                 note=f"of {size_in_words(disk.total)}" if disk is not None else "the data directory cannot be asked",
-                is_bad=disk is None or disk.is_nearly_full,
+                is_bad=disk is None or disk.is_nearly_full(self._basics.settings.alerts.least_free_mb),
             ),
-            Figure(name="Database", value=size_in_words(facts.database_size), note=_kind(facts.database)),
+            Figure(name="Database", value=size_in_words(facts.database.size), note=_kind(facts.database)),
             _open_files(load),
             Figure(
                 name="Event-loop delay",
@@ -312,10 +303,3 @@ def _disk(home: Path) -> Disk | None:
         return machine.disk(home)
     except OSError:
         return None
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0

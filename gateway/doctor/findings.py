@@ -50,7 +50,7 @@ async def everything(
     yield _line("configuration", f"{settings.source} is fine" if settings.source else "no file, so the defaults hold")
     yield _line("event loop", "uvloop" if find_spec("uvloop") is not None else "asyncio, since uvloop is not installed")
     for part in (
-        partial(_in_thread, _home, settings.home),
+        partial(_in_thread, _home, settings.home, settings.alerts.least_free_mb),
         partial(_gateway, status),
         partial(_in_thread, _database, settings, running),
         partial(_in_thread, _backups, settings, drill),
@@ -118,7 +118,7 @@ def _line(subject: str, finding: str) -> Diagnosis:
     return Diagnosis(subject=subject, level="ok", finding=finding)
 
 
-def _home(home: Path) -> Iterator[Diagnosis]:
+def _home(home: Path, least_free_mb: int) -> Iterator[Diagnosis]:
     there = next((folder for folder in (home, *home.parents) if folder.exists()), Path("/"))
     if not there.is_dir() or not os.access(there, os.W_OK):
         yield Diagnosis(
@@ -129,7 +129,7 @@ def _home(home: Path) -> Iterator[Diagnosis]:
         )
         return
     found = machine.disk(there)
-    level = "warning" if found.is_nearly_full else "ok"
+    level = "warning" if found.is_nearly_full(least_free_mb) else "ok"
     finding = f"{home}{'' if home.exists() else ' (not there yet)'}, {found.free // 1_000_000:,} MB free"
     yield Diagnosis(subject="data directory", level=level, finding=finding, fix="free some disk space")  # type: ignore[arg-type]
     if home.exists() and home.stat().st_mode & 0o077:
@@ -291,7 +291,7 @@ async def _mcp(settings: Settings, offline: bool, status: Status | None) -> Sequ
     return [await trying.tried_server(one, settings.home) for one in servers]
 
 
-async async def _receivers(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
+async def _receivers(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
     """The ways that alerts go beyond the chats."""
     alerts = settings.alerts
     if not alerts.receivers:
@@ -303,7 +303,7 @@ async async def _receivers(settings: Settings, offline: bool) -> Sequence[Diagno
     return found
 
 
-def _held(status: Status, servers: Sequence[str]) -> AsyncIterator[Diagnosis]:
+async def _held(status: Status, servers: Sequence[str]) -> AsyncIterator[Diagnosis]:
     """The servers as the running gateway holds them, or has lost them."""
     try:
         said = await status()

@@ -1,14 +1,21 @@
-"""Watch over machine and backups: measures the load, reports a nearly full disk and backups that are old or failed."""
+"""Watch over machine and backups: measures the load, tells of a full disk, of backups and of an unexpected end."""
 
+import logging
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
 
 import anyio
 
+from agent.storage import inspection
 from agent.storage.errors import StorageError
 from gateway.backup import outcome
-from gateway.backup.copies import copies_in, folders_of, newest_backup, trouble_with
+from gateway.backup.copies import Copy, copies_in, folders_of, newest_backup, trouble_with
+from gateway.running.alerts import Alerts
 from gateway.running.basics import Basics
 from gateway.telemetry import machine
 from gateway.telemetry.machine import Folder, MachineLoad, Sample
@@ -18,18 +25,45 @@ SAMPLES = 13  # a minute
 LOOK_S = 60.0
 FOLDERS_S = 900.0  # a data directory can hold very many files
 STARTED_S = 600.0  # until then one that was missed is being made up for
+ENOUGH_AGAIN = 1.2  # times the least: a disk at the border is not told again and again
+RUNNING = "running"  # a file of the data directory while a gateway runs; an orderly end removes it
 
 DISK, BACKUP = "disk", "backup"  # subjects of troubles
+NO_BACKUP = "backup age"  # the subject of the outage; that of one which fails is the nightly work's
+
+_log = logging.getLogger("tieline.machine")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """Sizes in bytes. `backup_at` is the moment of the newest backup; None: there is none."""
+
+    disk_free: int
+    database: int
+    backup_at: datetime | None
 
 
 class MachineWatch:
     """`run` it beside everything else; `load` and `folders` are what it measured."""
 
-    def __init__(self, basics: Basics) -> None:
+    def __init__(self, basics: Basics, alerts: Alerts) -> None:
         self._basics = basics
+        self._alerts = alerts
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
         self._began_s = basics.clock.monotonic()
         self.folders: Sequence[Folder] | None = None  # None: not measured yet
+
+    async def begin(self) -> None:
+        """Note that a gateway runs; tell the receivers where the last one did not end in order."""
+        since = await anyio.to_thread.run_sync(_begin, self._basics.home / RUNNING, self._basics.clock.now())
+        if since:
+            _log.warning("the gateway that ran since %s ended unexpectedly", since)
+            self._alerts.tell_receivers("owner_restarted", {"since": since})
+
+    async def end(self) -> None:
+        """Note that it ended in order."""
+        with suppress(OSError):
+            await anyio.to_thread.run_sync(partial((self._basics.home / RUNNING).unlink, missing_ok=True))
 
     async def run(self) -> None:
         """Measure until cancelled."""
@@ -49,43 +83,72 @@ class MachineWatch:
         first, last = (self._samples[0], self._samples[-1]) if self._samples else (None, None)
         return await anyio.to_thread.run_sync(machine.load, first, last)
 
+    async def read(self) -> Readings:
+        """The readings of now, for a scrape. Raises StorageError and OSError."""
+        disk = await anyio.to_thread.run_sync(machine.disk, self._basics.home)
+        state = await self._basics.database.read(inspection.database_state)
+        newest = await self._newest_backup()
+        return Readings(disk_free=disk.free, database=state.size, backup_at=newest.made_at if newest else None)
+
     async def look(self) -> None:
         """Report what is wrong with the disk and with the backups, or that it is over."""
         await self._look_at_disk()
         await self._look_at_backups()
 
     async def _look_at_disk(self) -> None:
-        troubles = self._basics.troubles
+        least_mb = self._basics.settings.alerts.least_free_mb
         try:
             disk = await anyio.to_thread.run_sync(machine.disk, self._basics.home)
         except OSError:
             return  # the database tells, which cannot be written either
-        if not disk.is_nearly_full:
-            troubles.over("storage", DISK)
-            return
-        text = f"nearly full: {disk.free // 1_000_000:,} MB of {disk.total // 1_000_000:,} MB are free"
-        fix = "free some space; the page Health lists the largest folders, and [retention] tells what is removed when"
-        troubles.report("storage", DISK, text, fix=fix)
+        free_mb = disk.free // 1_000_000
+        if disk.is_nearly_full(least_mb):
+            text = f"nearly full: {free_mb:,} MB of {disk.total // 1_000_000:,} MB are free"
+            fix = (
+                "free some space; the page Health lists the largest folders, and [retention] tells what is removed when"
+            )
+            self._basics.troubles.report("storage", DISK, text, fix=fix)
+            self._alerts.outage(DISK, "owner_disk", {"free": free_mb})
+        elif not disk.is_nearly_full(int(least_mb * ENOUGH_AGAIN)):
+            self._basics.troubles.over("storage", DISK)
+            self._alerts.outage_over(DISK, "owner_disk_back", {"free": free_mb})
 
     async def _look_at_backups(self) -> None:
         settings, now = self._basics.settings.backup, self._basics.clock.now()
-        zone = self._basics.settings.scheduler.zone
         try:
             ended = await self._basics.database.read(outcome.newest)
         except StorageError:
             return  # told as the database's own trouble
-        folders = folders_of(self._basics.home, settings)
-        newest = newest_backup(await anyio.to_thread.run_sync(copies_in, folders))
+        newest = await self._newest_backup()
         if self._basics.clock.monotonic() - self._began_s < STARTED_S:
             settings = replace(settings, at="")
-        text = trouble_with(newest, ended, settings, zone=zone, now=now)
-        if text:
+        find = partial(trouble_with, newest, settings=settings, zone=self._basics.settings.scheduler.zone, now=now)
+        if text := find(ended):
             fix = "`tieline backup`, or Back up now on the page Health, makes one; docs/backup.md tells more"
             self._basics.troubles.report("storage", BACKUP, text, fix=fix)
         else:
             self._basics.troubles.over("storage", BACKUP)
+        # That one failed is told by the work that made it.
+        if settings.at and (why := find(None)):
+            self._alerts.outage(NO_BACKUP, "owner_backup_old", {"why": why})
+        elif settings.at or not self._basics.settings.backup.at:
+            self._alerts.outage_over(NO_BACKUP, "owner_backup_back" if newest is not None else None, {})
+
+    async def _newest_backup(self) -> Copy | None:
+        folders = folders_of(self._basics.home, self._basics.settings.backup)
+        return newest_backup(await anyio.to_thread.run_sync(copies_in, folders))
 
     async def _measure_folders(self) -> None:
         while True:
             self.folders = await anyio.to_thread.run_sync(machine.folders_in, self._basics.home, abandon_on_cancel=True)
             await self._basics.clock.sleep(FOLDERS_S)
+
+
+def _begin(file: Path, now: datetime) -> str:
+    """Since when the process ran that did not end in order; "" where there is none."""
+    since = ""
+    with suppress(OSError, UnicodeDecodeError):
+        since = file.read_text().strip()[:40]
+    with suppress(OSError):  # without it an unexpected end is not told
+        file.write_text(f"{now:%Y-%m-%d %H:%M} UTC\n")
+    return since

@@ -23,7 +23,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.operations.operations import Operations
 from gateway.running.accounts.accounts import Accounts
 from gateway.running.basics import Basics
-from gateway.running.host_watch import HostReadings, HostWatch
+from gateway.running.machine_watch import MachineWatch, Readings
 from gateway.running.models import ModelAccess
 from gateway.running.turns import TurnServices
 from gateway.storage import inbox_entries
@@ -65,7 +65,7 @@ class OverviewService:
     ledger: Ledger
     metrics: Metrics
     lag: LoopLag
-    host: HostWatch
+    machine: MachineWatch
 
     async def overview(self) -> Overview:
         counted = await self.basics.database.read(_counts)
@@ -137,7 +137,7 @@ class OverviewService:
         counted = await self.basics.database.read(_counts)
         oldest = await self.basics.database.read(inbox_entries.oldest_waiting)
         now = self.basics.clock.now()
-        host = await self._host()
+        readings = await self._readings()
         failing = {trouble.subject for trouble in self.basics.troubles.open if trouble.kind == "provider"}
         return Gauges(
             version=self.version,
@@ -154,15 +154,15 @@ class OverviewService:
             budgets=self._fullest(),
             providers={name: name not in failing for name in self.models.providers.names},
             queue_oldest_s=max(0.0, (now - from_timestamp(oldest)).total_seconds()) if oldest is not None else 0.0,
-            disk_free_bytes=host.disk_free_bytes if host else None,
-            database_bytes=host.database_bytes if host else None,
-            backup_at=host.backup_at.timestamp() if host and host.backup_at else 0.0,
+            disk_free_bytes=readings.disk_free if readings else None,
+            database_bytes=readings.database if readings else None,
+            backup_at=readings.backup_at.timestamp() if readings and readings.backup_at else 0.0,
         )
 
-    async def _host(self) -> HostReadings | None:
+    async def _readings(self) -> Readings | None:
         """Readings of the machine; None where they cannot be had, which must not end a scrape."""
         try:
-            return await self.host.read()
+            return await self.machine.read()
         except OSError:
             return None
 

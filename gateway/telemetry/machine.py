@@ -11,8 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-LEAST_FREE = 500_000_000  # bytes; below that a disk is nearly full in any case
-SMALL_FREE, SMALL_SHARE = 5_000_000_000, 0.05  # below both it is, too
+SMALL_FREE, SMALL_SHARE = 5_000_000_000, 0.05  # bytes, and share of all: below both a disk is nearly full
 MOST_ENTRIES = 200_000  # files that one folder is measured by
 _PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 
@@ -53,9 +52,12 @@ class Disk:
     total: int
     free: int
 
-    @property
-    def is_nearly_full(self) -> bool:
-        return self.free < LEAST_FREE or (self.free < SMALL_FREE and self.free < SMALL_SHARE * self.total)
+    def is_nearly_full(self, least_free_mb: int) -> bool:
+        """Below that it is in any case; 0: nobody wants to know."""
+        if not least_free_mb:
+            return False
+        is_small = self.free < SMALL_FREE and self.free < SMALL_SHARE * self.total
+        return is_small or self.free < least_free_mb * 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import SecretStr
 
-from gateway.cli.checks.receivers import tried
 from gateway.config.alerts import AlertSettings, EmailSettings, WebhookSettings
+from gateway.doctor.receivers import tried
 from tests.fakes.smtp_server import PASSWORD, USER, smtp_server
 from tests.gateway.cli.conftest import Tieline
 

@@ -136,7 +136,7 @@ async def test_a_disk_that_is_nearly_full_is_told_until_it_has_room(world_of: Wo
             assert "MB are free" in await world.shows("nearly full")
             world.config = world.config.replace("100000000", "1")
             world.reload()
-            await world.services.host_watch.run_once()
+            await world.services.machine.look()
             await until(lambda: "has room again" in mails(mail))
 
 

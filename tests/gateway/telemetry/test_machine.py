@@ -38,7 +38,7 @@ def test_memory_of_the_process(text: str, expected: int | None) -> None:
     ],
 )
 def test_a_disk_is_nearly_full(free: int, total: int, *, is_full: bool) -> None:
-    assert Disk(total=total, free=free).is_nearly_full is is_full
+    assert Disk(total=total, free=free).is_nearly_full(500) is is_full
 
 
 def test_processor_time_is_shared_out_over_the_time_between() -> None:
