@@ -84,7 +84,7 @@ def _margins(tree: ast.Module, found: Match) -> tuple[int, int]:
 
 
 def _said(text: str) -> str:
-    """What the text says, whatever its line breaks, quotes and comments. Raises SyntaxError."""
+    """Syntax tree of the text as a text, whatever its line breaks, quotes and comments. Raises SyntaxError."""
     return ast.dump(ast.parse(text))
 
 

@@ -10,9 +10,9 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from agent.core.ids import ConversationId, PersonId
 from agent.skills.bandit import Arm, aged, prior_of
+from agent.skills.tables import evolved_prompts, skill_arm, skill_text, skill_trust
 from agent.skills.trust import Trust
 from agent.storage.statements import or_update
-from agent.storage.tables import evolved_prompts, skill_arm, skill_text, skill_trust
 
 GLOBAL = "global"  # the scope: all conversations learn together
 DAY_US = 86_400 * 1_000_000

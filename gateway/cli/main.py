@@ -28,7 +28,7 @@ COMMANDS = {
     "inbox": ("gateway.cli.queues:inbox", "Messages that wait for their turn."),
     "outbox": ("gateway.cli.queues:outbox", "Answers that are on their way."),
     "dead": ("gateway.cli.queues:dead", "Messages and answers that were given up: list, retry or drop them."),
-    "alerts": ("gateway.cli.alerts:command", "Send a test alert by each way and tell what came of it."),
+    "alerts": ("gateway.cli.alerts:command", "Alerts to the owners: send a test by each way and tell what came of it."),
     "find": ("gateway.cli.records:find", "Tell what a reference stands for that a person was told with an error."),
     "export": ("gateway.cli.records:export", "Write a conversation as JSON lines."),
     "audit": ("gateway.cli.records:audit", "Print the record of tool calls: by whom, and what became of each."),

@@ -612,6 +612,7 @@ _TURN = "works on whole messages of a turn; the turns with every tool go through
 ELSEWHERE: Mapping[str, str] = {
     "gateway.delivery.ephemeral.pairing_alerts": "reads the alerts that the gateway wrote itself",
     "agent.tools.mcp.elicitation": "asks with words that agent.tools.mcp.forms has read",
+    "agent.skills.folders": "compares two texts of a skill for an operator, 4,000 lines each at most, in a thread",
     "agent.tools.rule_names": _OPERATOR,
     "agent.tools.settings": _OPERATOR,
     "agent.providers.routing": "matches names of models, 200 characters, with patterns of 2,000",

@@ -149,6 +149,8 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/dashboard/people.py PeoplePages.add": (".form", DOORWAY),
     "gateway/dashboard/people.py PeoplePages.role": (".form", DOORWAY),
     "gateway/dashboard/people.py PeoplePages.take_there": (".form", DOORWAY),
+    "gateway/dashboard/configuration_file.py FilePages.save": (".form", DOORWAY),
+    "gateway/dashboard/mcp_servers.py McpPages.log_in": (".form", DOORWAY),
     "gateway/dashboard/person_data.py PersonData.erase": (".form", DOORWAY),
     "gateway/dashboard/settings.py SettingsPages.save": (".form", DOORWAY),
     "gateway/dashboard/sign_ins.py sign_in_section.add": (".form", DOORWAY),
@@ -157,8 +159,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/dashboard/skills.py SkillPages.approve": (".form", DOORWAY),
     "gateway/receivers/email.py _mail": (".text", NO_BODY),
     "gateway/receivers/webhook.py Webhook.send": (".stream agent.core.httpx_limits.limited_to", BY_LIBRARY),
-    "gateway/running/host_watch.py HostWatch.run_once": (".read", NO_BODY),
-    "gateway/running/overview.py OverviewService._host": (".read", NO_BODY),
+    "gateway/running/overview.py OverviewService._readings": (".read", NO_BODY),
     "gateway/web/sign_in/identity_provider.py IdentityProvider._asked": (
         "agent.core.httpx_limits.limited_to", BY_LIBRARY,
     ),

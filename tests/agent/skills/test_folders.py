@@ -20,8 +20,8 @@ from agent.skills.folders import (
     load,
     roots_of,
 )
+from agent.skills.tables import skill_text
 from agent.storage.database import Database
-from agent.storage.tables import skill_text
 from gateway.config.live import SHIPPED_SKILLS
 from tests.fakes.clock import FakeClock
 from tests.fakes.waiting import until

@@ -24,9 +24,9 @@ from agent.skills.learning import Learning
 from agent.skills.settings import LearningSettings
 from agent.skills.signals import DraftTrigger
 from agent.skills.skill import EXAMPLE, Skill
+from agent.skills.tables import evolved_prompts, skill_arm, skill_text
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.tables import evolved_prompts, skill_arm, skill_text
 from tests.fakes.clock import FakeClock
 
 HERE = ConversationId("telegram:77")

@@ -64,7 +64,10 @@ async def test_a_backup_is_made_from_the_page_and_can_be_restored(owner: Browsin
     assert (await owner.act("/health/backup")).startswith("A backup is being made in ")
     again = await owner.post("/health/backup")
     assert again.status_code == 409
-    assert again.json()["error"].startswith("A backup is being made already, since ")
+    # On a quick machine the first is ready within its second.
+    assert again.json()["error"].startswith(
+        ("A backup is being made already, since ", "A backup was made in this very")
+    )
     await until(lambda: world.services.backup_maker.running is None)
     (name,) = backups(world)
     file = world.home / "backups" / name

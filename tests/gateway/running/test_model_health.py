@@ -187,6 +187,7 @@ def _page(overview: Overview, reasons: Sequence[Reason] = ()) -> str:
         figures=(),
         plots=(),
         has_alerts=False,
+        pages={},
         kinds={},
     )
 

@@ -294,6 +294,8 @@ async def test_pairings_are_decided_on_the_status_page(site: Site, visitor: Visi
         reasons=(),
         figures=(),
         plots=(),
+        has_alerts=False,
+        pages={},
         kinds=KINDS,
     )
     assert re.search(r"was started\s+<time", healthy), "the page makes “5 minutes ago” of it"
