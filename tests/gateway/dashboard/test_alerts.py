@@ -49,6 +49,7 @@ async def test_alerts_that_wait_are_shown_with_their_reason_and_escaped(world_of
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
 
 
+@pytest.mark.requirement("G-115")
 async def test_who_may_not_configure_sends_no_test(world: World) -> None:
     response = await asked_as(world, "/alerts/test", "view", "operate", "transcripts", post=True)
     assert response.status_code == 403
