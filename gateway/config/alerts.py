@@ -54,7 +54,9 @@ class EmailSettings:
             if self.to or self.sender or self.user:
                 yield "alerts.email.host: is missing; name the mail server"
             return
-        if not _HOST.fullmatch(self.host):
+        if self.host.count(":") == 1:
+            yield 'alerts.email.host: holds a port; write the number as "port"'
+        elif not _HOST.fullmatch(self.host):
             yield f'alerts.email.host: "{self.host}" is no name of a server; write it as "smtp.example.org"'
         if not 0 <= self.port <= 65535:
             yield f"alerts.email.port: {self.port} is no port; use 1 to 65535, or 0 for the usual one"
@@ -62,6 +64,9 @@ class EmailSettings:
             yield 'alerts.email.security: "none" is for a mail server on this machine; use "starttls" or "tls"'
         if bool(self.user) != bool(self.password and self.password.get_secret_value()):
             yield "alerts.email: user and password go together; set both, or none"
+        elif self.password and not f"{self.user}{self.password.get_secret_value()}".isascii():
+            # smtplib gives servers ASCII alone, and no two servers agree on more.
+            yield "alerts.email: user and password may hold letters, digits and signs of ASCII alone"
         if not self.to:
             yield 'alerts.email.to: is empty; name who gets the alerts, as in ["ops@example.org"]'
         if len(self.to) > MOST_TO:
@@ -102,10 +107,9 @@ class WebhookSettings:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The part of the address that holds the secret at Slack and Discord, where it is long enough to be one."""
-        parts = urlsplit(self.address) if self.is_on else None
-        long_enough = parts is not None and len(parts.path) >= LEAST_SECRET
-        return frozenset({parts.path}) if parts is not None and long_enough else frozenset()
+        """The parts of the address that hold the secret, path or query, where they are long enough to be one."""
+        parts = urlsplit(self.address)
+        return frozenset(one for one in (parts.path, parts.query) if len(one) >= LEAST_SECRET)
 
     def mistakes(self) -> Iterator[str]:
         """Mistakes, one line each, without the address, which is a secret."""
@@ -122,6 +126,8 @@ class WebhookSettings:
             yield 'alerts.webhook.url: is no address; write it as "https://example.org/hook"'
         elif parts.username or parts.password:
             yield "alerts.webhook.url: holds a name or a password; use token for a bearer token"
+        if self.token is not None and not re.fullmatch(r"[!-~]+", self.token.get_secret_value()):
+            yield "alerts.webhook.token: may hold letters, digits and signs of ASCII alone, and no space"
         if self.secret is not None and len(self.secret.get_secret_value()) < LEAST_SECRET:
             yield f"alerts.webhook.secret: is shorter than {LEAST_SECRET} characters; `openssl rand -hex 32` makes one"
 

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from agent.core.untrusted_text import without_steering
+from agent.core.untrusted_text import whole, without_steering
 from gateway.telemetry.logging import Redaction
 
 MOST_WAITING = 2_000  # different lines; of more only the number is known
@@ -125,19 +125,22 @@ class LogBuffer(logging.Handler):
 
 
 def line_of(record: logging.LogRecord) -> LogLine:
-    """The line of a record that the redaction has gone over."""
+    """The line of a record that the redaction has gone over, such that a database takes it.
+
+    One that it refuses would take the lines along that are written with it.
+    """
     at = round(record.created * 1_000_000)
-    exception = without_steering(record.exc_text or "").rstrip()
+    exception = without_steering(whole(record.exc_text or "")).rstrip()
     inbox = getattr(record, "inbox", None)
     ref = getattr(record, "run", "") or getattr(record, "ref", "") or (f"in-{inbox}" if isinstance(inbox, int) else "")
     return LogLine(
         first_at=at,
         last_at=at,
         level=record.levelname.lower(),
-        logger=record.name[:LONGEST_NAME],
-        conversation=str(getattr(record, "conversation", "") or "")[:LONGEST_NAME],
-        ref=str(ref)[:LONGEST_NAME],
-        message=without_steering(record.getMessage())[:LONGEST_MESSAGE],
+        logger=whole(record.name)[:LONGEST_NAME],
+        conversation=whole(str(getattr(record, "conversation", "") or ""))[:LONGEST_NAME],
+        ref=whole(str(ref))[:LONGEST_NAME],
+        message=without_steering(whole(record.getMessage()))[:LONGEST_MESSAGE],
         error=exception.rpartition("\n")[2][:LONGEST_ERROR],
         traceback=shortened(exception),
     )

@@ -3,8 +3,9 @@
 import hashlib
 import hmac
 import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from agent.storage.timestamps import from_timestamp
@@ -19,6 +20,14 @@ DISCORD_MOST = 2000  # characters; https://discord.com/developers/docs/resources
 NTFY_MOST = 4000  # bytes, then a message becomes an attachment; https://docs.ntfy.sh/publish/#limitations
 PRIORITIES: Mapping[Severity, str] = {"warning": "4", "resolved": "3", "test": "3"}
 TAGS: Mapping[Severity, str] = {"warning": "warning", "resolved": "white_check_mark", "test": "bell"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """The answer of the other side that has taken a message; `missed` tells who gets nothing of it, and why."""
+
+    text: str
+    missed: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +67,13 @@ class AlertMessage:
         return "\n".join(f"{MARKS[row.severity]} {_cut(row.text)}" for row in self.rows)
 
 
+def as_fits(message: AlertMessage, format: Format) -> AlertMessage:
+    """The oldest of its alerts that a body of that format has room for, one at least."""
+    while len(message.rows) > 1 and not _fits(message, format):
+        message = replace(message, rows=message.rows[:-1])
+    return message
+
+
 def body_of(message: AlertMessage, format: Format) -> tuple[bytes, Mapping[str, str]]:
     """The body of a request, and the headers that belong to it."""
     match format:
@@ -78,19 +94,17 @@ def body_of(message: AlertMessage, format: Format) -> tuple[bytes, Mapping[str, 
             text = message.brief().replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
             return _json({"text": f"{text}\n{message.host}"})
         case "discord":
-            room = DISCORD_MOST - len(message.host) - 2
-            text = message.brief()
+            room, text = _room(message), message.brief()
             text = text if len(text) <= room else f"{text[: room - 1]}…"
             return _json({"content": f"{text}\n{message.host}", "allowed_mentions": {"parse": []}})
         case "ntfy":
             headers = {
                 "content-type": "text/plain; charset=utf-8",
-                "x-title": f"Tieline on {message.host}",
+                "x-title": _header(f"Tieline on {message.host}"),
                 "x-priority": PRIORITIES[message.severity],
                 "x-tags": TAGS[message.severity],
             }
-            text = "\n".join(_cut(row.text) for row in message.rows)
-            return text.encode()[:NTFY_MOST].decode(errors="ignore").encode(), headers
+            return _plain(message)[:NTFY_MOST].decode(errors="ignore").encode(), headers
 
 
 def signature(secret: str, body: bytes, at: datetime) -> str:
@@ -98,6 +112,29 @@ def signature(secret: str, body: bytes, at: datetime) -> str:
     moment = int(at.timestamp())
     digest = hmac.new(secret.encode(), f"{moment}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={moment},v1={digest}"
+
+
+def _fits(message: AlertMessage, format: Format) -> bool:
+    match format:
+        case "discord":
+            return len(message.brief()) <= _room(message)
+        case "ntfy":
+            return len(_plain(message)) <= NTFY_MOST
+        case "json" | "slack":
+            return True
+
+
+def _room(message: AlertMessage) -> int:
+    return DISCORD_MOST - len(message.host) - 2
+
+
+def _plain(message: AlertMessage) -> bytes:
+    return "\n".join(_cut(row.text) for row in message.rows).encode()
+
+
+def _header(text: str) -> str:
+    """The value of a header, which is ASCII; ntfy reads RFC 2047 (https://docs.ntfy.sh/publish/#message-title)."""
+    return text if text.isascii() else f"=?UTF-8?B?{b64encode(text.encode()).decode()}?="
 
 
 def _json(value: Mapping[str, object]) -> tuple[bytes, Mapping[str, str]]:

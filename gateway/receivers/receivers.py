@@ -13,14 +13,15 @@ import anyio
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
+from agent.core.untrusted_text import whole
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from agent.storage.timestamps import to_timestamp
-from gateway.config.alerts import AlertSettings
+from gateway.config.alerts import AlertSettings, Format
 from gateway.config.settings import Settings
 from gateway.phrases.catalogue import Catalogue, spelled
 from gateway.receivers.email import Email, NotSent, tls_context
-from gateway.receivers.message import AlertMessage
+from gateway.receivers.message import AlertMessage, Taken, as_fits
 from gateway.scheduler.process_scheduler import PeriodicWakeEvent, ProcessScheduler
 from gateway.storage import alert_rows
 from gateway.storage.alert_rows import AlertRow, Severity
@@ -48,8 +49,8 @@ class Receiver(Protocol):
     def where(self) -> str:
         """The receiver in words, without secrets."""
 
-    async def send(self, message: AlertMessage, at: datetime) -> str:
-        """Send it; returns the answer of the other side. Raises NotSent."""
+    async def send(self, message: AlertMessage, at: datetime) -> Taken:
+        """Send it. Raises NotSent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +91,8 @@ class Receivers:
         self._redact = redact
         self._phrase = phrase
         self._tls = tls
-        self._is_changed = False
-        self._wake_event: PeriodicWakeEvent | None = None  # while it runs
+        self._changed = set[str]()  # receivers that the configuration may have corrected
+        self._wake_events: dict[str, PeriodicWakeEvent] = {}  # of each receiver, while it runs
 
     @property
     def alert_settings(self) -> AlertSettings:
@@ -103,47 +104,64 @@ class Receivers:
         if key in ONLY_IN_CHATS or not settings.receivers:
             return
         severity: Severity = "resolved" if key.endswith("_back") else "warning"
-        text = self._redact(spelled(self._phrase(key, settings.language, **values)))
+        # A text that no database or mail takes would hold up all that come after it.
+        text = whole(self._redact(spelled(self._phrase(key, settings.language, **values))))
         at = to_timestamp(self._clock.now())
         for receiver in settings.receivers:
             alert_rows.add(conn, receiver, subject=subject, severity=severity, text=text, at=at)
 
     def committed(self) -> None:
         """Rows were written: send them now."""
-        if self._wake_event is not None:
-            self._wake_event.set()
+        for wake_event in self._wake_events.values():
+            wake_event.set()
 
     def reloaded(self, _: Settings) -> None:
         """The configuration has changed: what could not be sent is tried at once."""
-        self._is_changed = True
+        self._changed |= set(NAMES)
         self.committed()
 
     async def run(self) -> None:
-        """Send what is due, until cancelled. What the disk refuses is tried again."""
-        with self._scheduler.wake_event("alert receivers", every_s=LOOK_EVERY_S) as self._wake_event:
-            while True:
-                try:
-                    await self.send_due()
-                except StorageTrouble as error:
-                    _log.warning("alerts cannot be sent now: %s", error)
-                await self._wake_event.wait()
+        """Send what is due, until cancelled; a slow receiver holds up no other."""
+        async with anyio.create_task_group() as tasks:
+            for name in NAMES:
+                tasks.start_soon(self._keep_sending, name)
+
+    async def _keep_sending(self, name: str) -> None:
+        """What the disk refuses is tried again."""
+        with self._scheduler.wake_event(_subject(name), every_s=LOOK_EVERY_S) as wake_event:
+            self._wake_events[name] = wake_event
+            try:
+                while True:
+                    try:
+                        await self._send_due(name)
+                    except StorageTrouble as error:
+                        _log.warning("alerts cannot be sent now: %s", error)
+                    await wake_event.wait()
+            finally:
+                del self._wake_events[name]
 
     async def send_due(self) -> None:
-        """Try every receiver once that has something due; give up what is too old."""
-        changed, self._is_changed = self._is_changed, False
+        """Try every receiver once that has something due; give up what is too old. Raises StorageTrouble."""
+        for name in NAMES:
+            await self._send_due(name)
+
+    async def _send_due(self, name: str) -> None:
         now = to_timestamp(self._clock.now())
-        if changed:
-            await self._database.write(lambda conn: alert_rows.due_now(conn, now))
-        names = tuple(NAMES)
-        due = await self._database.read(lambda conn: alert_rows.next_due(conn, names))
+        if name in self._changed:
+            self._changed.discard(name)
+            try:
+                await self._database.write(lambda conn: alert_rows.due_now(conn, name, now))
+            except StorageTrouble:
+                self._changed.add(name)
+                raise
+        due = await self._database.read(lambda conn: alert_rows.next_due(conn, name))
         if due is None:
             return
-        await self._give_up()
-        if due > now:
+        await self._give_up(name)
+        if due > now or name not in self.alert_settings.receivers:
             return
-        async with anyio.create_task_group() as tasks:
-            for name in self.alert_settings.receivers:
-                tasks.start_soon(self._send_all, name)
+        while await self._send_batch(name):  # until nothing is due, or one fails
+            pass
 
     async def test(self, by: str) -> Sequence[Outcome]:
         """Send a test to every receiver now, once; what came of each."""
@@ -166,9 +184,9 @@ class Receivers:
             )
             receiver = await self._receiver(name)
             try:
-                said = await self._sent(receiver, (row,))
-                outcomes.append(Outcome(where=receiver.where, is_sent=True, text=said))
-                self._works(name)
+                said = await self._sent(receiver, self._message((row,)))
+                outcomes.append(Outcome(where=receiver.where, is_sent=True, text=self._redact(said.text)))
+                self._works(name, said)
             except NotSent as error:
                 outcomes.append(Outcome(where=receiver.where, is_sent=False, text=self._redact(str(error))))
         return outcomes
@@ -177,11 +195,6 @@ class Receivers:
         """The newest rows, for the dashboard."""
         return await self._database.read(lambda conn: alert_rows.newest(conn, SHOWN))
 
-    async def _send_all(self, name: str) -> None:
-        """Send in batches until nothing is due, or one fails."""
-        while await self._send_batch(name):
-            pass
-
     async def _send_batch(self, name: str) -> bool:
         """Whether one was sent."""
         now = self._clock.now()
@@ -189,12 +202,15 @@ class Receivers:
         rows = await self._database.write(lambda conn: alert_rows.claim(conn, name, now=at, until=until, most=TOGETHER))
         if not rows:
             return False
-        ids = [row.id for row in rows]
+        message = as_fits(self._message(rows), self._format(name))
+        ids = [row.id for row in message.rows]
+        if rest := [row.id for row in rows[len(ids) :]]:
+            await self._database.write(lambda conn: alert_rows.leave(conn, rest, until=until))
         try:
-            await self._sent(await self._receiver(name), rows)
+            said = await self._sent(await self._receiver(name), message)
         except NotSent as error:
             why = self._redact(str(error))
-            after_s = retry_after_s(max(row.attempts for row in rows))
+            after_s = retry_after_s(max(row.attempts for row in message.rows))
             due = to_timestamp(self._clock.now() + timedelta(seconds=after_s))
             await self._database.write(lambda conn: alert_rows.failed(conn, ids, until=until, due=due, why=why))
             _log.warning("%d alerts were not sent by %s, tried again in %.0f s: %s", len(ids), name, after_s, why)
@@ -202,16 +218,22 @@ class Receivers:
             self._troubles.report("delivery", _subject(name), f"alerts are not sent: {why}", fix=fix)
             return False
         ended = to_timestamp(self._clock.now())
-        await self._database.write(lambda conn: alert_rows.sent(conn, ids, until=until, now=ended))
-        self._works(name)
+        with anyio.CancelScope(shield=True):  # unmarked it would be sent once more after the next start
+            await self._database.write(lambda conn: alert_rows.sent(conn, ids, until=until, now=ended))
+        self._works(name, said)
         return True
 
-    async def _sent(self, receiver: Receiver, rows: Sequence[AlertRow]) -> str:
-        now, host = self._clock.now(), self._settings().web.public_url or socket.gethostname()
-        message = AlertMessage(rows=rows, host=host.partition("://")[2] or host)
+    async def _sent(self, receiver: Receiver, message: AlertMessage) -> Taken:
         with anyio.move_on_after(SEND_WITHIN_S):
-            return self._redact(await receiver.send(message, now))
+            return await receiver.send(message, self._clock.now())
         raise NotSent(f"not done within {SEND_WITHIN_S:g} s")
+
+    def _message(self, rows: Sequence[AlertRow]) -> AlertMessage:
+        host = self._settings().web.public_url or socket.gethostname()
+        return AlertMessage(rows=rows, host=host.partition("://")[2] or host)
+
+    def _format(self, name: str) -> Format:
+        return self.alert_settings.webhook.format if name == "webhook" else "json"
 
     async def _receiver(self, name: str) -> Receiver:
         settings = self._settings()
@@ -221,19 +243,26 @@ class Receivers:
         webhook: Receiver = module.Webhook(settings.alerts.webhook, proxy=settings.network.proxy)
         return webhook
 
-    async def _give_up(self) -> None:
+    async def _give_up(self, name: str) -> None:
         """End what could not be sent for a day, with an entry in the log."""
         now = self._clock.now()
         before, at = to_timestamp(now - GIVEN_UP_AFTER), to_timestamp(now)
-        if not await self._database.read(lambda conn: alert_rows.is_any_open(conn, before=before)):
+        if not await self._database.read(lambda conn: alert_rows.is_any_open(conn, name, before=before)):
             return
-        for row in await self._database.write(lambda conn: alert_rows.give_up(conn, before=before, now=at)):
+        for row in await self._database.write(lambda conn: alert_rows.give_up(conn, name, before=before, now=at)):
             why = row.error or "nothing was sent to this receiver since"
             _log.error("alert %d was given up for %s after a day (%s): %s", row.id, row.receiver, why, row.text)
-            self._troubles.note("delivery", _subject(row.receiver), f"an alert was given up after a day: {why}")
+            self._troubles.note("delivery", _subject(name), f"an alert was given up after a day: {why}")
 
-    def _works(self, name: str) -> None:
-        self._troubles.over("delivery", _subject(name))
+    def _works(self, name: str, said: Taken) -> None:
+        """It works, but for those who were refused."""
+        if not said.missed:
+            self._troubles.over("delivery", _subject(name))
+            return
+        missed = self._redact(said.missed)
+        _log.warning("alerts by %s do not reach everybody: %s", name, missed)
+        fix = f"correct [alerts.{name}]; `tieline alerts test` tries it"
+        self._troubles.report("delivery", _subject(name), f"alerts do not reach everybody: {missed}", fix=fix)
 
 
 def _subject(name: str) -> str:

@@ -4,6 +4,7 @@ The operator names the address, so it may be on this machine or in the local net
 """
 
 from datetime import datetime
+from functools import partial
 
 import anyio
 import httpx2
@@ -12,7 +13,7 @@ from agent.core.httpx_limits import limited_to
 from gateway.config.alerts import WebhookSettings
 from gateway.config.sections import is_loopback
 from gateway.receivers.email import NotSent
-from gateway.receivers.message import SIGNATURE, AlertMessage, body_of, signature
+from gateway.receivers.message import SIGNATURE, AlertMessage, Taken, body_of, signature
 
 WITHIN_S = 15.0  # for the whole request
 LARGEST = 64 * 1024  # bytes of an answer, which nobody reads
@@ -31,8 +32,8 @@ class Webhook:
         """The receiver in words. The address holds a secret, so only its host is told."""
         return f"webhook at {self._settings.host}"
 
-    async def send(self, message: AlertMessage, at: datetime) -> str:
-        """Post it; what was answered. Raises NotSent."""
+    async def send(self, message: AlertMessage, at: datetime) -> Taken:
+        """Post it. Raises NotSent."""
         settings, host = self._settings, self._settings.host
         body, kind = body_of(message, settings.format)
         headers = {"user-agent": "Tieline", "x-tieline-id": message.id, **kind}
@@ -42,8 +43,11 @@ class Webhook:
             headers["authorization"] = f"Bearer {settings.token.get_secret_value()}"
         try:
             with anyio.fail_after(self._within_s):
+                # In a thread: to read the certificates takes as long as tens of turns' steps.
+                tls = await anyio.to_thread.run_sync(partial(httpx2.create_ssl_context, trust_env=False))
                 async with (
                     httpx2.AsyncClient(
+                        verify=tls,
                         trust_env=False,
                         proxy=self._proxy,
                         follow_redirects=False,
@@ -60,4 +64,4 @@ class Webhook:
             raise NotSent(f"{host} cannot be reached: {type(error).__name__}") from error
         if not 200 <= status < 300:
             raise NotSent(f"{host} answered with status {status}")
-        return f"{host} answered with status {status}"
+        return Taken(text=f"{host} answered with status {status}")

@@ -26,6 +26,14 @@ _WAITS_BEHIND = (
     .correlate(alert)
     .exists()
 )
+# Those that were taken together before, and no others: they leave under the same id once more.
+_oldest = alert.alias("oldest")
+_ATTEMPTS = (
+    select(_oldest.c.attempts)
+    .where(_oldest.c.state == "open", _oldest.c.receiver == bindparam("who"))
+    .order_by(_oldest.c.id)
+    .limit(1)
+)
 _DUE = (
     select(alert.c.id)
     .where(
@@ -33,6 +41,7 @@ _DUE = (
         alert.c.receiver == bindparam("who"),
         alert.c.due_at <= bindparam("now"),
         alert.c.claimed_until <= bindparam("now"),
+        alert.c.attempts == _ATTEMPTS.scalar_subquery(),
         ~_WAITS_BEHIND,
     )
     .order_by(alert.c.id)
@@ -48,7 +57,12 @@ _CLAIM = (
 _CLAIMED = (alert.c.id.in_(bindparam("ids", expanding=True)), _OPEN, alert.c.claimed_until == bindparam("until"))
 _END = update(alert).where(*_CLAIMED).values(state=bindparam("to"), error=bindparam("why"), ended_at=bindparam("now"))
 _FREE = update(alert).where(*_CLAIMED).values(claimed_until=0, due_at=bindparam("due"), error=bindparam("why"))
-_OLD = select(alert).where(_OPEN, alert.c.created_at <= bindparam("before")).order_by(alert.c.id)
+_LEAVE = update(alert).where(*_CLAIMED).values(claimed_until=0, attempts=alert.c.attempts - 1)
+_OLD = (
+    select(alert)
+    .where(_OPEN, alert.c.receiver == bindparam("who"), alert.c.created_at <= bindparam("before"))
+    .order_by(alert.c.id)
+)
 _GIVE_UP = (
     update(alert)
     .where(alert.c.id == bindparam("one"), _OPEN, alert.c.claimed_until <= bindparam("now"))
@@ -61,7 +75,7 @@ _HEAD = (
     .limit(1)
 )
 _NEWEST = select(alert).order_by(alert.c.id.desc()).limit(bindparam("most"))
-_NOW_DUE = update(alert).where(_OPEN).values(due_at=bindparam("now"))
+_NOW_DUE = update(alert).where(_OPEN, alert.c.receiver == bindparam("who")).values(due_at=bindparam("now"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +102,10 @@ def add(conn: Connection, receiver: str, *, subject: str, severity: Severity, te
 
 
 def claim(conn: Connection, receiver: str, *, now: int, until: int, most: int) -> Sequence[AlertRow]:
-    """Take the oldest that are due for sending; until that moment no other process takes them. Oldest first."""
+    """Take the oldest that are due for sending; until that moment no other process takes them. Oldest first.
+
+    What did not leave is taken as it was taken before, without what has come since.
+    """
     rows = conn.execute(_CLAIM, {"who": receiver, "now": now, "until": until, "most": most}).all()
     return sorted((_row(row) for row in rows), key=lambda one: one.id)
 
@@ -103,26 +120,31 @@ def failed(conn: Connection, ids: Sequence[int], *, until: int, due: int, why: s
     conn.execute(_FREE, {"ids": list(ids), "until": until, "due": due, "why": why[:LONGEST_ERROR]})
 
 
-def give_up(conn: Connection, *, before: int, now: int) -> Sequence[AlertRow]:
+def leave(conn: Connection, ids: Sequence[int], *, until: int) -> None:
+    """They were taken and not tried: they stay due as they were."""
+    conn.execute(_LEAVE, {"ids": list(ids), "until": until})
+
+
+def give_up(conn: Connection, receiver: str, *, before: int, now: int) -> Sequence[AlertRow]:
     """End those that were made before that moment, which nobody is sending; these are given."""
-    old = [_row(row) for row in conn.execute(_OLD, {"before": before})]
+    old = [_row(row) for row in conn.execute(_OLD, {"who": receiver, "before": before})]
     return [one for one in old if conn.execute(_GIVE_UP, {"one": one.id, "now": now}).rowcount]
 
 
-def is_any_open(conn: Connection, *, before: int) -> bool:
+def is_any_open(conn: Connection, receiver: str, *, before: int) -> bool:
     """Whether one waits that was made before that moment."""
-    return conn.execute(_OLD.limit(1), {"before": before}).first() is not None
+    return conn.execute(_OLD.limit(1), {"who": receiver, "before": before}).first() is not None
 
 
-def next_due(conn: Connection, receivers: Sequence[str]) -> int | None:
+def next_due(conn: Connection, receiver: str) -> int | None:
     """When one can be claimed again; None: none waits."""
-    heads = [conn.execute(_HEAD, {"who": receiver}).one_or_none() for receiver in receivers]
-    return min((max(head.due_at, head.claimed_until) for head in heads if head is not None), default=None)
+    head = conn.execute(_HEAD, {"who": receiver}).one_or_none()
+    return None if head is None else max(head.due_at, head.claimed_until)
 
 
-def due_now(conn: Connection, now: int) -> None:
-    """Let all that wait be due now: a receiver may have been corrected."""
-    conn.execute(_NOW_DUE, {"now": now})
+def due_now(conn: Connection, receiver: str, now: int) -> None:
+    """Let all that wait be due now: the receiver may have been corrected."""
+    conn.execute(_NOW_DUE, {"who": receiver, "now": now})
 
 
 def newest(conn: Connection, most: int) -> Sequence[AlertRow]:

@@ -34,6 +34,10 @@ Unkind = Literal[
     "busy",  # 421 for a greeting
     "silent",  # no greeting
     "drop at quit",
+    "drip",  # its answer to EHLO has a line now and then, and no end
+    "flood",  # the same, as fast as the line takes it
+    "repeat",  # what it did not understand: the login
+    "steer",  # 554 after the dot, with signs that steer a terminal and one that no database takes
 ]
 USER, PASSWORD = "alerts", "correct horse battery"
 LONGEST_LINE = 64 * 1024
@@ -54,17 +58,21 @@ class SmtpServer:
     recipients: list[list[str]] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)  # their verbs, and whether the line was encrypted
     logins: int = 0
+    connections: int = 0  # that are open
     tls: ssl.SSLContext | None = None
 
     async def serve(self, stream: SocketStream) -> None:
         """One connection."""
         async with stream:
+            self.connections += 1
             try:
                 await _Session(self, stream).run()
             except (_Dropped, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
                 pass
             except anyio.IncompleteRead:
                 pass
+            finally:
+                self.connections -= 1
 
 
 class _Session:
@@ -96,6 +104,10 @@ class _Session:
     async def _do(self, verb: str, line: str) -> None:
         server = self._server
         match verb:
+            case "EHLO" | "HELO" if server.unkind in ("drip", "flood"):
+                while True:
+                    await self._say(*["250-and more"] * (100 if server.unkind == "flood" else 1))
+                    await anyio.sleep(0.0 if server.unkind == "flood" else 0.02)
             case "EHLO" | "HELO":
                 offers = ["double.test"]
                 if not self._is_safe and server.tls is not None and server.unkind != "no starttls":
@@ -128,6 +140,9 @@ class _Session:
                 await self._say("502 5.5.2 not known")
 
     async def _log_in(self, line: str) -> None:
+        if self._server.unkind == "repeat":
+            await self._say(f"500 5.5.1 {'I do not know what this is: ' * 5} {line}")
+            return
         _, user, password = base64.b64decode(line.split()[2]).decode().split("\0")
         if (user, password) == (USER, PASSWORD):
             self._is_known = True
@@ -155,6 +170,9 @@ class _Session:
             body += line.removeprefix(b".") + b"\r\n"
         if unkind == "refuse message":
             await self._say("554 5.7.1 looks like spam")
+            return
+        if unkind == "steer":
+            await self._say("554 5.7.1 \x1b[2J\0\u202espam")
             return
         self._server.messages.append(message_from_bytes(bytes(body), policy=policy.default))
         self._server.recipients.append(self._to)

@@ -288,3 +288,12 @@ async def test_a_level_is_taken_back_and_a_wrong_one_refused(owner: Browsing) ->
     response = await owner.post("/log-level/reset/tieline")
     assert response.status_code == 404
     assert root.level == before
+
+
+@pytest.mark.requirement("G-97")
+async def test_a_line_that_no_database_takes_costs_no_other(owner: Browsing) -> None:
+    LOG.warning("one before")
+    LOG.warning("half \ud83d of an emoji", extra={"conversation": "web:\ud83d"})
+    LOG.warning("one behind")
+    told = {line.message for line in await kept(owner.world)}
+    assert {"one before", "half \ufffd of an emoji", "one behind"} <= told

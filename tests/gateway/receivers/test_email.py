@@ -1,17 +1,20 @@
 """E-mail against a mail server on loopback that is as unkind as real ones."""
 
 import ssl
+from base64 import b64encode
 from datetime import UTC, datetime
 from pathlib import Path
 
+import anyio
 import pytest
 from pydantic import SecretStr
 
 from gateway.config.alerts import EmailSettings, Security
 from gateway.receivers.email import Email, NotSent, tls_context
-from gateway.receivers.message import AlertMessage
+from gateway.receivers.message import AlertMessage, Taken
 from gateway.storage.alert_rows import AlertRow
 from tests.fakes.smtp_server import PASSWORD, USER, SmtpServer, Unkind, certificate_for, smtp_server
+from tests.fakes.waiting import until
 
 NOW = datetime(2026, 11, 28, 22, 0, tzinfo=UTC)
 
@@ -56,7 +59,7 @@ async def test_a_message_is_taken_after_the_final_dot() -> None:
     async with smtp_server() as server:
         said = await Email(settings(server)).send(message("slack hears nothing", ".a line with a dot"), NOW)
         (mail,) = server.messages
-    assert said == "127.0.0.1 has taken it for ops@example.org"
+    assert said == Taken(text="127.0.0.1 has taken it for ops@example.org")
     assert mail["Subject"] == "[Tieline] slack hears nothing (and 1 more)"
     assert mail["Auto-Submitted"] == "auto-generated"
     text = mail.get_content()
@@ -126,7 +129,8 @@ async def test_one_address_of_several_may_be_refused() -> None:
         server.unkind = "refuse one"
         said = await Email(settings(server, to="gone@example.org ops@example.org")).send(message("x"), NOW)
         assert server.recipients == [["ops@example.org"]]
-    assert said == "127.0.0.1 has taken it for ops@example.org, and refuses gone@example.org: 550 5.1.1 no such mailbox"
+    missed = "gone@example.org: 550 5.1.1 no such mailbox"
+    assert said == Taken(text=f"127.0.0.1 has taken it for ops@example.org, and refuses {missed}", missed=missed)
 
 
 async def test_a_line_that_drops_after_the_250_is_no_failure() -> None:
@@ -151,3 +155,47 @@ async def test_a_login_alone_sends_nothing() -> None:
             await Email(settings(server, password=PASSWORD)).try_login() == "it takes the connection and the password"
         )
         assert server.messages == []
+
+
+@pytest.mark.requirement("G-114")
+async def test_one_that_is_given_up_is_cut_off_and_sends_nothing_later() -> None:
+    async with smtp_server() as server:
+        server.unkind = "drip"
+        with anyio.move_on_after(0.3) as given_up:
+            await Email(settings(server)).send(message("x"), NOW)
+        assert given_up.cancelled_caught
+        await until(lambda: server.connections == 0)
+
+
+async def test_an_answer_without_end_is_not_read_on() -> None:
+    async with smtp_server() as server:
+        server.unkind = "flood"
+        with anyio.fail_after(10), pytest.raises(NotSent, match="more than 262144 bytes came"):
+            await Email(settings(server)).send(message("x"), NOW)
+
+
+@pytest.mark.requirement("G-114")
+@pytest.mark.parametrize("password", [PASSWORD, "s" * 300, "pw"], ids=["usual", "longer than a reason", "short"])
+async def test_a_login_that_the_server_repeats_is_not_told(password: str) -> None:
+    async with smtp_server() as server:
+        server.unkind = "repeat"
+        with pytest.raises(NotSent, match=r"500 5\.5\.1 .*\[redacted\]") as told:
+            await Email(settings(server, password=password)).send(message("x"), NOW)
+    sent = b64encode(f"\0{USER}\0{password}".encode()).decode()
+    assert sent[:20] not in str(told.value)
+
+
+@pytest.mark.requirement("G-114")
+async def test_a_password_that_is_told_is_masked_before_the_answer_is_cut() -> None:
+    async with smtp_server() as server:
+        with pytest.raises(NotSent, match="535") as told:
+            await Email(settings(server, password="s" * 300)).send(message("x"), NOW)
+    assert "sss" not in str(told.value)
+
+
+async def test_an_answer_steers_no_terminal() -> None:
+    async with smtp_server() as server:
+        server.unkind = "steer"
+        with pytest.raises(NotSent) as told:
+            await Email(settings(server)).send(message("x"), NOW)
+    assert str(told.value) == "the server says no: 554 5.7.1 [2J\ufffdspam"

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import SecretStr
 
-from gateway.config.alerts import EmailSettings, WebhookSettings
-from gateway.receivers.message import body_of, signature
+from gateway.config.alerts import EmailSettings, Format, WebhookSettings
+from gateway.receivers.message import as_fits, body_of, signature
 from tests.gateway.receivers.test_email import message
 
 
@@ -61,6 +61,11 @@ def test_the_signature_is_of_the_moment_and_the_body() -> None:
         ({"host": "x.example", "sender": "a@b.c"}, "alerts.email.to: is empty"),
         ({"host": "x.example", "sender": "a", "to": ("a@b.c",)}, 'alerts.email.sender: "a" is no address'),
         ({"host": "x.example", "sender": "a@b.c", "to": ("a@b.c\nBcc: x@y.z",)}, "alerts.email.to"),
+        ({"host": "x.example:587", "sender": "a@b.c", "to": ("a@b.c",)}, "alerts.email.host: holds a port"),
+        (
+            {"host": "x", "user": "u", "password": SecretStr("pässword"), "sender": "a@b.c", "to": ("a@b.c",)},
+            "alerts.email: user and password may hold letters, digits and signs of ASCII alone",
+        ),
         ({"host": "x.example", "port": 70000, "sender": "a@b.c", "to": ("a@b.c",)}, "alerts.email.port"),
     ],
 )
@@ -81,3 +86,25 @@ def test_mistakes_of_the_webhook_tell_no_address(url: str, mistake: str) -> None
     (found,) = WebhookSettings(url=SecretStr(url)).mistakes()
     assert mistake in found
     assert "s3cret" not in found
+
+
+@pytest.mark.parametrize("token", ["tök", "two words", "a line\nmore"])
+def test_a_token_that_no_header_takes_is_a_mistake(token: str) -> None:
+    (found,) = WebhookSettings(url=SecretStr("https://x.example"), token=SecretStr(token)).mistakes()
+    assert found.startswith("alerts.webhook.token: ")
+    assert token not in found
+
+
+def test_a_secret_in_the_query_is_one_too() -> None:
+    url = SecretStr("https://x.example/hook?key=0123456789abcdef")
+    assert WebhookSettings(url=url).secrets == {"key=0123456789abcdef"}
+
+
+@pytest.mark.parametrize("format", ["json", "slack", "discord", "ntfy"])
+def test_what_has_no_room_waits_for_the_next_message(format: Format) -> None:
+    whole = message(*["w" * 300] * 20)
+    fits = as_fits(whole, format)
+    assert [row.id for row in fits.rows] == [row.id for row in whole.rows][: len(fits.rows)]
+    body, _ = body_of(fits, format)
+    assert body.decode().count("w" * 300) == len(fits.rows)
+    assert len(as_fits(message("w" * 9_000), format).rows) == 1

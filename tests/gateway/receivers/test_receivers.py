@@ -1,15 +1,26 @@
 """Alerts as rows: nothing is lost, nothing overtakes, one process sends, and after a day it is given up."""
 
+import json
 import logging
+import re
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 from pydantic import SecretStr
+from sqlalchemy import Connection
 
+from agent.storage.database import Database
+from agent.storage.errors import StorageTrouble
 from gateway.receivers.receivers import GIVEN_UP_AFTER, TOGETHER, retry_after_s
 from gateway.storage import alert_rows
+from tests.fakes.running import running
 from tests.fakes.smtp_server import PASSWORD, smtp_server
+from tests.fakes.waiting import until
 from tests.fakes.webhook_server import webhook_server
 from tests.gateway.receivers.conftest import SECRET, Bench
+
+T = TypeVar("T")
 
 
 @pytest.mark.parametrize(("attempts", "seconds"), [(1, 30), (2, 60), (7, 1920), (8, 3600), (500, 3600)])
@@ -60,9 +71,10 @@ async def test_greylisting_is_waited_out_over_a_restart_in_order(bench: Bench) -
         assert mail.messages == [], "what came later waits behind it, and there is no hammering"
         bench.clock.advance(retry_after_s(1))
         await restarted.send_due()
-        (message,) = mail.messages
-    text = message.get_content()
-    assert text.index("in a could") < text.index("in b could")
+        first, second = (message.get_content() for message in mail.messages)
+    assert "in a could" in first
+    assert "in b could" not in first, "it leaves as it was tried before: under the same id"
+    assert "in b could" in second
     assert await bench.states() == ["sent", "sent"]
     assert bench.troubles.open == ()
 
@@ -190,3 +202,110 @@ async def test_a_test_goes_by_each_way_and_tells_what_happened(bench: Bench) -> 
     )
     assert message["Subject"].startswith("[Tieline] A test: <script>alert(1)</script> has tried")
     assert await bench.rows() == [], "a test is tried once"
+
+
+@pytest.mark.requirement("G-114")
+async def test_what_is_sent_once_more_has_the_same_id_whatever_has_come_since(bench: Bench) -> None:
+    async with smtp_server() as mail:
+        bench.mail_by(mail)
+        await bench.alert("a")
+        await bench.alert("b")
+        mail.unkind = "drop after dot"
+        await bench.receivers.send_due()
+        await bench.alert("c")
+        mail.unkind = ""
+        bench.clock.advance(retry_after_s(1))
+        await bench.receivers.send_due()
+        first, again, later = (message["Message-ID"] for message in mail.messages)
+    assert first == again
+    assert later != first
+
+
+@pytest.mark.requirement("G-114")
+async def test_none_is_lost_where_a_message_has_no_room_for_all(bench: Bench) -> None:
+    async with webhook_server() as hook:
+        bench.post_to(hook, format="discord")
+        for number in range(TOGETHER):
+            await bench.alert(f"chat {number} {'w' * 100}")
+        hook.status = 503
+        await bench.receivers.send_due()
+        hook.status = 200
+        bench.clock.advance(retry_after_s(1))
+        await bench.receivers.send_due()
+        said = [json.loads(body)["content"] for body, _ in hook.taken]
+    told = [int(number) for number in re.findall(r"in chat (\d+) ", "\n".join(said))]
+    assert told == list(range(TOGETHER))
+    assert set(await bench.states()) == {"sent"}
+
+
+@pytest.mark.requirement("G-114")
+async def test_a_slow_receiver_holds_up_no_other(bench: Bench) -> None:
+    async with smtp_server() as mail, webhook_server() as hook:
+        bench.mail_by(mail)
+        bench.post_to(hook)
+        mail.unkind = "silent"
+        async with running(bench.receivers.run):
+            await bench.alert("a")
+            bench.receivers.committed()
+            await until(lambda: len(hook.taken) == 1 and mail.connections == 1)
+            await bench.alert("b")
+            bench.receivers.committed()
+            await until(lambda: len(hook.taken) == 2)
+
+
+async def test_a_disk_that_is_full_for_a_while_ends_nothing(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    async with smtp_server() as mail:
+        bench.mail_by(mail)
+        await bench.alert()
+        bench.database = disk = FullDisk(bench.database)
+        receivers = bench.new()
+        async with running(receivers.run):
+            await until(lambda: "alerts cannot be sent now: full" in caplog.text)
+            disk.is_full = False
+            receivers.committed()
+            await until(lambda: len(mail.messages) == 1)
+
+
+class FullDisk:
+    """A database that writes nothing while `is_full`."""
+
+    def __init__(self, database: Database) -> None:
+        self.dialect = database.dialect
+        self.is_full = True
+        self._there = database
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        if self.is_full:
+            raise StorageTrouble("full")
+        return await self._there.write(work)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        return await self._there.read(work)
+
+    async def aclose(self) -> None:
+        await self._there.aclose()
+
+
+async def test_half_an_emoji_holds_up_nothing(bench: Bench) -> None:
+    async with smtp_server() as mail:
+        bench.mail_by(mail)
+        await bench.alert("half \ud83d and \0")
+        await bench.receivers.send_due()
+        assert "half \ufffd and \ufffd" in mail.messages[0].get_content()
+
+
+async def test_an_address_that_is_refused_is_told_to_the_operator(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with smtp_server() as mail:
+        bench.mail_by(mail, "gone@example.org", "ops@example.org")
+        mail.unkind = "refuse one"
+        await bench.alert()
+        await bench.receivers.send_due()
+        (trouble,) = bench.troubles.open
+        assert trouble.text == "alerts do not reach everybody: gone@example.org: 550 5.1.1 no such mailbox"
+        assert "gone@example.org: 550 5.1.1 no such mailbox" in caplog.text
+        mail.unkind = ""
+        await bench.alert("b")
+        await bench.receivers.send_due()
+    assert bench.troubles.open == ()

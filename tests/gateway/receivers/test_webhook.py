@@ -3,15 +3,17 @@
 import hashlib
 import hmac
 import json
+from email.header import decode_header, make_header
 
 import pytest
 from pydantic import SecretStr
 
 from gateway.config.alerts import WebhookSettings
 from gateway.receivers.email import NotSent
+from gateway.receivers.message import AlertMessage, Taken
 from gateway.receivers.webhook import Webhook
 from tests.fakes.webhook_server import WebhookServer, webhook_server
-from tests.gateway.receivers.test_email import NOW, message
+from tests.gateway.receivers.test_email import NOW, message, row
 
 SECRET = "a secret of the webhook"
 
@@ -23,7 +25,7 @@ def settings(server: WebhookServer, **more: object) -> WebhookSettings:
 async def test_a_request_is_signed_and_the_same_alert_has_the_same_id() -> None:
     async with webhook_server() as server:
         webhook = Webhook(settings(server, secret=SecretStr(SECRET), token=SecretStr("tk")), proxy=None)
-        assert await webhook.send(message("x"), NOW) == "127.0.0.1 answered with status 200"
+        assert await webhook.send(message("x"), NOW) == Taken(text="127.0.0.1 answered with status 200")
         await webhook.send(message("x"), NOW)
         (body, headers), (again, others) = server.taken
     moment, _, signed = headers["x-tieline-signature"].removeprefix("t=").partition(",v1=")
@@ -62,3 +64,11 @@ async def test_this_machine_is_called_without_the_proxy() -> None:
     async with webhook_server() as server:
         await Webhook(settings(server), proxy="http://127.0.0.1:9").send(message("x"), NOW)
         assert server.asked == 1
+
+
+async def test_a_host_of_other_letters_is_told_in_a_header() -> None:
+    async with webhook_server() as server:
+        alert = AlertMessage(rows=[row("x")], host="bücher.example")
+        await Webhook(settings(server, format="ntfy"), proxy=None).send(alert, NOW)
+        (_, headers) = server.taken[0]
+    assert str(make_header(decode_header(headers["x-title"]))) == "Tieline on bücher.example"
