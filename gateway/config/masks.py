@@ -92,9 +92,12 @@ class _Region:
         if self._open > 0:
             self._open += _depth(line)
             return _without_texts(line, mark)
-        if (header := _HEADER.match(line)) is not None:
-            self._is_table = header[1].rpartition(".")[2].strip(" \t\"'") in self._keys.several
-            return line
+        if (header := _HEADER.match(line.lstrip(" \t#"))) is not None:
+            is_comment = line.lstrip().startswith("#")  # may begin such a table, and ends none: it may be no header
+            is_table = any(step.strip(" \t\"'") in self._keys.several for step in header[1].split("."))
+            self._is_table = is_table or (is_comment and self._is_table)
+            if is_table or not is_comment:
+                return line
         if self._is_table:
             return self._value(line, line.find("=") + 1, mark) if "=" in line else line
         if self._named is None or (found := self._named.search(line)) is None:
@@ -177,7 +180,8 @@ def still_there(masked: str, secrets: Callable[[str], Iterable[str]]) -> bool:
         tomllib.loads(masked)
     except tomllib.TOMLDecodeError:
         return True
-    return any(not MARK.search(value) for value in secrets(masked))
+    # The whole value: a text of several lines may have a mark in one of them and the secret in another.
+    return any(MARK.sub("", value).strip() for value in secrets(masked))
 
 
 # Lines that mistakes are of.

@@ -1,8 +1,10 @@
 """Marks in place of secrets in the configuration file: what is masked, what comes back, which line a mistake is of."""
 
+import tomllib
+
 import pytest
 
-from gateway.config.masks import Masked, Masking, SecretKeys, restored, with_ends_of, with_lines
+from gateway.config.masks import Masked, Masking, SecretKeys, restored, still_there, with_ends_of, with_lines
 
 MASKING = Masking(
     keys=SecretKeys(single=frozenset({"token", "api_key"}), several=frozenset({"env", "api_keys"})),
@@ -30,6 +32,8 @@ def masked(text: str, *values: str) -> Masked:
         pytest.param('api_keys = [\n  "hush",\n]', "hush", id="in a list"),
         pytest.param('env = { KEY = "hush" }', "hush", id="in an inline table"),
         pytest.param('[mcp.servers.env]\nKEY = "hush"', "hush", id="in a table"),
+        pytest.param('# [mcp.servers.env]\n# KEY = "hush"', "hush", id="in a table in a comment"),
+        pytest.param('[mcp.servers.env.more]\nKEY = "hush"', "hush", id="in a table of a table"),
         pytest.param('args = ["--key=sk-shape"]', "sk-shape", id="by its shape"),
     ],
 )
@@ -117,3 +121,8 @@ X-A = 1
 )
 def test_the_line_of_a_mistake(mistake: str, line: int | None) -> None:
     assert with_lines(TEXT, [mistake]) == [f"Line {line}: {mistake}" if line else mistake]
+
+
+def test_a_mark_in_one_line_does_not_excuse_the_others() -> None:
+    assert still_there('token = """\n(secret 00000001)\nhush"""', lambda text: [tomllib.loads(text)["token"]])
+    assert not still_there('token = "(secret 00000001)"', lambda text: [tomllib.loads(text)["token"]])
