@@ -119,11 +119,11 @@ class SkillPages:
         if text is None:
             raise LookupError(f"The file of the skill {entry.skill.name} is being changed. Look again in a moment.")
         lines = text.splitlines()
-        if entry.skill.origin == "auto" and any(line.startswith(EXAMPLE) for line in lines):
+        if entry.skill.origin == "auto" and any(map(_is_quote, lines)):
             if "transcripts" in rights_of(request):
                 await self.readings.note(request, "skills.read", entry.skill.name, "a draft with quotes")
             else:
-                lines = [f"{EXAMPLE}{HIDDEN_WORDS}" if line.startswith(EXAMPLE) else line for line in lines]
+                lines = [f"{EXAMPLE}{HIDDEN_WORDS}" if _is_quote(line) else line for line in lines]
         waits = entry.standing != "ready"
         comparison = await compared(self.basics.database, entry.skill, text) if waits else None
         findings = await anyio.to_thread.run_sync(findings_in, entry.skill)
@@ -190,6 +190,11 @@ class SkillPages:
 
 def _told(reason: Reason) -> str:
     return WHY[reason.key].format(what=reason.what)
+
+
+def _is_quote(line: str) -> bool:
+    """Whether the line quotes a person; one that an editor has indented does so too."""
+    return line.lstrip().startswith(EXAMPLE)
 
 
 def _words(one: ShownSkill) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.dashboard.skills import _is_quote
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing, browsing
 from tests.gateway.world import World
@@ -132,3 +133,8 @@ async def test_a_skill_that_names_more_is_compared_with_what_was_in_use(with_ski
     page = await owner.page("/skills/digits")
     assert "+tools: shell" in page
     assert '<span class="removed">' not in page
+
+
+def test_a_quote_that_an_editor_has_indented_is_a_quote() -> None:
+    assert _is_quote('  - Somebody wrote: "my words"')
+    assert not _is_quote("- Somebody reads: a book")
