@@ -40,6 +40,7 @@ class _Flow:
     address: str = ""
     mistake: str = ""
     sent_back: str = ""
+    is_through: bool = False
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     shown: anyio.Event = field(default_factory=anyio.Event)  # or it is over
     answered: anyio.Event = field(default_factory=anyio.Event)
@@ -112,7 +113,11 @@ class McpLogins:
         try:
             with flow.scope, anyio.move_on_after(WAITS_S):
                 await self._logged_in(flow)
+                flow.is_through = True
         finally:
+            if not flow.is_through:  # cut off, so that nothing was kept: this must not look like a login
+                flow.mistake = f"the login at {flow.server.name} took too long, or another took its place"
+
             for state in [state for state, one in self._flows.items() if one is flow]:
                 del self._flows[state]
             flow.shown.set()

@@ -4,12 +4,16 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
 
-from gateway.running.mcp_logins import LoginRefused, redirect_for
+from agent.core.clock import SystemClock
+from agent.tools.mcp.servers import Servers
+from agent.tools.mcp.settings import ServerSettings
+from gateway.running.mcp_logins import LoginRefused, McpLogins, _Flow, redirect_for
 from tests.adapters.web.visitor import visiting
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing, browsing
@@ -164,3 +168,13 @@ def test_the_way_back(public_url: str | None, host: str, redirect: str | None) -
             redirect_for("/mcp-login", public_url, "http", host)
     else:
         assert redirect_for("/mcp-login", public_url, "http", host) == redirect
+
+
+async def test_a_login_that_was_cut_off_is_none() -> None:
+    server = ServerSettings(name="notes", url="http://127.0.0.1:9/mcp")
+    logins = McpLogins(cast(Servers, None), SystemClock(), Path("/nowhere"))
+    flow = _Flow(server=server, session="s", redirect="http://127.0.0.1/x", registered=None)
+    flow.scope.cancel()
+    await logins._follow(flow)
+    assert flow.over.is_set()
+    assert "took too long" in flow.mistake
