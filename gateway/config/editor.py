@@ -35,7 +35,7 @@ from gateway.config.document import (
 from gateway.config.errors import ConfigError
 from gateway.config.forms import REFERENCES, Key, TableForm, form_of_model, forms, shown
 from gateway.config.live import Live
-from gateway.config.masks import Masked, Masking, SecretKeys, restored, still_there, with_ends_of, with_lines
+from gateway.config.masks import MARK, Masked, Masking, SecretKeys, restored, still_there, with_ends_of, with_lines
 from gateway.config.read import PREFIX, read, resolved
 
 HIDDEN = "(secret)"
@@ -298,12 +298,8 @@ class Editor:
         write_secrets(self._live.settings.home, proposal.edit.secrets, then=write)
 
     def _masked(self, text: str, values: set[str]) -> str:
-        for value in sorted(values, key=len, reverse=True):
-            for written in {tomlkit.item(value).as_string(), f"'{value}'"}:
-                text = text.replace(written, f'"{HIDDEN}"')
-            if len(value) >= 6:
-                text = text.replace(value, HIDDEN)
-        return self._redact(text)
+        """As the whole file is shown, so that a comment or an escaped value tells no secret; all marks are alike."""
+        return MARK.sub(HIDDEN, self._masking.masked(text, values).text)
 
     def _literal_secrets(self, text: str) -> Iterator[str]:
         """Secrets that stand in the file itself."""

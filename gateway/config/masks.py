@@ -180,8 +180,9 @@ def still_there(masked: str, secrets: Callable[[str], Iterable[str]]) -> bool:
         tomllib.loads(masked)
     except tomllib.TOMLDecodeError:
         return True
-    # The whole value: a text of several lines may have a mark in one of them and the secret in another.
-    return any(MARK.sub("", value).strip() for value in secrets(masked))
+    # Each line: a text of several may have a mark in one of them and the secret in another.
+    lines = (line for value in secrets(masked) for line in value.split("\n"))
+    return any(line.strip() and not MARK.search(line) for line in lines)
 
 
 # Lines that mistakes are of.
