@@ -363,7 +363,7 @@ class Accounts:
         """Take present warnings as told: an earlier process has told them."""
         for standing in self.everything(rules, at):
             for found in self._sums_of(rules, standing.account):
-                found.warned = standing.share >= rules.spending.warn_at
+                found.warned = found.warned or standing.share >= rules.spending.warn_at
 
     def find(self, rules: Rules, account: Account, at: datetime) -> AccountBalance | None:
         """The state of that account's limit, of several the one that is used up most; None when none holds for it."""
@@ -381,14 +381,19 @@ class Accounts:
     def everything(self, rules: Rules, at: datetime) -> Sequence[AccountBalance]:
         """Every account of which a limit holds and something was spent, the fullest first; the gateway's always.
 
-        Of somebody with several accounts one stands for all.
+        Of somebody with several accounts one stands for all, but for limits that name another.
         """
         gateway = [Account("gateway", "", period) for period in self.periods(at).values()]
-        known: dict[Account, None] = {}
+        seen: set[Account] = set()
+        found: list[AccountBalance] = []
         for account in (*gateway, *self._sums):
-            if known.keys().isdisjoint(rules.together(account)):
-                known[account] = None
-        found = [standing for account in known if (standing := self.find(rules, account, at)) is not None]
+            if account in seen:
+                continue
+            together = rules.together(account)
+            seen.update(together)
+            standings = [standing for one in together if (standing := self.find(rules, one, at)) is not None]
+            # The other way round, so that of several accounts under one limit the first stands for it.
+            found += {standing.limit: standing for standing in reversed(standings)}.values()
         return sorted(found, key=lambda standing: -standing.share)
 
     def periods(self, at: datetime) -> Mapping[Span, str]:

@@ -271,3 +271,16 @@ def test_more_for_one_account_is_more_for_all_and_is_numbered_by_account() -> No
     assert (accounts.next_approval(one), accounts.next_approval(other)) == (2, 1)
     take(accounts, given, 1.5, names={**ANN, "person": ("discord:5",)})
     assert [str(found.account) for found in accounts.everything(given, NOON)] == ["person telegram:77"], "shown once"
+
+
+@pytest.mark.requirement("G-57")
+def test_a_limit_of_another_account_of_the_person_is_listed_with_what_counts_against_it() -> None:
+    accounts = Accounts()
+    given = joined(Limit(scope="person", usd=9), Limit(scope="person", name="telegram:77", usd=1))
+    far = {"gateway": ("",), "person": ("discord:5",)}
+    accounts.settle(take(accounts, given, 0.6, names=far), usd=0.5, tokens=1)
+    found = [(one.account.name, one.usd, one.spent_usd) for one in accounts.everything(given, NOON)]
+    assert found == [("telegram:77", 1, 0.5), ("discord:5", 9, 0.5)]
+    accounts.take_warnings_as_said(joined(Limit(scope="person", name="telegram:77", usd=0.5)), NOON)
+    told = joined(Limit(scope="person", name="telegram:77", usd=0.5))
+    assert not list(accounts.newly_near(told, take(accounts, given, 0.0, names=far))), "an earlier process told it"
