@@ -157,6 +157,10 @@ class Budgets:
         """Every limit under which something was spent in its present day or month, the fullest first."""
         return self._accounts.everything(self._rules(), self._clock.now())
 
+    def together(self, account: Account) -> Sequence[Account]:
+        """The accounts that more for this one is more for: all of the person; it first."""
+        return self._rules().together(account)
+
     async def approve(
         self, account: Account, *, by: str, usd: float | None = None, after: int | None = None
     ) -> AccountBalance:

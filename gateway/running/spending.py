@@ -1,5 +1,6 @@
 """Money in the gateway: the accounts of a conversation, the warning that a budget ends, and the right to allow more."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -53,10 +54,19 @@ def places_of(place_settings: PlaceSettings, conversation: ConversationId) -> tu
 class SpendingService:
     """Tells the owners of budgets that come near or are used up, and the refused when more is allowed."""
 
-    def __init__(self, bus: EventBus, alerts: Alerts, notices: Notices, phrase: Catalogue) -> None:
+    def __init__(
+        self,
+        bus: EventBus,
+        alerts: Alerts,
+        notices: Notices,
+        phrase: Catalogue,
+        together: Callable[[Account], Sequence[Account]],
+    ) -> None:
+        """`together` gives the accounts that more for one of them is more for, that one first."""
         self._alerts = alerts
         self._notices = notices
         self._phrase = phrase
+        self._together = together
         self._refused: BoundedMap[Account, dict[ConversationId, tuple[str, int]]] = BoundedMap(REMEMBERED)
         bus.listen(self._heard, [BudgetReached])
 
@@ -72,11 +82,12 @@ class SpendingService:
 
     async def more_allowed(self, account: Account, where: ConversationKey) -> None:
         """Tell the chats that were refused, but for the one in which it was allowed."""
-        for conversation, (language, approvals) in self._refused.pop(account, {}).items():
+        refused = [(one, *each) for one in self._together(account) for each in self._refused.pop(one, {}).items()]
+        for one, conversation, (language, approvals) in refused:
             if conversation == str(where):
                 continue
             say = OutgoingMessage(text=self._phrase("budget_allowed", language), kind="notice", verbatim=True)
-            dedup = f"budget:{account.scope}:{account.name}:{account.period}:{approvals}:{conversation}"
+            dedup = f"budget:{one.scope}:{one.name}:{one.period}:{approvals}:{conversation}"
             await self._notices.say(ConversationKey.parse(conversation), say, dedup=dedup)
 
     def _heard(self, published: Published) -> None:
@@ -110,5 +121,6 @@ class Spending:
 
 
 def install_spending(basics: Basics, ledger: Ledger, messaging: Messaging) -> Spending:
-    service = SpendingService(basics.bus, messaging.alerts, messaging.notices, basics.phrase)
+    together = ledger.budgets.together
+    service = SpendingService(basics.bus, messaging.alerts, messaging.notices, basics.phrase, together)
     return Spending(ledger=ledger, service=service)

@@ -89,6 +89,21 @@ async def test_the_owner_allows_more_by_a_button_and_the_person_is_told(limited:
         await until(lambda: sum("An admin allowed more" in text for text in world.texts(BOB)) == 2)
 
 
+@pytest.mark.requirement("G-57")
+async def test_more_for_one_account_is_told_where_another_account_of_the_person_was_refused(
+    limited: Callable[..., World],
+) -> None:
+    world = limited(("person", 16.2))
+    world.config += '[[people]]\nname = "ann"\naccounts = ["telegram:77", "telegram:78"]\n'
+    async with world.process():
+        world.script(reply(15_000, 1000))
+        await world.answered("hello", "ok")
+        await world.say("again", person=BOB)
+        await world.shows("You may spend 16.20 USD until", BOB)
+        await world.asks("/budget more person:telegram:77 day", "Allowed")
+        await world.shows("An admin allowed more", BOB)
+
+
 async def test_only_an_admin_of_the_whole_bot_decides_about_its_money(limited: Callable[..., World]) -> None:
     world = limited(("channel", 5.0))
     world.grants = (
