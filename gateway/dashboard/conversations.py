@@ -47,6 +47,7 @@ from gateway.web.control import OperationError
 MESSAGES = 100  # of a page of a transcript
 SESSIONS = 30  # that can be chosen
 AROUND = 160  # characters around a word that was found
+MOST_FORMATTED = 200_000  # characters of answers that one page formats: about two seconds of the densest Markdown
 LONGEST_PART = 20_000  # characters of a result or of arguments that a page shows, and of an answer that it formats
 
 Kind = Literal["text", "thinking", "call", "result", "file", "summary", "compaction"]
@@ -202,7 +203,8 @@ class ConversationPages:
         await self.readings.note(request, "conversations.read", key, f"session {shown or 'none'}")
         page = stored[-MESSAGES:]
         # There is Markdown that takes long to read, and a page has a hundred texts of it.
-        messages = await anyio.to_thread.run_sync(lambda: list(_shown(page, turns, entry, raw=raw)))
+        formatted = frozenset[int]() if raw else _formatted(page)
+        messages = await anyio.to_thread.run_sync(lambda: list(_shown(page, turns, entry, formatted)))
         place: dict[str, object] = {"session": shown or "", "before": before or ""}
         values = {
             "title": _titled(entry),
@@ -316,10 +318,25 @@ def _address(place: Mapping[str, object], *, raw: bool, **changed: object) -> st
     return "?" + urlencode({name: value for name, value in values.items() if value != ""})
 
 
-def _shown(stored: Sequence[Stored], turns: Turns, entry: ConversationEntry, *, raw: bool) -> Iterator[ShownMessage]:
+def _formatted(stored: Sequence[Stored]) -> frozenset[int]:
+    """Places of the newest answers, as many as a page may take the time to format."""
+    left, found = MOST_FORMATTED, set[int]()
+    for number in reversed(range(len(stored))):
+        message = stored[number].message
+        if message.role == "assistant":
+            left -= sum(len(part.text) for part in message.parts if isinstance(part, TextPart))
+            if left < 0:
+                break
+            found.add(number)
+    return frozenset(found)
+
+
+def _shown(
+    stored: Sequence[Stored], turns: Turns, entry: ConversationEntry, formatted: frozenset[int]
+) -> Iterator[ShownMessage]:
     """The messages; the first of each turn carries what the turn cost."""
     last: int | None = None
-    for one in stored:
+    for number, one in enumerate(stored):
         message, run = one.message, one.inbox_id
         begins, last = run is not None and run != last, run
         names = {"assistant": "Tieline", "system": "System"}
@@ -328,7 +345,7 @@ def _shown(stored: Sequence[Stored], turns: Turns, entry: ConversationEntry, *, 
             role=message.role,
             name=names.get(message.role) or _person(one, entry),
             at=message.created_at,
-            parts=list(_parts(one, raw=raw)),
+            parts=list(_parts(one, is_formatted=number in formatted)),
             hidden="" if message.agent_visible else "taken back" if not message.user_visible else "not in the window",
             run=turns.runs.get(run) if begins and run is not None else None,
             cost=turns.costs.get(run) if begins and run is not None else None,
@@ -341,12 +358,11 @@ def _person(one: Stored, entry: ConversationEntry) -> str:
     return entry.name if entry.chat_type == "direct" and entry.name else one.person or "Person"
 
 
-def _parts(one: Stored, *, raw: bool) -> Iterator[ShownPart]:
-    is_markdown = one.message.role == "assistant" and not raw
+def _parts(one: Stored, *, is_formatted: bool) -> Iterator[ShownPart]:
     for part in one.message.parts:
         match part:
             case TextPart():
-                document = parse(part.text) if is_markdown and len(part.text) <= LONGEST_PART else ()
+                document = parse(part.text) if is_formatted and len(part.text) <= LONGEST_PART else ()
                 yield ShownPart(kind="text", title="", text=part.text, document=document)
             case Thinking():
                 yield ShownPart(kind="thinking", title="Thinking", text=part.thinking, is_folded=True)

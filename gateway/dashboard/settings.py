@@ -177,7 +177,7 @@ class SettingsPages:
             refused = await self._tried(values)
             if refused:
                 # Without the platform's answer, which may quote what it was given.
-                detail = "the platform refused it; nothing was saved"
+                detail = "it could not be used; nothing was saved"
                 await self._audit(noted(request, self._clock, "accounts.try", label_of(form, values), detail))
                 first = form.keys[0].name
                 return page(mistakes={first: "; ".join(refused)}, may_skip_check=True)

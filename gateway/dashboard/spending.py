@@ -87,6 +87,7 @@ EACH: Mapping[Scope, str] = {
     "goal": "Each goal",
 }
 LONGEST_NAME = 300  # characters
+MOST_USD = 1_000_000  # at once
 MOST_BUDGETS = 50
 
 
@@ -379,8 +380,8 @@ def _usd(text: str) -> float:
         usd = float(text)
     except ValueError:
         usd = 0.0
-    if not (isfinite(usd) and usd > 0):
-        raise OperationError(f"{text} is no amount of money", fix="write it in USD, as in 2.50")
+    if not (isfinite(usd) and 0 < usd <= MOST_USD):
+        raise OperationError(f"{text} is no amount of money", fix=f"write it in USD, as in 2.50; up to {MOST_USD:,}")
     return usd
 
 

@@ -123,7 +123,7 @@ class Email:
         return f"{code} {self._told(words)}"
 
     def _told(self, words: str) -> str:
-        """What the server said, for a log and a terminal. Masked before it is cut: half a password is one, too."""
+        """The server's answer, for a log and a terminal. Masked before it is cut: half a password is one, too."""
         for secret in self._secrets():
             words = words.replace(secret, MASK)
         return one_line(words)[:LONGEST_REASON]

@@ -127,7 +127,7 @@ class Receivers:
                 tasks.start_soon(self._keep_sending, name)
 
     async def _keep_sending(self, name: str) -> None:
-        """What the disk refuses is tried again."""
+        """Loop of one receiver; a write that the disk refuses is tried again."""
         with self._scheduler.wake_event(_subject(name), every_s=LOOK_EVERY_S) as wake_event:
             self._wake_events[name] = wake_event
             try:

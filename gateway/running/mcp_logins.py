@@ -79,7 +79,7 @@ class McpLogins:
         if self._tasks is None or len(self._flows) >= MOST_OPEN:
             raise LoginRefused("too many logins are under way; try again in a quarter of an hour")
         flow = _Flow(server=server, session=session, redirect=redirect, registered=registered)
-        self._tasks.start_soon(self._follow, flow)
+        self._tasks.start_soon(self.follow, flow)
         with anyio.move_on_after(BEGINS_WITHIN_S):
             await flow.shown.wait()
         if not flow.shown.is_set():
@@ -109,7 +109,8 @@ class McpLogins:
             raise LoginRefused(flow.mistake)
         return flow.server.name
 
-    async def _follow(self, flow: _Flow) -> None:
+    async def follow(self, flow: _Flow) -> None:
+        """Goes through one login to its end."""
         try:
             with flow.scope, anyio.move_on_after(WAITS_S):
                 await self._logged_in(flow)

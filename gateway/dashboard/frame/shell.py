@@ -6,8 +6,10 @@ A section is a list of routes made by `view` and `action`, a title and a place i
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
+import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
@@ -174,7 +176,9 @@ class Shell:
         ]
         layout = "fragment.html" if request.headers.get("hx-target") == "content" else "layout.html"
         frame = {"layout": layout, "navigation": navigation, "csrf": request.state.csrf, "chat": self._chat}
-        return HTMLResponse(render(page.template, **frame, **values), status_code=page.status_code)
+        # A page of long transcripts takes a second: meanwhile turns go on.
+        text = await anyio.to_thread.run_sync(partial(render, page.template, **frame, **values))
+        return HTMLResponse(text, status_code=page.status_code)
 
     async def _refused(self, request: Request, section: Section, needs: DashboardRight) -> Response:
         text = f"Your account has no right for {NEEDED[needs]}. An owner gives it with a role (section [[roles]])."

@@ -277,7 +277,7 @@ def test_more_for_one_account_is_more_for_all_and_is_numbered_by_account() -> No
 def test_a_limit_of_another_account_of_the_person_is_listed_with_what_counts_against_it() -> None:
     accounts = Accounts()
     given = joined(Limit(scope="person", usd=9), Limit(scope="person", name="telegram:77", usd=1))
-    far = {"gateway": ("",), "person": ("discord:5",)}
+    far: Names = {"gateway": ("",), "person": ("discord:5",)}
     accounts.settle(take(accounts, given, 0.6, names=far), usd=0.5, tokens=1)
     found = [(one.account.name, one.usd, one.spent_usd) for one in accounts.everything(given, NOON)]
     assert found == [("telegram:77", 1, 0.5), ("discord:5", 9, 0.5)]

@@ -122,7 +122,7 @@ async def test_an_account_is_added_answers_and_is_removed_without_a_restart(owne
     assert "123456:another-token" not in wrong.page
     assert (source(world).read_text(), (world.home / "secrets").exists()) == (before, False), "nothing is written"
     tries = [(one.action, one.subject, one.detail) for one in await owner.actions()]
-    assert tries == [("accounts.try", "telegram@second", "the platform refused it; nothing was saved")], (
+    assert tries == [("accounts.try", "telegram@second", "it could not be used; nothing was saved")], (
         "a text that is no token is not tried"
     )
     form = await step("review", **fields)

@@ -175,6 +175,6 @@ async def test_a_login_that_was_cut_off_is_none() -> None:
     logins = McpLogins(cast(Servers, None), SystemClock(), Path("/nowhere"))
     flow = _Flow(server=server, session="s", redirect="http://127.0.0.1/x", registered=None)
     flow.scope.cancel()
-    await logins._follow(flow)
+    await logins.follow(flow)
     assert flow.over.is_set()
     assert "took too long" in flow.mistake
