@@ -160,6 +160,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/receivers/email.py _mail": (".text", NO_BODY),
     "gateway/receivers/webhook.py Webhook.send": (".stream agent.core.httpx_limits.limited_to", BY_LIBRARY),
     "gateway/running/overview.py OverviewService._readings": (".read", NO_BODY),
+    "gateway/receivers/email.py _Answers.readline": (".readline", COUNTED),
     "gateway/web/sign_in/identity_provider.py IdentityProvider._asked": (
         "agent.core.httpx_limits.limited_to", BY_LIBRARY,
     ),
