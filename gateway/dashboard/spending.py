@@ -295,7 +295,7 @@ def _drawn(over_time: Mapping[str, UsageTotals], periods: Sequence[str], over: R
             unit="$",
             times=times,
             series=(Series(label="spent", values=[totals.cost_usd for _, totals in steps]),),
-            summary=f"{money(whole.cost_usd, whole.unpriced)} spent",
+            summary=f"spent: {money(whole.cost_usd, whole.unpriced)}",
         ),
         Plot(
             title="Tokens",

@@ -13,6 +13,7 @@ import anyio
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
+from agent.core.phrases import counted
 from agent.core.untrusted_text import whole
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
@@ -213,7 +214,9 @@ class Receivers:
             after_s = retry_after_s(max(row.attempts for row in message.rows))
             due = to_timestamp(self._clock.now() + timedelta(seconds=after_s))
             await self._database.write(lambda conn: alert_rows.failed(conn, ids, until=until, due=due, why=why))
-            _log.warning("%d alerts were not sent by %s, tried again in %.0f s: %s", len(ids), name, after_s, why)
+            _log.warning(
+                "%s could not be sent by %s, tried again in %.0f s: %s", counted(len(ids), "alert"), name, after_s, why
+            )
             fix = f"look at [alerts.{name}]; `tieline alerts test` tries it"
             self._troubles.report("delivery", _subject(name), f"alerts are not sent: {why}", fix=fix)
             return False

@@ -129,6 +129,8 @@ function short(value, unit) {
   return unit === "$" ? `$${text}` : unit ? `${text} ${unit}` : text;
 }
 
+const HALF_A_DAY_S = 43_200; // a day of one hour has one point, around which uPlot would show years
+
 function draw() {
   const style = getComputedStyle(document.documentElement);
   const [ink, line] = ["--soft", "--line"].map((name) => style.getPropertyValue(name).trim());
@@ -141,7 +143,7 @@ function draw() {
         width: place.clientWidth,
         height: 180,
         cursor: { drag: { x: false, y: false } },
-        scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] } },
+        scales: { x: { range: (_, min, max) => (min === max ? [min - HALF_A_DAY_S, max + HALF_A_DAY_S] : [min, max]) }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] } },
         axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => short(tick, unit)) }],
         series: [
           { value: (_, at) => (at == null ? "" : new Date(at * 1000).toLocaleString(undefined, { dateStyle: "short", timeStyle: "short" })) },
