@@ -1,11 +1,13 @@
 """The dashboard in a real browser: every section in light, dark and on a phone, by keyboard, and with hostile names."""
 
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import pytest
 import pytest_asyncio
@@ -19,6 +21,8 @@ from agent.inbox import Incoming
 from agent.storage import approval_rows, inbox_rows
 from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import to_timestamp
+from gateway.channels.inbound import Sender
+from gateway.channels.keys import UserId
 from gateway.dashboard.sections import all_sections
 from gateway.storage.operator_actions import OperatorAction
 from tests.e2e.axe import violations
@@ -31,7 +35,40 @@ from tests.gateway.world import World, calling
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+CODE = Path(__file__).parents[2]
 HOSTILE = "<img src=x onerror=alert(1)>"
+# Two limits, of which one is nearly used up; alerts that do not go; a server that wants a login.
+TROUBLED = """
+[spending]
+unpriced = "allow"
+[[spending.limits]]
+scope = "person"
+tokens = 1_000_000
+[[spending.limits]]
+scope = "gateway"
+per = "month"
+usd = 20
+[alerts.webhook]
+url = "http://127.0.0.1:9/hook"
+[[mcp.servers]]
+name = "guarded"
+url = "http://127.0.0.1:9/mcp"
+"""
+WITHIN = {
+    "health-backups": "/health#backups",
+    "logs-found": f"/logs?find=egg&id=4711aabb&level=error&conversation={quote('telegram:77')}",
+    "logs-named": "/logs?logger=tieline.test",
+    "log-levels": "/log-levels",
+    "spending-by-person": "/spending?by=person&over=7",
+    "spending-budgets": "/spending?over=12#budgets",
+    "settings-file": "/settings/file",
+    "skill-changed": "/skills/bills#difference",
+    "mcp-login": "/mcp/guarded",
+    "overview-alerts": "/#alerts",
+    "person-kept": "/people/telegram%3A77#kept",
+    "turns-slowest": "/turns?sort=took&descending=1&days=7",
+}
+SKILL = "---\nname: bills\ndescription: How Ann wants bills\n---\nSort by date.\nKeep the sums.\n"
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "dark"},
@@ -86,6 +123,45 @@ def _set_goal(conn: Connection, at: int) -> None:
     )
 
 
+@pytest_asyncio.fixture(loop_scope="session")
+async def troubled(tmp_path: Path, sqlite_template: Path) -> AsyncIterator[Browsing]:
+    """A gateway in which much has gone wrong, most of it with markup for a name."""
+    skill = tmp_path / "skills" / "auto" / "bills" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text(SKILL, "utf-8")
+    (tmp_path / "backups").mkdir()
+    for name in ("tieline-20250101-031500.tar", f"{HOSTILE}.tar"):
+        (tmp_path / "backups" / name).write_bytes(b"x" * 1000)
+    async with serving_llm() as llm:
+        world = World(tmp_path, sqlite_template, llm, config=TROUBLED)
+        async with world.process(), browsing(world) as there:
+            anybody = Sender(id=UserId("77"), display=HOSTILE)
+            world.script(*calling("call it", "read", path=HOSTILE))
+            await world.asks("call it", "Done", sender=anybody)
+            await world.asks(f"hello from {HOSTILE}", sender=anybody)
+            await world.services.skills.reload()
+            shown = (await there.page("/skills/bills")).partition('name="digest" value="')[2].partition('"')[0]
+            await there.act("/skill/approve/bills", digest=shown)
+            skill.write_text(SKILL.replace("Sort by date.", f"Show {HOSTILE} first."), "utf-8")
+            await world.services.skills.reload()
+            _write_log()
+            await world.services.logs.recorder.write()
+            await there.act("/log-level/choose", logger="tieline.skills", level="debug", **{"for": "1h"})
+            world.services.alerts.tell("owner_dead", {"chat": HOSTILE})
+            await world.services.traces.flush()
+            await until(lambda: any(one.kind == "delivery" for one in world.troubles.open))
+            yield there
+
+
+def _write_log() -> None:
+    log = logging.getLogger("tieline.test")
+    log.warning("the platform is slow: %s", HOSTILE, extra={"conversation": "telegram:77", "run": HOSTILE})
+    try:
+        raise ValueError(f"no egg is called {HOSTILE}{'-and-so-on' * 20}")
+    except ValueError:
+        log.exception("boiling failed", extra={"conversation": "telegram:77", "run": "4711aabb-1"})
+
+
 async def _unkept(done: OperatorAction) -> None: ...
 
 
@@ -106,9 +182,50 @@ async def opened(browser: Browser, there: Browsing, errors: Errors, **options: A
     await context.close()
 
 
-@pytest.mark.parametrize(
+# Other paths wrap elsewhere, and move what stands below them.
+_SHORTEN = """(paths) => {
+    const shorten = () => {
+        const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+        while (texts.nextNode()) {
+            const node = texts.currentNode;
+            for (const [long, short] of paths)
+                if (node.data.includes(long)) node.data = node.data.replaceAll(long, short);
+        }
+        if (location.hash) document.querySelector(location.hash).scrollIntoView();
+    };
+    shorten();
+    addEventListener("htmx:afterSwap", shorten);
+}"""
+# A microtask ends with the task of the exchange: a timer of any length would be later.
+_PRESS_ONCE_SWAPPED = """() => {
+    const press = () => [...document.querySelectorAll("#content button")]
+        .find((one) => one.textContent.includes("Let in")).click();
+    addEventListener("htmx:afterSwap", () => queueMicrotask(press), { once: true });
+    htmx.ajax("GET", "/", { target: "#content" });
+}"""
+ONCE_AND_SLOWLY = pytest.mark.parametrize(
     "look", [pytest.param("phone"), *(pytest.param(look, marks=pytest.mark.slow) for look in LOOKS if look != "phone")]
 )
+
+
+async def _complaints(page: Page, there: Browsing, path: str, name: str, pictures: Path) -> Sequence[str]:
+    """Whatever is wrong with a page: found by axe, wider than the window, or other than when it was last looked at."""
+    await page.goto(f"{there.server.url}{path}")
+    await expect(page.locator("main h1")).to_be_visible()
+    await expect(page.locator("#stale")).to_be_hidden()
+    await page.evaluate(_SHORTEN, [[str(there.world.home), "/srv/tieline"], [str(CODE), "/srv/code"]])
+    off = await difference(page, name)
+    broken = list(await violations(page))
+    width = await page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    if width[0] > width[1]:
+        broken.append(f"{width[0]} pixels wide")
+    if off.apart > MOST_APART or off.other > MOST_OTHER or off.size > 0:
+        broken.append(f"other than in the picture: {off}")
+    await page.screenshot(path=pictures / f"{name}.png", full_page=True)
+    return [f"{path}: {one}" for one in broken]
+
+
+@ONCE_AND_SLOWLY
 async def test_every_section_can_be_used_by_everybody(
     browser: Browser, owner: Browsing, errors: Errors, look: str, pictures: Path
 ) -> None:
@@ -117,20 +234,38 @@ async def test_every_section_can_be_used_by_everybody(
     broken: list[str] = []
     async with opened(browser, owner, errors, **LOOKS[look]) as page:
         for path in _paths(owner):
-            await page.goto(f"{owner.server.url}{path}")
-            await expect(page.locator("main h1")).to_be_visible()
-            await expect(page.locator("#stale")).to_be_hidden()
-            broken += [f"{path}: {one}" for one in await violations(page)]
-            width = await page.evaluate("document.documentElement.scrollWidth")
-            if width > LOOKS[look]["viewport"]["width"]:
-                broken.append(f"{path}: {width} pixels wide")
-            name = f"{path.strip('/') or 'overview'}-{look}"
-            await page.screenshot(path=pictures / f"{name}.png", full_page=True)
-            off = await difference(page, name)
-            if off.apart > MOST_APART or off.other > MOST_OTHER or off.size > 0:
-                broken.append(f"{path}: other than in the picture: {off}")
+            broken += await _complaints(page, owner, path, f"{path.strip('/') or 'overview'}-{look}", pictures)
     assert broken == []
     assert errors == []
+
+
+@ONCE_AND_SLOWLY
+async def test_pages_within_sections_can_be_used_by_everybody(
+    browser: Browser, troubled: Browsing, errors: Errors, look: str, pictures: Path
+) -> None:
+    """The same of pages that a section leads to, where much has gone wrong; no name is taken for markup."""
+    broken: list[str] = []
+    async with opened(browser, troubled, errors, **LOOKS[look]) as page:
+        alerts: list[str] = []
+        page.on("dialog", lambda dialog: alerts.append(dialog.message))
+        for name, path in WITHIN.items():
+            broken += await _complaints(page, troubled, path, f"{name}-{look}", pictures)
+            if await page.locator("main img").count():
+                broken.append(f"{path}: a name is markup")
+        await page.goto(f"{troubled.server.url}/logs")
+        await page.get_by_role("link", name="boiling failed").click()
+        await expect(page.get_by_role("heading", name="Traceback")).to_be_visible()
+        broken += await _complaints(page, troubled, _path(page), f"log-line-{look}", pictures)
+        await page.goto(f"{troubled.server.url}/turns?sort=took")
+        await page.locator("tbody a").first.click()
+        await expect(page.locator("main")).to_contain_text("onerror")
+        assert alerts == []
+    assert broken == []
+    assert errors == []
+
+
+def _path(page: Page) -> str:
+    return urlsplit(page.url).path
 
 
 async def test_a_person_is_let_in_by_keyboard(browser: Browser, owner: Browsing, errors: Errors) -> None:
@@ -143,6 +278,15 @@ async def test_a_person_is_let_in_by_keyboard(browser: Browser, owner: Browsing,
         await page.keyboard.press("Enter")
         await expect(page.locator("#told")).to_have_text("Person 99 is let in.")
         await expect(button).to_have_count(0)
+    assert errors == []
+
+
+async def test_a_new_button_acts_at_once(browser: Browser, owner: Browsing, errors: Errors) -> None:
+    """A press in the task that exchanged the content is not lost: htmx has told the button by then what it does."""
+    async with opened(browser, owner, errors, **LOOKS["light"]) as page:
+        await page.goto(f"{owner.server.url}/")
+        await page.evaluate(_PRESS_ONCE_SWAPPED)
+        await expect(page.locator("#told")).to_have_text("Person 99 is let in.")
     assert errors == []
 
 
