@@ -209,7 +209,7 @@ ONCE_AND_SLOWLY = pytest.mark.parametrize(
 
 
 async def _complaints(page: Page, there: Browsing, path: str, name: str, pictures: Path) -> Sequence[str]:
-    """Whatever is wrong with a page: found by axe, wider than the window, or other than when it was last looked at."""
+    """The complaints about a page: found by axe, wider than the window, or other than when it was last looked at."""
     await page.goto(f"{there.server.url}{path}")
     await expect(page.locator("main h1")).to_be_visible()
     await expect(page.locator("#stale")).to_be_hidden()
