@@ -68,6 +68,7 @@ async def test_each_conversation_in_order_one_at_a_time_and_many_at_once(databas
     assert most_at_once > 1
 
 
+@pytest.mark.slow
 async def test_a_message_that_comes_just_as_the_work_ends_is_not_stranded(sqlite_database: Database) -> None:
     """Looking around would find it late; here it must be the wake that does."""
     services = House(sqlite_database, timing=replace(QUICK, linger=0.002, look_around=600))

@@ -23,6 +23,7 @@ async def heard(tieline: Program) -> set[str]:
 
 
 @pytest.mark.requirement("G-82")
+@pytest.mark.slow
 async def test_accounts_come_go_and_come_back_on_each_platform(doubles: Doubles, program: Start) -> None:
     people: dict[str, OnTelegram | OnDiscord | OnSlack] = {
         "telegram": OnTelegram(doubles),

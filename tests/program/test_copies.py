@@ -386,6 +386,7 @@ def buttons(message: dict[str, Any]) -> list[list[dict[str, Any]]]:
     "awake",
     [pytest.param(True, id="in the same process", marks=pytest.mark.slow), pytest.param(False, id="after a restart")],
 )
+@pytest.mark.slow
 async def test_a_question_that_was_open_in_the_copy_is_closed_and_asked_anew(
     doubles: Doubles, program: Start, awake: bool
 ) -> None:

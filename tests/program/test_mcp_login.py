@@ -113,6 +113,7 @@ async def _connections(tieline: Program, count: int) -> bool:
     return tieline.log.read_text().count("MCP server guarded is connected: 1 tools") >= count
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_logged_in_at_is_said(program: Start) -> None:
     tieline = program('[[mcp.servers]]\nname = "time"\ncommand = "true"\n', about={"mcp"})
     for args, told in (

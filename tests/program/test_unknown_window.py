@@ -43,6 +43,7 @@ async def answers(ann: OnTelegram, numbers: range) -> None:
         await ann.hears(f"answer {number}: ")
 
 
+@pytest.mark.slow
 async def test_the_tenth_long_message_is_answered_and_after_a_restart_the_next(tmp_path: Path) -> None:
     async with chat(tmp_path) as (doubles, program, ann):
         await answers(ann, range(1, 11))

@@ -358,6 +358,7 @@ def at_each(told: str, look: Callable[[], bool]) -> Iterator[list[bool]]:
     log.removeFilter(note)
 
 
+@pytest.mark.slow
 async def test_a_connection_that_beats_but_tells_nothing_is_built_anew(discord: Discord, services: House) -> None:
     await discord.control("settings", {"heartbeat_interval": 0.2})
     async with connected(discord, services, probe_idle_s=0.6, deaf_after_s=3.0) as adapter:

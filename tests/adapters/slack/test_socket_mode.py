@@ -386,6 +386,7 @@ async def test_a_deaf_socket_is_noticed_and_replaced(tmp_path: Path) -> None:
         transport.resume_reading()
 
 
+@pytest.mark.slow
 async def test_an_account_that_takes_nothing_in_says_so_and_comes_back(tmp_path: Path) -> None:
     async with workspace() as world, running(world, tmp_path, ping_every_s=0.5) as adapter:
         world.gate = anyio.Event()  # as with a database that does not answer

@@ -129,6 +129,7 @@ def _fill(conn: Connection) -> None:
 
 
 @pytest.mark.requirement("G-66")
+@pytest.mark.slow
 async def test_a_page_of_a_hundred_thousand_traces_is_read_within_twenty_milliseconds(database: Database) -> None:
     await database.write(_fill)
     if database.dialect == "postgresql":

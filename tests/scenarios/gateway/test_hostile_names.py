@@ -85,7 +85,7 @@ async def test_what_people_call_themselves_their_chats_and_files(world: World, n
     await stranger(world, name)
     page = render("overview.html", layout="fragment.html", overview=await world.services.overview.overview(),
                   headline="", state="good", reasons=(), figures=(), plots=(), kinds={}, rights=DASHBOARD_RIGHTS,
-                  navigation=())  # fmt: skip
+                  navigation=(), has_alerts=False, pages={})  # fmt: skip
     plain(page)
     assert "<script>" not in page
     assert "x" * 300 not in page

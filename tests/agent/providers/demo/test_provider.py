@@ -116,6 +116,7 @@ def test_it_names_files() -> None:
     assert "look" in reply.text
 
 
+@pytest.mark.slow
 async def test_it_counts_all_that_a_model_would_have_to_read(tmp_path: Path) -> None:
     demo = LazyProvider(ProviderSettings(name="demo", type="demo"), ProviderDeps(home=tmp_path, clock=SystemClock()))
     short, tools = asks("hello"), asks("hello", tools=ToolSchema(specs=tuple(SPECS.values())))

@@ -103,6 +103,7 @@ def test_parts_fit_and_keep_every_letter_in_its_place(measure: object, text: str
 @pytest.mark.requirement("G-10")
 @settings(deadline=None, max_examples=40)
 @given(text=markdown_texts, limit=st.integers(300, 900))
+@pytest.mark.slow
 def test_each_part_parses_to_itself(text: str, limit: int) -> None:
     """No unbalanced fence, no open emphasis: as Markdown, each part is read as what it is."""
     for part in split(parse(text), limit, code_points):
