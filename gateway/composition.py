@@ -33,18 +33,18 @@ from gateway.running.dispatch import Running, wake_for_person
 from gateway.running.durable_work import install_durable_work
 from gateway.running.foundation import Foundation
 from gateway.running.groups import install_groups
-from gateway.running.logs import install_logs
-from gateway.running.machine_watch import MachineWatch
 from gateway.running.memory import install_memory, install_skills
 from gateway.running.messaging import install_messaging
 from gateway.running.models import install_models, refresh_lists
-from gateway.running.overview import OverviewService
+from gateway.running.monitoring.logs import install_logs
+from gateway.running.monitoring.machine_watch import MachineWatch
+from gateway.running.monitoring.overview import OverviewService
+from gateway.running.monitoring.traces import install_traces
 from gateway.running.retention import Upkeep
 from gateway.running.rights import install_rights
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import install_spending, open_ledger
 from gateway.running.tools import install_tools
-from gateway.running.traces import install_traces
 from gateway.running.turns import install_turns, shared_parts
 from gateway.services import Packages, Services
 from gateway.telemetry.metrics import LoopLag, Metrics

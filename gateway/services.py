@@ -40,16 +40,16 @@ from gateway.phrases.catalogue import Catalogue
 from gateway.router.router import Router
 from gateway.running import retention
 from gateway.running.accounts.accounts import Accounts, Gateway, Loops
-from gateway.running.alerts import Alerts
 from gateway.running.basics import Basics
 from gateway.running.durable_work import DurableWork
 from gateway.running.groups import Groups
-from gateway.running.logs import LogServices
-from gateway.running.machine_watch import MachineWatch
 from gateway.running.memory import MemoryServices, SkillServices
 from gateway.running.messaging import Messaging
 from gateway.running.models import ModelAccess
-from gateway.running.overview import OverviewService
+from gateway.running.monitoring.alerts import Alerts
+from gateway.running.monitoring.logs import LogServices
+from gateway.running.monitoring.machine_watch import MachineWatch
+from gateway.running.monitoring.overview import OverviewService
 from gateway.running.retention import Upkeep
 from gateway.running.rights import Rights
 from gateway.running.schedules import Scheduling

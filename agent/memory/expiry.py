@@ -41,7 +41,7 @@ from agent.storage.tables import (
     turn,
 )
 from agent.storage.timestamps import to_timestamp
-from agent.storage.trace_table import turn_trace
+from agent.storage.watch_tables import turn_trace
 
 BATCH = 100  # messages of one transaction: some 30 ms, in which nobody else writes
 PAGE = 1_000  # messages that are looked at for their sessions at once

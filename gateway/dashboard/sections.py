@@ -8,32 +8,32 @@ from starlette.staticfiles import StaticFiles
 
 from gateway.commands.kept.style import StyleCommandDeps
 from gateway.config.editor import Editor
-from gateway.dashboard.accounts import accounts_section
-from gateway.dashboard.alerts import AlertCard
-from gateway.dashboard.approvals import ApprovalPages
-from gateway.dashboard.audit_log import audit_section, keeper
-from gateway.dashboard.conversations import ConversationPages
-from gateway.dashboard.delivery import DeliveryPages
 from gateway.dashboard.frame.live import Changes
 from gateway.dashboard.frame.readings import Readings
 from gateway.dashboard.frame.shell import Audit, Section, Shell
-from gateway.dashboard.goals import GoalPages
-from gateway.dashboard.health import HealthPages
-from gateway.dashboard.logs import LogPages
-from gateway.dashboard.mcp_servers import McpPages
-from gateway.dashboard.memory import MemoryPages
-from gateway.dashboard.overview import overview_section
-from gateway.dashboard.people import PeoplePages
-from gateway.dashboard.person_data import PersonData
-from gateway.dashboard.places import PlacePages
-from gateway.dashboard.plots import Plots
-from gateway.dashboard.providers import ProviderPages
-from gateway.dashboard.schedules import SchedulePages
-from gateway.dashboard.settings import settings_section
-from gateway.dashboard.sign_ins import sign_in_section
-from gateway.dashboard.skills import SkillPages
-from gateway.dashboard.spending import SpendingPages
-from gateway.dashboard.turns import turn_section
+from gateway.dashboard.now.alerts import AlertCard
+from gateway.dashboard.now.approvals import ApprovalPages
+from gateway.dashboard.now.conversations import ConversationPages
+from gateway.dashboard.now.delivery import DeliveryPages
+from gateway.dashboard.now.overview import overview_section
+from gateway.dashboard.now.plots import Plots
+from gateway.dashboard.now.spending import SpendingPages
+from gateway.dashboard.now.turns import turn_section
+from gateway.dashboard.people.memory import MemoryPages
+from gateway.dashboard.people.people import PeoplePages
+from gateway.dashboard.people.person_data import PersonData
+from gateway.dashboard.people.places import PlacePages
+from gateway.dashboard.people.sign_ins import sign_in_section
+from gateway.dashboard.program.accounts import accounts_section
+from gateway.dashboard.program.audit_log import audit_section, keeper
+from gateway.dashboard.program.health import HealthPages
+from gateway.dashboard.program.logs import LogPages
+from gateway.dashboard.program.mcp_servers import McpPages
+from gateway.dashboard.program.providers import ProviderPages
+from gateway.dashboard.program.settings import settings_section
+from gateway.dashboard.program.skills import SkillPages
+from gateway.dashboard.work.goals import GoalPages
+from gateway.dashboard.work.schedules import SchedulePages
 from gateway.running.accounts.changes import AccountChanges
 from gateway.running.command_families import switched_off
 from gateway.running.messaging import access_changes

@@ -95,7 +95,7 @@ class LogLevels:
             try:
                 await self._database.write(partial(rows.forget_levels, now=now))
             except StorageError as error:  # the next start sees that their time is over
-                log.warning("ended levels of the log stay in the database for now: %s", error)
+                log.warning("levels whose time is over stay in the database until the next start: %s", error)
 
     def close(self) -> None:
         """Every logger as it was; the database keeps what was chosen."""

@@ -105,7 +105,7 @@ class LogRecorder:
                 try:
                     await self.prune()
                 except StorageError as error:
-                    log.warning("old lines of the log stay for now, the database failed: %s", error)
+                    log.warning("old lines of the log could not be removed, the database failed: %s", error)
 
     async def newest_of(self, conversation: ConversationId, most: int) -> Sequence[str]:
         """The conversation's newest lines for a chat, the oldest first. Raises StorageError."""

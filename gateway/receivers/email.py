@@ -5,7 +5,7 @@ import socket
 import ssl
 from base64 import b64encode
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
@@ -84,14 +84,13 @@ class Email:
             server: smtplib.SMTP = _EncryptedServer(connection, host, port, self._tls())
         else:
             server = _Server(connection, host, port)
-        try:
+        with ExitStack() as undo:
+            undo.callback(server.close)
             if settings.security == "starttls":
                 server.starttls(context=self._tls())  # raises where the server has none: nothing goes in the clear
             if settings.user and settings.password is not None:
                 server.login(settings.user, settings.password.get_secret_value())
-        except BaseException:
-            server.close()
-            raise
+            undo.pop_all()
         return server
 
     def _login_alone(self, connection: "_Connection") -> Taken:
@@ -101,11 +100,10 @@ class Email:
 
     def _send(self, connection: "_Connection", mail: EmailMessage) -> Taken:
         server = self._login(connection)
-        try:
+        with ExitStack() as undo:
+            undo.callback(server.close)
             refused = server.send_message(mail, self._settings.sender, list(self._settings.to))
-        except BaseException:
-            server.close()
-            raise
+            undo.pop_all()
         # Taken by now, whatever becomes of the farewell: a second try would be a second message.
         _leave(server)
         taken = [address for address in self._settings.to if address not in refused]

@@ -112,7 +112,7 @@ class NotifyOwner(Protocol):
         *,
         told: str = "",
     ) -> None:
-        """See `gateway.running.alerts.Alerts.tell`."""
+        """See `gateway.running.monitoring.alerts.Alerts.tell`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,10 +32,10 @@ from gateway.config.live import Live
 from gateway.running.basics import Basics
 from gateway.running.durable_work import DurableWork
 from gateway.running.groups import Groups
-from gateway.running.logs import LogServices
 from gateway.running.memory import MemoryServices, SkillServices
 from gateway.running.messaging import Messaging, access_changes
 from gateway.running.models import ModelAccess, try_model
+from gateway.running.monitoring.logs import LogServices
 from gateway.running.rights import Rights
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import Spending

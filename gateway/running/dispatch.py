@@ -22,8 +22,8 @@ from gateway.dispatch.local import Drain, LocalDispatcher
 from gateway.dispatch.source import Leases
 from gateway.phrases.catalogue import Catalogue
 from gateway.running.agents import AgentFactory
-from gateway.running.alerts import Alerts
 from gateway.running.basics import Basics
+from gateway.running.monitoring.alerts import Alerts
 from gateway.running.rights import Rights
 from gateway.scheduler import person_zones
 

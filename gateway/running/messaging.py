@@ -20,8 +20,8 @@ from gateway.delivery.outbox.delivery import Delivery
 from gateway.receivers.receivers import Outcome, Receivers
 from gateway.router.ports import Notices
 from gateway.running.accounts.accounts import Accounts
-from gateway.running.alerts import Alerts
 from gateway.running.basics import Basics
+from gateway.running.monitoring.alerts import Alerts
 from gateway.running.rights import Rights
 from gateway.scheduler.process_scheduler import ProcessScheduler
 from gateway.telemetry.trouble import Troubles

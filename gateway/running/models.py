@@ -31,8 +31,8 @@ from agent.voice_messages import VoiceTranscription
 from gateway.channels.keys import ConversationKey
 from gateway.config.live import Live
 from gateway.config.settings import Settings
-from gateway.running.alerts import Alerts, ModelHealth
 from gateway.running.basics import Basics
+from gateway.running.monitoring.alerts import Alerts, ModelHealth
 from gateway.telemetry.trouble import Troubles
 
 _log = logging.getLogger("tieline.gateway")

@@ -18,9 +18,9 @@ from gateway.commands.state.spending import more_button
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.ports import Notices
-from gateway.running.alerts import Alerts
 from gateway.running.basics import Basics
 from gateway.running.messaging import Messaging
+from gateway.running.monitoring.alerts import Alerts
 from gateway.running.rights import Rights
 
 REMEMBERED = 500  # budgets whose refused chats are told when more is allowed

@@ -40,10 +40,10 @@ from gateway.config.settings import Settings
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.router.attachments import safe_name
 from gateway.running.added_servers import AddedServers
-from gateway.running.alerts import DEAF_AFTER_S, Alerts
 from gateway.running.basics import Basics
 from gateway.running.mcp_logins import McpLogins
 from gateway.running.messaging import Messaging
+from gateway.running.monitoring.alerts import DEAF_AFTER_S, Alerts
 from gateway.running.rights import Rights, roles_without_effect
 from gateway.telemetry.trouble import Troubles
 

@@ -12,7 +12,7 @@ from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.inbox import Incoming
 from agent.storage.payloads import decode_incoming
 from agent.storage.tables import conversation, inbox, message, session, turn, usage
-from agent.storage.trace_table import turn_trace
+from agent.storage.watch_tables import turn_trace
 
 MOST_LOOKED_AT = 5_000  # conversations that a search by name looks at, the newest first
 MOST_MESSAGES = 50_000  # messages that a search for words looks at, the newest first

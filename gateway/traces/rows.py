@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, inser
 
 from agent.core.ids import ConversationId, PersonId, RunId
 from agent.storage.statements import CompiledStatement, first_since, or_add, or_ignore, or_update
-from agent.storage.trace_table import turn_trace
+from agent.storage.watch_tables import turn_trace
 from gateway.storage.tables import figure
 from gateway.traces.figures import NAMES, Key, Name, Point, Times, hour_of, quantile
 from gateway.traces.trace import TurnTrace, decode, encode

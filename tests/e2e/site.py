@@ -23,7 +23,7 @@ from gateway.channels.outbound import Button, CommandSpec, Outbound, SentRef
 from gateway.config.sections import WebSettings
 from gateway.dashboard.frame.live import Changes
 from gateway.dashboard.frame.shell import Shell
-from gateway.dashboard.overview import overview_section
+from gateway.dashboard.now.overview import overview_section
 from gateway.dashboard.sections import files
 from gateway.delivery.rendering.markdown import parse
 from gateway.operations.sign_ins import SignIns

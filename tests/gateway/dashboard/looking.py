@@ -7,8 +7,8 @@ import httpx2
 from starlette.applications import Starlette
 
 from gateway.access.settings import DashboardRight
-from gateway.dashboard.audit_log import keeper
 from gateway.dashboard.frame.shell import Shell
+from gateway.dashboard.program.audit_log import keeper
 from gateway.dashboard.sections import all_sections
 from tests.gateway.dashboard.conftest import As
 from tests.gateway.world import World

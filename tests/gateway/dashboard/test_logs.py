@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 from gateway.access.settings import DashboardRight
 from gateway.dashboard.frame.shell import Shell
-from gateway.dashboard.logs import LogPages
+from gateway.dashboard.program.logs import LogPages
 from gateway.logs import rows
 from gateway.logs.buffer import LogBuffer, LogLine
 from gateway.storage.operator_actions import OperatorAction

@@ -11,8 +11,8 @@ import pytest
 from gateway.access.settings import DashboardRight
 from gateway.channels.adapter import SignedIn
 from gateway.channels.keys import UserId
-from gateway.dashboard.audit_log import keeper
 from gateway.dashboard.frame.shell import Entry
+from gateway.dashboard.program.audit_log import keeper
 from gateway.dashboard.sections import all_sections
 from tests.adapters.web.visitor import Visitor, visiting
 from tests.gateway.dashboard.conftest import browsing

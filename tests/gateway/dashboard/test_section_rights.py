@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.dashboard.skills import HIDDEN_WORDS
+from gateway.dashboard.program.skills import HIDDEN_WORDS
 from tests.gateway.dashboard.looking import looking
 from tests.gateway.dashboard.test_skills import DRAFT, write
 from tests.gateway.world import World

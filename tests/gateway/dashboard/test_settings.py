@@ -15,7 +15,7 @@ from gateway.config.forms import Key
 from gateway.config.live import Live
 from gateway.config.read import load
 from gateway.dashboard.frame.shell import Shell
-from gateway.dashboard.settings import settings_section
+from gateway.dashboard.program.settings import settings_section
 from gateway.storage.operator_actions import OperatorAction
 from tests.gateway.dashboard.conftest import As, Browsing, browsing
 from tests.gateway.world import World

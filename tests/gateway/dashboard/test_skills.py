@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.dashboard.skills import _is_quote
+from gateway.dashboard.program.skills import _is_quote
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing, browsing
 from tests.gateway.world import World

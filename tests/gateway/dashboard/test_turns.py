@@ -10,8 +10,8 @@ from sqlalchemy import insert
 
 from agent.core.ids import ConversationId, RunId
 from agent.storage.timestamps import to_timestamp
-from agent.storage.trace_table import turn_trace
-from gateway.dashboard.turns import KINDS, bars
+from agent.storage.watch_tables import turn_trace
+from gateway.dashboard.now.turns import KINDS, bars
 from gateway.traces import rows
 from gateway.traces.trace import Kind, Span, TurnTrace
 from tests.fakes.waiting import until

@@ -17,7 +17,7 @@ from gateway.channels.entry_points import ids_of, installed
 from gateway.channels.keys import ConversationKey
 from gateway.phrases.catalogue import read_catalogue
 from gateway.router.ports import Notices
-from gateway.running.alerts import DEAF_AFTER_S, LOOK_EVERY_S, Alerts
+from gateway.running.monitoring.alerts import DEAF_AFTER_S, LOOK_EVERY_S, Alerts
 from gateway.scheduler.process_scheduler import ProcessScheduler
 from gateway.telemetry.trouble import Troubles
 from tests.fakes.clock import FakeClock

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, insert
 
 from agent.core.ids import ConversationId, PersonId, RunId
 from agent.storage.database import Database
-from agent.storage.trace_table import turn_trace
+from agent.storage.watch_tables import turn_trace
 from gateway.traces import rows
 from gateway.traces.figures import HOUR_US, Key
 from gateway.traces.rows import BATCH, Batch

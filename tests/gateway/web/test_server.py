@@ -21,7 +21,7 @@ from gateway.access.settings import DASHBOARD_RIGHTS
 from gateway.channels.adapter import Health, State
 from gateway.config.sections import WebSettings
 from gateway.dashboard.frame.rendering import render
-from gateway.dashboard.overview import KINDS
+from gateway.dashboard.now.overview import KINDS
 from gateway.telemetry.trouble import Kind, Troubles
 from gateway.web.health import Reason, not_ready
 from gateway.web.server import WebError, WebServer

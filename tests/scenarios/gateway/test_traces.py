@@ -8,7 +8,7 @@ from sqlalchemy import insert
 
 from agent.core.ids import ConversationId, PersonId
 from agent.storage.timestamps import to_timestamp
-from agent.storage.trace_table import turn_trace
+from agent.storage.watch_tables import turn_trace
 from gateway.traces import rows
 from gateway.traces.figures import HOUR_US, Name
 from gateway.traces.trace import TurnTrace

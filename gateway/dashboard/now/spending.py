@@ -24,7 +24,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.config.settings import Settings
 from gateway.dashboard.frame.listing import Asked, asked, listed
 from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, view
-from gateway.dashboard.plots import Plot, Series
+from gateway.dashboard.now.plots import Plot, Series
 from gateway.operations.usage import joined
 from gateway.storage import conversation_list, pairings
 from gateway.web.control import OperationError

@@ -1,12 +1,13 @@
-"""Table of the traces of turns: when each part of one began, how long it took and what it cost. Never words.
+"""Tables of what the gateway watches: traces of turns, without words, and the newest warnings and errors of the log.
 
-The gateway writes and reads it; it is here because what is forgotten or expires takes the traces along.
+The gateway writes and reads them; they are here because what is forgotten or expires takes its rows along.
 """
 
 from sqlalchemy import BigInteger, Column, Float, Index, Integer, Table, Text, UniqueConstraint
 
 from agent.storage.tables import Id, metadata
 
+# When each part of a turn began, how long it took and what it cost.
 turn_trace = Table(
     "turn_trace",
     metadata,
@@ -47,3 +48,25 @@ Index(
     turn_trace.c.provider, turn_trace.c.elapsed_ms, turn_trace.c.cost_usd, turn_trace.c.tokens_in,
     turn_trace.c.tokens_out,
 )  # fmt: skip
+
+# Lines of the log, equal ones of an hour as one.
+log_entry = Table(
+    "log_entry",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("digest", Text, nullable=False),  # of everything that makes two lines equal
+    Column("first_at", BigInteger, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+    Column("times", Integer, nullable=False),
+    Column("level", Text, nullable=False),  # warning | error | critical
+    Column("logger", Text, nullable=False),
+    Column("conv", Text, nullable=False),  # "" where it belongs to none
+    Column("ref", Text, nullable=False),  # the run's id, or the reference that a person was told, or ""
+    Column("message", Text, nullable=False),
+    Column("error", Text, nullable=False),  # the last line of the traceback
+    Column("traceback", Text, nullable=False),
+)
+Index("ix_log_entry_digest", log_entry.c.digest, log_entry.c.first_at)
+Index("ix_log_entry_last", log_entry.c.last_at)
+Index("ix_log_entry_conv", log_entry.c.conv, log_entry.c.last_at)
+Index("ix_log_entry_ref", log_entry.c.ref)

@@ -23,8 +23,8 @@ from gateway.channels.keys import ConversationKey
 from gateway.operations.operations import Operations
 from gateway.running.accounts.accounts import Accounts
 from gateway.running.basics import Basics
-from gateway.running.machine_watch import MachineWatch, Readings
 from gateway.running.models import ModelAccess
+from gateway.running.monitoring.machine_watch import MachineWatch, Readings
 from gateway.running.turns import TurnServices
 from gateway.storage import inbox_entries
 from gateway.telemetry.metrics import COST, TOKENS, TURNS_ENDED, UNPRICED, Gauges, LoopLag, Metrics

@@ -26,8 +26,8 @@ from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of
 from gateway.doctor.checkup import Checkup
 from gateway.doctor.findings import NOT_FROM_WITHIN
 from gateway.running.basics import Basics
-from gateway.running.machine_watch import BACKUP, DISK, MachineWatch
-from gateway.running.overview import OverviewService
+from gateway.running.monitoring.machine_watch import BACKUP, DISK, MachineWatch
+from gateway.running.monitoring.overview import OverviewService
 from gateway.storage.repair import SCHEMA
 from gateway.telemetry import machine
 from gateway.telemetry.machine import Disk, MachineLoad

@@ -15,8 +15,8 @@ from agent.storage import inspection
 from agent.storage.errors import StorageError
 from gateway.backup import outcome
 from gateway.backup.copies import Copy, copies_in, folders_of, newest_backup, trouble_with
-from gateway.running.alerts import Alerts
 from gateway.running.basics import Basics
+from gateway.running.monitoring.alerts import Alerts
 from gateway.telemetry import machine
 from gateway.telemetry.machine import Folder, MachineLoad, Sample
 

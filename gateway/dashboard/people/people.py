@@ -18,7 +18,7 @@ from gateway.channels.adapter import Ids
 from gateway.config.settings import Settings
 from gateway.dashboard.frame.listing import asked, listed
 from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, view
-from gateway.dashboard.person_data import KeptOfPerson, PersonData
+from gateway.dashboard.people.person_data import KeptOfPerson, PersonData
 from gateway.running.rights import Rights
 from gateway.scheduler import person_zones
 from gateway.storage import conversation_list, grants, pairings

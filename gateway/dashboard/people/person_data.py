@@ -17,7 +17,7 @@ from gateway.commands.kept.memory import MOST_RELATIONS, exported
 from gateway.commands.kept.style import StyleCommandDeps, style_in
 from gateway.dashboard.frame.readings import Readings
 from gateway.dashboard.frame.shell import Done
-from gateway.dashboard.memory import MemoryPages
+from gateway.dashboard.people.memory import MemoryPages
 from gateway.scheduler import store as schedule_store
 from gateway.storage import conversation_list
 from gateway.web.control import OperationError

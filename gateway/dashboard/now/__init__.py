@@ -1,0 +1,1 @@
+"""Sections of the dashboard on what goes on now."""

@@ -1,0 +1,1 @@
+"""Sections of the dashboard on people and what is kept of them."""

@@ -1,0 +1,1 @@
+"""Sections of the dashboard on the program and its settings."""

@@ -1,0 +1,1 @@
+"""Sections of the dashboard on work that goes on without a person."""

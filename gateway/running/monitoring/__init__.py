@@ -1,0 +1,1 @@
+"""Watching over the running gateway: its figures, its log, its machine, and whom trouble is told."""
