@@ -31,7 +31,6 @@ from agent.core.outbox import OutgoingMessage
 from agent.memory import rows
 from agent.memory.records import Item
 from agent.memory.rows import FORGOTTEN, PAGE, Erased, Target, chunks
-from agent.storage.watch_tables import log_entry
 from agent.storage.payloads import (
     decode_incoming,
     decode_outgoing,
@@ -64,7 +63,7 @@ from agent.storage.tables import (
     turn,
     user_model,
 )
-from agent.storage.watch_tables import turn_trace
+from agent.storage.watch_tables import log_entry, turn_trace
 
 # Search for what is to be forgotten. Changes nothing, and runs in a reader, so that no writer waits for it.
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, or_, select, update
 
-from agent.storage.watch_tables import log_entry as table
 from agent.storage.statements import or_update
+from agent.storage.watch_tables import log_entry as table
 from gateway.logs.buffer import LogLine
 from gateway.storage.tables import log_level
 

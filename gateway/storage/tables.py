@@ -3,9 +3,9 @@
 from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Table, Text, UniqueConstraint, text
 
 from agent.skills.tables import skill_trust as skill_trust
-from agent.storage.watch_tables import log_entry as log_entry
 from agent.storage.tables import Id, partial_index
 from agent.storage.tables import metadata as metadata  # with those of memory, learning and gateway on it
+from agent.storage.watch_tables import log_entry as log_entry
 from agent.storage.watch_tables import turn_trace as turn_trace
 
 channel_setting = Table(

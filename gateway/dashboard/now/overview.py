@@ -7,8 +7,8 @@ from dataclasses import asdict
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from gateway.dashboard.now.alerts import AlertCard
 from gateway.dashboard.frame.shell import Done, Page, Section, action, view
+from gateway.dashboard.now.alerts import AlertCard
 from gateway.dashboard.now.plots import STEPS, Plot
 from gateway.telemetry.trouble import Kind
 from gateway.web.health import Reason

@@ -14,8 +14,8 @@ from gateway.config.document import CannotChange, ConfigFile, entries_at, why_no
 from gateway.config.editor import SECRETS, Edit, Editor, Proposal, is_set, label_of
 from gateway.config.forms import REFERENCES, Key, TableForm, as_typed, from_typed, shown
 from gateway.config.live import Live, waits_for_restart
-from gateway.dashboard.program.configuration_file import FilePages
 from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, rights_of, view
+from gateway.dashboard.program.configuration_file import FilePages
 from gateway.web.control import OperationError
 
 LONGEST_SHOWN = 300  # characters of a value in force

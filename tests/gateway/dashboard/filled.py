@@ -9,7 +9,6 @@ from sqlalchemy import Connection, delete, insert
 from agent.core.messages import TextPart
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming
-from agent.storage.watch_tables import log_entry
 from agent.storage.payloads import encode_incoming, encode_outgoing, encode_parts
 from agent.storage.tables import (
     approval,
@@ -28,7 +27,7 @@ from agent.storage.tables import (
     usage_sum,
 )
 from agent.storage.timestamps import to_timestamp
-from agent.storage.watch_tables import turn_trace
+from agent.storage.watch_tables import log_entry, turn_trace
 from gateway.scheduler.triggers.rules import Every, encode_rule
 from gateway.storage.migrations.versions import r0041_spending
 from gateway.storage.tables import access_grant, figure, operator_action, schedule, schedule_run
