@@ -21,6 +21,7 @@ from gateway.receivers.message import AlertMessage, Taken
 STEP_WITHIN_S = 15.0  # for each answer of the server
 LONGEST_REASON = 200  # characters of a server's answer
 MOST_ANSWERED = 256 * 1024  # bytes of all answers of a connection; an answer may have any number of lines
+TEMPORARY = 4  # the first digit of an answer that may be another one later: RFC 5321, section 4.2.1
 MASK = "[redacted]"
 LEAST_MASKED = 6  # characters; a shorter password would blank out ordinary words
 
@@ -35,16 +36,22 @@ def tls_context() -> ssl.SSLContext:
 
 
 class Email:
-    """Sends by one mail server. `tls` makes the context for encrypted connections."""
+    """Sends by one mail server. `tls` makes the context for encrypted connections.
 
-    def __init__(self, settings: EmailSettings, tls: Callable[[], ssl.SSLContext] = tls_context) -> None:
+    `only` is the one address of the receiver's that it goes to; "": it goes to all of them.
+    """
+
+    def __init__(
+        self, settings: EmailSettings, tls: Callable[[], ssl.SSLContext] = tls_context, *, only: str = ""
+    ) -> None:
         self._settings = settings
         self._tls = tls
+        self._to = (only,) if only else settings.to
 
     @property
     def where(self) -> str:
         """The receiver in words."""
-        return f"e-mail to {', '.join(self._settings.to)} by {self._settings.host}:{self._settings.usual_port}"
+        return f"e-mail to {', '.join(self._to)} by {self._settings.host}:{self._settings.usual_port}"
 
     async def send(self, message: AlertMessage, at: datetime) -> Taken:
         """Give it to the mail server. Raises NotSent."""
@@ -102,16 +109,17 @@ class Email:
         server = self._login(connection)
         with ExitStack() as undo:
             undo.callback(server.close)
-            refused = server.send_message(mail, self._settings.sender, list(self._settings.to))
+            refused = server.send_message(mail, self._settings.sender, list(self._to))
             undo.pop_all()
         # Taken by now, whatever becomes of the farewell: a second try would be a second message.
         _leave(server)
-        taken = [address for address in self._settings.to if address not in refused]
+        taken = [address for address in self._to if address not in refused]
         told = f"{self._settings.host} has taken it for {', '.join(taken)}"
         if not refused:
             return Taken(text=told)
         missed = self._refusals(refused)
-        return Taken(text=f"{told}, and refuses {missed}", missed=missed)
+        later = tuple(address for address, (code, _) in refused.items() if code // 100 == TEMPORARY)
+        return Taken(text=f"{told}, and refuses {missed}", missed=missed, later=later)
 
     def _refusals(self, refused: dict[str, tuple[int, bytes]]) -> str:
         return "; ".join(f"{address}: {self._answer(code, text)}" for address, (code, text) in refused.items())

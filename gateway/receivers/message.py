@@ -24,10 +24,14 @@ TAGS: Mapping[Severity, str] = {"warning": "warning", "resolved": "white_check_m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """The answer of the other side that has taken a message; `missed` tells who gets nothing of it, and why."""
+    """The answer of the other side that has taken a message; `missed` tells who gets nothing of it, and why.
+
+    `later` are addresses of these that may take it if they are tried again.
+    """
 
     text: str
     missed: str = ""
+    later: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from importlib import import_module
 from typing import Protocol
 
@@ -147,22 +148,35 @@ class Receivers:
             await self._send_due(name)
 
     async def _send_due(self, name: str) -> None:
+        """Send what is due for the receiver, and for its addresses that did not take something before."""
         now = to_timestamp(self._clock.now())
+        receivers = [name, *await self._database.read(lambda conn: alert_rows.parts(conn, name))]
         if name in self._changed:
             self._changed.discard(name)
+
+            def due_now(conn: Connection) -> None:
+                for receiver in receivers:
+                    alert_rows.due_now(conn, receiver, now)
+
             try:
-                await self._database.write(lambda conn: alert_rows.due_now(conn, name, now))
+                await self._database.write(due_now)
             except StorageTrouble:
                 self._changed.add(name)
                 raise
-        due = await self._database.read(lambda conn: alert_rows.next_due(conn, name))
-        if due is None:
-            return
-        await self._give_up(name)
-        if due > now or name not in self.alert_settings.receivers:
-            return
-        while await self._send_batch(name):  # until nothing is due, or one fails
-            pass
+        for receiver in receivers:
+            due = await self._database.read(partial(alert_rows.next_due, receiver=receiver))
+            if due is None:
+                continue
+            await self._give_up(receiver)
+            if due > now or not self._is_in_use(receiver):
+                continue
+            while await self._send_batch(receiver):  # until nothing is due, or one fails
+                pass
+
+    def _is_in_use(self, receiver: str) -> bool:
+        name, _, address = receiver.partition(":")
+        settings = self.alert_settings
+        return name in settings.receivers and (not address or address in settings.email.to)
 
     async def test(self, by: str) -> Sequence[Outcome]:
         """Send a test to every receiver now, once; what came of each."""
@@ -196,11 +210,14 @@ class Receivers:
         """The newest rows, for the dashboard."""
         return await self._database.read(lambda conn: alert_rows.newest(conn, SHOWN))
 
-    async def _send_batch(self, name: str) -> bool:
+    async def _send_batch(self, receiver: str) -> bool:
         """Whether one was sent."""
+        name = receiver.partition(":")[0]
         now = self._clock.now()
         at, until = to_timestamp(now), to_timestamp(now + CLAIM_FOR)
-        rows = await self._database.write(lambda conn: alert_rows.claim(conn, name, now=at, until=until, most=TOGETHER))
+        rows = await self._database.write(
+            lambda conn: alert_rows.claim(conn, receiver, now=at, until=until, most=TOGETHER)
+        )
         if not rows:
             return False
         message = as_fits(self._message(rows), self._format(name))
@@ -208,21 +225,25 @@ class Receivers:
         if rest := [row.id for row in rows[len(ids) :]]:
             await self._database.write(lambda conn: alert_rows.leave(conn, rest, until=until))
         try:
-            said = await self._sent(await self._receiver(name), message)
+            said = await self._sent(await self._receiver(receiver), message)
         except NotSent as error:
             why = self._redact(str(error))
             after_s = retry_after_s(max(row.attempts for row in message.rows))
             due = to_timestamp(self._clock.now() + timedelta(seconds=after_s))
             await self._database.write(lambda conn: alert_rows.failed(conn, ids, until=until, due=due, why=why))
             _log.warning(
-                "%s could not be sent by %s, tried again in %.0f s: %s", counted(len(ids), "alert"), name, after_s, why
+                "%s could not be sent by %s, tried again in %.0f s: %s",
+                counted(len(ids), "alert"),
+                shown(receiver),
+                after_s,
+                why,
             )
             fix = f"look at [alerts.{name}]; `tieline alerts test` tries it"
             self._troubles.report("delivery", _subject(name), f"alerts are not sent: {why}", fix=fix)
             return False
         ended = to_timestamp(self._clock.now())
         with anyio.CancelScope(shield=True):  # unmarked it would be sent once more after the next start
-            await self._database.write(lambda conn: alert_rows.sent(conn, ids, until=until, now=ended))
+            await self._database.write(lambda conn: _left(conn, message.rows, name, said, until=until, now=ended))
         self._works(name, said)
         return True
 
@@ -238,24 +259,25 @@ class Receivers:
     def _format(self, name: str) -> Format:
         return self.alert_settings.webhook.format if name == "webhook" else "json"
 
-    async def _receiver(self, name: str) -> Receiver:
+    async def _receiver(self, receiver: str) -> Receiver:
         settings = self._settings()
+        name, _, address = receiver.partition(":")
         if name == "email":
-            return Email(settings.alerts.email, self._tls)
+            return Email(settings.alerts.email, self._tls, only=address)
         module = await anyio.to_thread.run_sync(import_module, "gateway.receivers.webhook")
         webhook: Receiver = module.Webhook(settings.alerts.webhook, proxy=settings.network.proxy)
         return webhook
 
-    async def _give_up(self, name: str) -> None:
+    async def _give_up(self, receiver: str) -> None:
         """End what could not be sent for a day, with an entry in the log."""
         now = self._clock.now()
         before, at = to_timestamp(now - GIVEN_UP_AFTER), to_timestamp(now)
-        if not await self._database.read(lambda conn: alert_rows.is_any_open(conn, name, before=before)):
+        if not await self._database.read(lambda conn: alert_rows.is_any_open(conn, receiver, before=before)):
             return
-        for row in await self._database.write(lambda conn: alert_rows.give_up(conn, name, before=before, now=at)):
+        for row in await self._database.write(lambda conn: alert_rows.give_up(conn, receiver, before=before, now=at)):
             why = row.error or "nothing was sent to this receiver since"
-            _log.error("alert %d was given up for %s after a day (%s): %s", row.id, row.receiver, why, row.text)
-            self._troubles.note("delivery", _subject(name), f"an alert was given up after a day: {why}")
+            _log.error("alert %d was given up for %s after a day (%s): %s", row.id, shown(row.receiver), why, row.text)
+            self._troubles.note("delivery", _subject(receiver), f"an alert was given up after a day: {why}")
 
     def _works(self, name: str, said: Taken) -> None:
         """It works, but for those who were refused."""
@@ -268,5 +290,20 @@ class Receivers:
         self._troubles.report("delivery", _subject(name), f"alerts do not reach everybody: {missed}", fix=fix)
 
 
-def _subject(name: str) -> str:
-    return f"alerts by {NAMES[name]}"
+def _left(conn: Connection, rows: Sequence[AlertRow], name: str, said: Taken, *, until: int, now: int) -> None:
+    """They have left; what an address did not take yet waits for that address alone."""
+    if not alert_rows.sent(conn, [row.id for row in rows], until=until, now=now):
+        return
+    due = now + round(retry_after_s(max(row.attempts for row in rows)) * 1_000_000)
+    for address in said.later:
+        alert_rows.again(conn, rows, f"{name}:{address}", due=due)
+
+
+def shown(receiver: str) -> str:
+    """The receiver in words."""
+    name, _, address = receiver.partition(":")
+    return f"{NAMES.get(name, name)} to {address}" if address else NAMES.get(name, name)
+
+
+def _subject(receiver: str) -> str:
+    return f"alerts by {NAMES[receiver.partition(':')[0]]}"

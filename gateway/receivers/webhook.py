@@ -4,19 +4,12 @@ The operator names the address, so it may be on this machine or in the local net
 """
 
 from datetime import datetime
-from functools import partial
 
-import anyio
-import httpx2
-
-from agent.core.httpx_limits import limited_to
 from gateway.config.alerts import WebhookSettings
 from gateway.config.sections import is_loopback
 from gateway.receivers.email import NotSent
+from gateway.receivers.http_post import WITHIN_S, post, tls_of_clients
 from gateway.receivers.message import SIGNATURE, AlertMessage, Taken, body_of, signature
-
-WITHIN_S = 15.0  # for the whole request
-LARGEST = 64 * 1024  # bytes of an answer, which nobody reads
 
 
 class Webhook:
@@ -41,27 +34,8 @@ class Webhook:
             headers[SIGNATURE] = signature(settings.secret.get_secret_value(), body, at)
         if settings.token is not None:
             headers["authorization"] = f"Bearer {settings.token.get_secret_value()}"
-        try:
-            with anyio.fail_after(self._within_s):
-                # In a thread: to read the certificates takes as long as tens of turns' steps.
-                tls = await anyio.to_thread.run_sync(partial(httpx2.create_ssl_context, trust_env=False))
-                async with (
-                    httpx2.AsyncClient(
-                        verify=tls,
-                        trust_env=False,
-                        proxy=self._proxy,
-                        follow_redirects=False,
-                        timeout=None,
-                        event_hooks={"response": [limited_to(LARGEST)]},
-                    ) as client,
-                    client.stream("POST", settings.address, content=body, headers=headers) as answer,
-                ):
-                    status = answer.status_code
-        except TimeoutError as error:
-            raise NotSent(f"{host} did not answer within {self._within_s:g} s") from error
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-            # Its text may hold the address; the kind alone is told.
-            raise NotSent(f"{host} cannot be reached: {type(error).__name__}") from error
-        if not 200 <= status < 300:
-            raise NotSent(f"{host} answered with status {status}")
-        return Taken(text=f"{host} answered with status {status}")
+        tls = await tls_of_clients()
+        answer = await post(settings.address, host, body, headers, tls=tls, proxy=self._proxy, within_s=self._within_s)
+        if not 200 <= answer.status < 300:
+            raise NotSent(f"{host} answered with status {answer.status}")
+        return Taken(text=f"{host} answered with status {answer.status}")

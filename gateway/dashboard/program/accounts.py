@@ -7,7 +7,7 @@ from datetime import datetime
 import anyio
 from starlette.requests import Request
 
-from gateway.channels.adapter import Health, State
+from gateway.channels.adapter import Diagnosis, Health, State
 from gateway.channels.entry_points import installed, settings_class
 from gateway.config.document import CannotChange, entries_at
 from gateway.config.editor import Editor, label_of
@@ -18,7 +18,10 @@ from gateway.telemetry.trouble import Trouble
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRow:
-    """One account. `entry` is its place in the file; None where the file does not name it."""
+    """One account. `entry` is its place in the file; None where the file does not name it.
+
+    `withheld` is what its platform keeps from it, with the same judgement as in its check.
+    """
 
     name: str
     health: Health
@@ -26,6 +29,7 @@ class AccountRow:
     is_platform: bool
     entry: int | None
     trouble: Trouble | None
+    withheld: Sequence[Diagnosis]
 
 
 def accounts_section(changes: AccountChanges, editor: Editor) -> Section:
@@ -52,6 +56,7 @@ def accounts_section(changes: AccountChanges, editor: Editor) -> Section:
                 is_platform=entrances.get(name) == "platform",
                 entry=placed.get(name),
                 trouble=open_troubles.get(name),
+                withheld=changes.withheld(name, health),
             )
             for name, health in accounts.health().items()
         ]

@@ -3,6 +3,7 @@
 import os
 import platform
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,9 +13,9 @@ import anyio
 from starlette.requests import Request
 
 from agent.core.phrases import counted, home_as_typed
-from agent.storage import inspection
+from agent.storage.copies import inspection
+from agent.storage.copies.inspection import DatabaseState
 from agent.storage.errors import BackupRefused
-from agent.storage.inspection import DatabaseState
 from gateway.backup import outcome
 from gateway.backup.copies import Copy, copies_in, folders_of, newest_backup
 from gateway.backup.maker import BackupMaker
@@ -37,9 +38,10 @@ from gateway.web.control_client import differing
 
 KEPT_S = 3.0  # facts that several browsers ask for
 APART = timedelta(seconds=2)  # clocks that far apart are worth a look
+DISK_FREE = "Disk free"  # the name of its figure
 UNKNOWN = "not known on this system"
 HIGH, NEARLY = 0.9, 0.8  # shares of the processors and of memory or open files
-LEVELS = {"ok": "well", "warning": "warning", "error": "broken"}
+LEVELS = {"ok": "fine", "warning": "warning", "error": "broken"}
 WEIGHT = {"error": 0, "warning": 1, "ok": 2}
 
 
@@ -114,10 +116,13 @@ class HealthPages:
     async def _page(self, request: Request) -> Page:
         facts = await self._facts()
         problems = self._problems()
+        figures = self._figures(facts)
         newest, settings = newest_backup(facts.copies), self._basics.settings.backup
         values = {
             "problems": problems,
-            "figures": self._figures(facts),
+            "figures": figures,
+            "headline": headline_of(figures, has_problems=bool(problems), has_backup=newest is not None),
+            "is_unusual": any(one.is_bad for one in figures),
             "disk": facts.disk,
             "folders": self._watch.folders,
             "database_size": facts.database.size,
@@ -133,6 +138,7 @@ class HealthPages:
             "ended": facts.ended,
             "program": await self._program(facts),
             "checkup": self._checkup,
+            "summary": summary_of(self._checkup.found),
             "found": sorted(self._checkup.found, key=_weight),
             "levels": LEVELS,
             "not_from_within": NOT_FROM_WITHIN,
@@ -179,6 +185,7 @@ class HealthPages:
     def _figures(self, facts: Facts) -> Sequence[Figure]:
         load, lag = facts.load, self._overview.lag
         disk = facts.disk
+        is_crowded = load.load is not None and load.load[1] > 2 * load.cores
         return [
             _processor(load),
             Figure(
@@ -186,13 +193,14 @@ class HealthPages:
                 value="–" if load.load is None else f"{load.load[0]:.2f}",
                 note=UNKNOWN
                 if load.load is None
-                else f"{load.load[1]:.2f} over 5 min, {load.load[2]:.2f} over 15; {counted(load.cores, 'processor')}",
-                is_bad=load.load is not None and load.load[1] > 2 * load.cores,
+                else f"{load.load[1]:.2f} over 5 min, {load.load[2]:.2f} over 15; {counted(load.cores, 'processor')}"
+                + ("; more waits to run than the processors can do" if is_crowded else ""),
+                is_bad=is_crowded,
             ),
             _memory(load),
             _machine_memory(load),
             Figure(
-                name="Disk free",
+                name=DISK_FREE,
                 value=size_in_words(disk.free if disk is not None else None),
                 note=f"of {size_in_words(disk.total)}" if disk is not None else "the data directory cannot be asked",
                 is_bad=disk is None or disk.is_nearly_full(self._basics.settings.alerts.least_free_mb),
@@ -224,6 +232,28 @@ class HealthPages:
             ("Public address", url or "none is configured: links and webhooks work on this machine alone", False),
             ("Clock", _clock(facts), facts.apart is not None and abs(facts.apart) > APART),
         ]
+
+
+def headline_of(figures: Sequence[Figure], *, has_problems: bool, has_backup: bool) -> str:
+    """The state in one sentence, which no figure below it contradicts."""
+    if has_problems:
+        return "Needs attention"
+    unusual = [one.name for one in figures if one.is_bad]
+    well = ([] if DISK_FREE in unusual else ["disk"]) + (["backups"] if has_backup else [])
+    verb = "are" if well[-1:] == ["backups"] else "is"
+    if not unusual:
+        return f"{'The disk' if not has_backup else 'Disk and backups'} {verb} in order"
+    first, *rest = unusual
+    needs = f"{' and '.join((first, *map(str.lower, rest)))} {'needs' if len(unusual) == 1 else 'need'} a look"
+    return f"{needs}; {' and '.join(well)} {verb} in order" if well else needs
+
+
+def summary_of(found: Sequence[Diagnosis]) -> str:
+    """The findings of the doctor, counted: "2 warnings, 14 fine"."""
+    count = Counter(one.level for one in found)
+    broken, warnings = count["error"], count["warning"]
+    parts = [f"{broken} broken" if broken else "", counted(warnings, "warning") if warnings else ""]
+    return ", ".join(filter(None, (*parts, f"{count['ok']} fine")))
 
 
 def _processor(load: MachineLoad) -> Figure:

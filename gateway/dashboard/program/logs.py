@@ -26,6 +26,7 @@ from gateway.traces import rows as traces
 from gateway.web.control import OperationError
 
 NAMED = 200  # conversations that a name may stand for
+UNKEPT = ("debug", "info")  # levels whose lines no page has
 NEAR = 20  # lines of the same run beside the one that is open
 SHOWN: tuple[tuple[str, str], ...] = (("warning", "warnings alone"), ("error", "errors alone"))
 TIMES: Mapping[str, tuple[str, timedelta | None]] = {
@@ -47,13 +48,23 @@ class LevelInForce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPages:
-    """The list, one line with its traceback, and the levels. `is_kept` False: the configuration keeps no lines."""
+    """The list, one line with its traceback, and the levels.
+
+    `is_kept` False: the configuration keeps no lines. `file` gets all of them, "": none does.
+    """
 
     database: Database
     clock: Clock
     recorder: LogRecorder
     levels: LogLevels
     is_kept: bool
+    file: str = ""
+
+    @property
+    def all_lines(self) -> str:
+        """Where every line goes, also of levels that are not kept."""
+        also = f", and to {self.file}" if self.file else ""
+        return f"the standard error of the gateway (under systemd: journalctl -u tieline){also}"
 
     def section(self) -> Section:
         """The section."""
@@ -107,6 +118,7 @@ class LogPages:
             "may_read": "transcripts" in rights_of(request),
             "in_force": self._in_force(),
             "usual": self.levels.usual(),
+            "all_lines": self.all_lines,
             "at": from_timestamp,
         }
         return Page(template="logs.html", values=values, live=look.page == 1)
@@ -151,6 +163,7 @@ class LogPages:
             "levels": LEVELS,
             "times": [(name, shown) for name, (shown, _) in TIMES.items()],
             "root": ROOT,
+            "all_lines": self.all_lines,
         }
         return Page(template="log_levels.html", values=values)
 
@@ -167,7 +180,10 @@ class LogPages:
         except ValueError as error:
             raise OperationError(str(error), fix="choose one of the list") from error
         length = shown if lasts is None else f"for {shown}"
-        return Done(text=f"{chosen.logger} logs {chosen.level} {length}.", subject=logger, detail=f"{level} {length}")
+        where = f" Its lines go to {self.all_lines}." if chosen.level.lower() in UNKEPT else ""
+        return Done(
+            text=f"{chosen.logger} logs {chosen.level} {length}.{where}", subject=logger, detail=f"{level} {length}"
+        )
 
     async def reset(self, request: Request) -> Done:
         """Back to the usual level."""

@@ -1,19 +1,23 @@
 """MCP servers: their state, what they offer and what of it is left out; add, remove, connect anew."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePath
 from urllib.parse import quote, urlsplit
 
+import anyio
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from agent.core.phrases import home_as_typed
+from agent.core.phrases import counted, home_as_typed
 from agent.tools.mcp.catalogue import Prompt, Resource, plain_address
 from agent.tools.mcp.offers import WITHHELD, clean, plain
 from agent.tools.mcp.server import Server
-from agent.tools.mcp.settings import ServerSettings
+from agent.tools.mcp.settings import ServerSettings, login_file
+from gateway.config.document import CannotChange, entries_at
+from gateway.config.editor import Editor
 from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, view
 from gateway.running.basics import Basics
 from gateway.running.mcp_logins import LoginRefused, redirect_for
@@ -21,7 +25,12 @@ from gateway.running.tools import ToolServices
 from gateway.web.control import OperationError
 
 MOST_SHOWN = 500  # tools, prompts or resources of one server
+MCP_SERVERS = ("mcp", "servers")  # the list of the configuration
 LONGEST = 300  # characters of a description
+# Hosted servers take a key as a piece of the path; a name of twenty letters and digits together is rare.
+_KEY = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_.~%-]{20,}")
+RECONNECTED_WITHIN_S = 10.0  # what takes longer is told by the page itself
+GONE = "removed from the configuration; goes with the next start"
 BACK = "/mcp-login"  # where an authorization server sends the browser
 
 
@@ -29,7 +38,8 @@ BACK = "/mcp-login"  # where an authorization server sends the browser
 class ShownServer:
     """A server as the pages show it. `since` is when its connection, or its trouble, began.
 
-    A trouble tells the command that logs in, where the server asks for that. `source`: where it was added.
+    A trouble tells the command that logs in, where the server asks for that. `source`: where it was added; `entry` is
+    its place in the file.
     """
 
     name: str
@@ -43,6 +53,7 @@ class ShownServer:
     prompts: int
     resources: int
     is_removable: bool
+    entry: int | None
     takes_login: bool
 
 
@@ -66,6 +77,7 @@ class McpPages:
     basics: Basics
     tools: ToolServices
     audit: Audit
+    editor: Editor
 
     def section(self) -> Section:
         """The section."""
@@ -85,8 +97,9 @@ class McpPages:
 
     async def all(self, request: Request) -> Page:
         """Every server, and those that were added in a chat and are not taken any more."""
+        placed = await self._placed()
         values = {
-            "servers": [self._shown(one) for one in self.tools.servers.all],
+            "servers": [self._shown(one, placed) for one in self.tools.servers.all],
             "lost": sorted(self.tools.added_servers.left_out),
             "switched_off": [one.name for one in self.basics.settings.mcp.servers if not one.enabled],
             "where": home_as_typed(self.basics.home),
@@ -100,7 +113,7 @@ class McpPages:
         withheld = frozenset(server.shown.withheld)
         values = {
             "title": server.settings.name,
-            "one": self._shown(server),
+            "one": self._shown(server, await self._placed()),
             "tools": [
                 ShownTool(
                     name=spec.name,
@@ -131,11 +144,15 @@ class McpPages:
         return Done(text=text, subject=name, detail=urlsplit(address).hostname or "")
 
     async def reconnect(self, request: Request) -> Done:
-        """Parts from it and connects anew."""
+        """Parts from it and connects anew; tells how that went, where it does not take long."""
         server = self._server(request)
         server.reconnect()
-        name = server.settings.name
-        return Done(text=f"{name} is being connected anew.", subject=name)
+        name, text = server.settings.name, "is being connected anew; this page tells when it is there"
+        with anyio.move_on_after(RECONNECTED_WITHIN_S):
+            trouble = self.basics.redact(await server.outcome()).rstrip(".")
+            connected = f"is connected: {counted(len(server.tools), 'tool')}"
+            text = f"is not connected: {trouble}. It is tried again by itself" if trouble else connected
+        return Done(text=f"{name} {text}.", subject=name)
 
     async def remove(self, request: Request) -> Done:
         """Forgets a server that was added at runtime."""
@@ -183,23 +200,45 @@ class McpPages:
             raise LookupError(f"There is no MCP server {name}.")
         return found
 
-    def _shown(self, server: Server) -> ShownServer:
+    async def removed(self) -> Collection[str]:
+        """The servers that run and stand in the configuration no more."""
+        placed, added = await self._placed(), self.tools.added_servers.names
+        names = {one.settings.name for one in self.tools.servers.all}
+        return () if placed is None else names - set(placed) - set(added)
+
+    async def _placed(self) -> Mapping[str, int] | None:
+        """Where the file names each server; None where that cannot be told."""
+        if self.editor.variable(MCP_SERVERS):
+            return None
+        try:
+            file = await anyio.to_thread.run_sync(self.editor.file)
+            found = entries_at(file.text, MCP_SERVERS)
+        except (CannotChange, ValueError):
+            return None
+        return {str(entry.get("name", "")): index for index, entry in enumerate(found)}
+
+    def _shown(self, server: Server, placed: Mapping[str, int] | None) -> ShownServer:
         settings, name = server.settings, server.settings.name
         open_one = next((one for one in self.basics.troubles.open if (one.kind, one.subject) == ("mcp", name)), None)
         is_added = name in self.tools.added_servers.names
+        is_gone = not is_added and placed is not None and name not in placed
         return ShownServer(
             name=name,
             is_connected=server.is_connected,
-            transport=_transport(settings),
-            source="added at runtime" if is_added else "of the configuration",
+            transport=self.basics.redact(transport_of(settings)),
+            source="added at runtime" if is_added else GONE if is_gone else "of the configuration",
             since=server.connected_at or (open_one.since if open_one is not None else None),
-            trouble=self.basics.redact(server.trouble),
+            trouble="" if is_gone else self.basics.redact(server.trouble),
             tools=len(server.tools),
             left_out=len(server.shown.left_out),
             prompts=len(server.catalogue.prompts),
             resources=len(server.catalogue.resources),
             is_removable=is_added,
-            takes_login=_takes_login(settings),
+            entry=None if is_added or placed is None else placed.get(name),
+            # One that nobody has a login for, and that asks for none, would send the person nowhere.
+            takes_login=_takes_login(settings)
+            and not is_gone
+            and (server.wants_login or login_file(self.basics.home, name).exists()),
         )
 
 
@@ -207,12 +246,13 @@ def _takes_login(settings: ServerSettings) -> bool:
     return bool(settings.url) and not settings.has_own_login
 
 
-def _transport(settings: ServerSettings) -> str:
-    """A program or a host: arguments, environment, headers and the rest of an address may hold secrets."""
+def transport_of(settings: ServerSettings) -> str:
+    """A program, or an address without its name, password and query: these, arguments and headers may hold secrets."""
     if settings.command:
         return f"program {PurePath(settings.command).name}"
     parts = urlsplit(settings.url)
-    return f"{parts.scheme}://{parts.hostname or ''}"
+    path = "/".join("…" if _KEY.fullmatch(piece) else piece for piece in parts.path.split("/"))
+    return plain_address(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}")
 
 
 def _prompt(prompt: Prompt) -> tuple[str, str]:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -23,10 +22,11 @@ from agent.providers.routing import Failures
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.dashboard.frame.listing import asked, listed
+from gateway.dashboard.frame.rendering import took
 from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, view
 from gateway.running.basics import Basics
 from gateway.running.models import ModelAccess, try_model
-from gateway.telemetry.metrics import Histogram, Metrics
+from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.trouble import Trouble
 from gateway.traces import rows
 from gateway.traces.figures import HOUR_US, LABELS, Times, apart, hour_of, quantile
@@ -65,14 +65,12 @@ class RestingKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """Calls of turns since the start: answers, their seconds at the median and at the 95th percentile, and repeats.
+    """Calls of turns since the start: answers and repeats. How long they took is told by `Past` alone.
 
     `taken_over` are those that another provider answered in its place.
     """
 
     answers: int
-    p50_s: float | None
-    p95_s: float | None
     retries: int
     taken_over: int
 
@@ -202,13 +200,13 @@ class ProviderPages:
         place = ConversationKey("web", str(person.id))
         began = self._clock.monotonic()
         error = await try_model(self.models.models, provider, place, PersonId(f"web:{person.id}"))
-        took_s = self._clock.monotonic() - began
+        after = took(round((self._clock.monotonic() - began) * 1000))
         if error is not None:
             why = _sentence(self._plain(provider, str(error)))
             text = f"{provider.name} did not answer. {why}"
             return Done(text=text, subject=provider.name, detail="it did not answer")
-        text = f"{provider.name} ({provider.model}) answered after {took_s:.1f} s."
-        return Done(text=text, subject=provider.name, detail=f"it answered after {took_s:.1f} s")
+        text = f"{provider.name} ({provider.model}) answered after {after}."
+        return Done(text=text, subject=provider.name, detail=f"it answered after {after}")
 
     async def again(self, request: Request) -> Done:
         """Closes its circuit: the next call goes to it, whatever it did before."""
@@ -293,11 +291,8 @@ class ProviderPages:
 
     def _served(self, name: str) -> Served:
         times = [one for labels, one in self.metrics.histograms[DURATION].items() if labels[1] == name]
-        whole = reduce(Histogram.with_more, times, Histogram())
         return Served(
-            answers=whole.count,
-            p50_s=whole.quantile(0.5),
-            p95_s=whole.quantile(0.95),
+            answers=sum(one.count for one in times),
             retries=int(self.metrics.sum(RETRIES, gen_ai_provider_name=name)),
             taken_over=int(self.metrics.sum(TAKEN_OVER, gen_ai_provider_name=name)),
         )

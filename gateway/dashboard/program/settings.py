@@ -19,6 +19,7 @@ from gateway.dashboard.program.configuration_file import FilePages
 from gateway.web.control import OperationError
 
 LONGEST_SHOWN = 300  # characters of a value in force
+LONGEST_TOLD = 120  # characters of a value in the audit log
 NEW = "new"
 
 
@@ -111,7 +112,8 @@ class SettingsPages:
             for key in form.keys
             if words and _has(words, f"{form.name}.{key.name} {form.about} {key.about}".casefold())
         ]
-        values = {"find": sought, "rows": rows, "keys": keys, **self._about_file(file, mistake)}
+        sections = [form for form in forms.values() if words and _has(words, f"{form.name} {form.about}".casefold())]
+        values = {"find": sought, "rows": rows, "keys": keys, "sections": sections, **self._about_file(file, mistake)}
         return Page(template="settings.html", values=values)
 
     async def table(self, request: Request) -> Page:
@@ -192,7 +194,7 @@ class SettingsPages:
         return Done(
             text=self._told(form, edit, waiting),
             subject=form.name + (f" {label_of(form, edit.fields)}" if form.is_list else ""),
-            detail="removed" if edit.is_removal else _changes(edit),
+            detail="removed" if edit.is_removal else self._changes(file, edit),
             go="/accounts" if name == ACCOUNTS else f"/settings/{form.name}" if form.is_list else "",
         )
 
@@ -450,6 +452,23 @@ class SettingsPages:
             },
         )
 
+    def _changes(self, file: ConfigFile, edit: Edit) -> str:
+        """The keys that changed, each with its value before and now; of long texts and secrets the name alone."""
+        before = self._editor.values(file, edit.form, edit.index)
+        told = []
+        for name, value in edit.fields.items():
+            key, old = edit.form.key(name), before.get(name)
+            if edit.form.is_list and edit.index is not None and name in edit.form.names and value == old:
+                continue  # it says which entry this is
+            if key is None or key.kind == "long":
+                told.append(name)
+            elif self._editor.is_hidden(key, old) or self._editor.is_hidden(key, value):
+                told.append(f"{name}: (secret)")
+            else:
+                was, now = (_short(shown(key, one)) if one is not None else "default" for one in (old, value))
+                told.append(f"{name}: {was} → {now}")
+        return ", ".join(told)
+
     def _told(self, form: TableForm, edit: Edit, waiting: Sequence[str]) -> str:
         keys = [key for key in edit.fields if waits_for_restart(form.path[0], ".".join((*form.path[1:], key)))]
         if form.is_list:
@@ -461,6 +480,10 @@ class SettingsPages:
             rest = "; the rest is in force" if len(keys) < len(edit.fields) else ""
             return f"Saved. {', '.join(keys)}: from the next start on{rest}."
         return "Saved, and in force from the next turn on."
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_TOLD else f"{text[:LONGEST_TOLD]}…"
 
 
 def _names(form: TableForm, values: Mapping[str, object]) -> Mapping[str, object]:
@@ -483,16 +506,6 @@ def _state(value: object, variable: str) -> str:
     if isinstance(value, list | dict):
         return f"{len(value)} set in the file" if value else "not set"
     return "set in the file" if value else "not set"
-
-
-def _changes(edit: Edit) -> str:
-    """The keys that changed, and the values of those that are numbers, switches or choices: texts may hold words."""
-    plain = {key.name for key in edit.form.keys if key.kind in ("switch", "choice", "whole", "number")}
-    return ", ".join(
-        f"{name}: {'default' if value is None else value}" if name in plain else name
-        for name, value in edit.fields.items()
-        if not (edit.form.is_list and name in edit.form.names and edit.index is not None)
-    )
 
 
 def _sentence(text: str) -> str:

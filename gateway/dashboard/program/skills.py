@@ -21,6 +21,7 @@ from gateway.web.control import OperationError
 WHOLE_DIGEST = 64  # hexadecimal digits: what was shown is what is approved
 WHY = {
     "drafted": "It was drafted by the bot, and nobody has approved it yet.",
+    "imported": "It came from another program, and nobody has approved it yet.",
     "changed": "Its text is not the one that was approved.",
     "grants": "It names more than before: {what}.",
     "hidden": "It holds characters that nobody can see.",
@@ -34,6 +35,7 @@ WHY = {
 ORIGINS: dict[Origin, str] = {
     "shipped": "shipped with Tieline",
     "operator": "the operator's own",
+    "imported": "from another program",
     "auto": "drafted by the bot",
 }
 STANDINGS: dict[TrustStatus, str] = {
