@@ -206,7 +206,9 @@ def assemble(
     instruction = InstructionState(
         definitions=shared.tools.definitions,
         name=persona or settings.agent.name,
-        notes=NotesFile(path=path_of(shared.home, conversation)),
+        notes=NotesFile(
+            path=path_of(shared.home, conversation), sync=partial(shared.features.memory.sync_notes, conversation)
+        ),
     )
     jobs = Jobs(shared.background, conversation)
     memory = MemoryState(

@@ -102,7 +102,7 @@ class Metered:
     async def embed(self, texts: Sequence[str], *, as_query: bool, attribution: CostAttribution) -> Sequence[bytes]:
         guess = sum(len(text.encode()) for text in texts) // 3 + len(texts)
         cost = self._cost(guess)
-        reserved = self._ledger.hold_for(
+        reserved = await self._ledger.hold_for(
             replace(attribution, purpose=PURPOSE),
             self._endpoint.name,
             self._endpoint.model,

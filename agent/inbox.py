@@ -91,7 +91,10 @@ class Incoming:
     as the gateway knows it (always a real one) in a run. `album` is the platform's id of the album of files that this
     is of. What `may_be_silent` is shown to nobody while it is worked on; what is `ambient` was said to nobody in
     particular, and the bot may speak. `group` tells where in a group it was said. `wake_up` is there for a goal's own
-    turns, `plan` for work on a plan, `job` names what asks in a person's place: a schedule.
+    turns, `plan` for work on a plan, `job` names what asks in a person's place: a schedule, a webhook.
+    `granted_tools` are there where nobody has spoken at all: patterns of tools that the turn may use beyond looking.
+    `traceparent` is the trace context (W3C) of the program that brought it, "" where there is none: its turn is a part
+    of that trace.
     """
 
     text: str
@@ -118,6 +121,8 @@ class Incoming:
     wake_up: WakeUp | None = None
     plan: PlanStep | None = None
     job: str | None = None
+    granted_tools: tuple[str, ...] | None = None
+    traceparent: str = ""
     received_at: datetime
 
     @property

@@ -47,7 +47,7 @@ class Pictures:
     async def _attempt(self, prompt: str, payer: CostAttribution, settings: ImageSettings) -> MadePicture:
         maker, cost = await self.makers.current(), settings.usd_per_image
         try:
-            reserved = self.ledger.hold_for(
+            reserved = await self.ledger.hold_for(
                 payer, maker.name, maker.model, tokens=0, prompt=0, usd=cost, least_usd=cost
             )
         except Unpriced as error:  # whose words name the prices of tokens

@@ -5,17 +5,18 @@ A file is made once and found again, so that what was paid for is not made anew 
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
 
 from agent.core.clock import Clock
 from agent.core.errors import ProviderBusy, ProviderRefused
+from agent.core.files.safe import put_whole
+from agent.core.files.store import FileStore, LocalFiles
 from agent.core.ids import CostAttribution
 from agent.core.messages import FilePart
 from agent.core.outbox import FileRef, SpokenText
-from agent.core.safe_files import put_whole
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Entry, Unpriced
 from agent.providers.repetition import repeated
@@ -44,6 +45,7 @@ class SpokenAnswers:
     ledger: Ledger
     speakers: Speakers
     policy: Callable[[], RetryPolicy] = RetryPolicy
+    files: FileStore = field(default_factory=LocalFiles)
 
     @property
     def settings(self) -> SpeechSettings:
@@ -53,6 +55,10 @@ class SpokenAnswers:
         """The file that was made of it; None where there is none."""
         for mime_type, ending in SOUNDS.values():
             path = Path(spoken.folder, f"{STEM}.{ending}")
+            if await anyio.Path(self.home / path).is_file():
+                await self.files.put(str(path))  # it was paid for: perhaps we were killed before it was stored
+            else:
+                await self.files.need(str(path))
             if await anyio.Path(self.home / path).is_file():
                 return FileRef(path=str(path), name=path.name, mime_type=mime_type, voice=True)
         return None
@@ -72,6 +78,7 @@ class SpokenAnswers:
         mime_type, ending = SOUNDS[settings.format]
         path = Path(spoken.folder, f"{STEM}.{ending}")
         await anyio.to_thread.run_sync(put_whole, self.home / path, sound.data)
+        await self.files.put(str(path))
         return FileRef(path=str(path), name=path.name, mime_type=mime_type, voice=True)
 
     async def _attempt(self, text: str, payer: CostAttribution, settings: SpeechSettings) -> Sound:
@@ -79,7 +86,7 @@ class SpokenAnswers:
         price = settings.usd_per_million_chars
         cost = None if price is None else len(text) * price / 1_000_000
         try:
-            reserved = self.ledger.hold_for(
+            reserved = await self.ledger.hold_for(
                 payer, speaker.name, speaker.model, tokens=0, prompt=0, usd=cost, least_usd=cost
             )
         except Unpriced as error:  # whose words name the prices of tokens

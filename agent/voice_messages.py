@@ -5,11 +5,12 @@ What cannot be written down never loses the message: a line says that it could n
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.core.clock import Clock
 from agent.core.errors import AgentError, ProviderRefused
+from agent.core.files.store import FileStore, LocalFiles
 from agent.core.ids import CostAttribution
 from agent.core.messages import FilePart
 from agent.ledger.ledger import Ledger, Reserved
@@ -38,6 +39,7 @@ class VoiceTranscription:
     ledger: Ledger
     transcribers: Transcribers | None = None
     policy: Callable[[], RetryPolicy] = RetryPolicy
+    files: FileStore = field(default_factory=LocalFiles)
 
     def wanted(self, files: Sequence[FilePart], text: str, takes: frozenset[str]) -> tuple[FilePart, ...]:
         """The sound files that are to be written down: what the model does not hear itself, and is not yet."""
@@ -74,6 +76,10 @@ class VoiceTranscription:
         path = (self.home / file.path).resolve()
         if not path.is_relative_to(self.home.resolve()):
             raise ProviderRefused(f"{file.name} lies outside the data directory")
+        try:
+            await self.files.need(file.path)
+        except OSError as error:
+            raise ProviderRefused(f"{file.name} cannot be read: {error}") from error
         transcribers = self.transcribers
 
         async def attempt() -> Transcript:
@@ -91,7 +97,7 @@ class VoiceTranscription:
     ) -> Transcript:
         guess = Transcript(text="", seconds=file.size / BYTES_A_SECOND)
         most = _entered(guess, transcriber, settings)
-        reserved = self.ledger.hold_for(
+        reserved = await self.ledger.hold_for(
             attribution,
             transcriber.name,
             transcriber.model,

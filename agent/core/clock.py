@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Protocol
 
@@ -32,3 +32,17 @@ class SystemClock:
     now = staticmethod(partial(datetime.now, UTC))
     monotonic = staticmethod(time.monotonic)
     sleep = staticmethod(asyncio.sleep)  # anyio's own refuses what is below 0
+
+
+class AdjustableClock(SystemClock):
+    """The machine's time, unless a database that many machines share tells another."""
+
+    def __init__(self) -> None:
+        self._ahead = timedelta()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self._ahead
+
+    def shift(self, seconds: float) -> None:
+        """From now on the time is later by so much."""
+        self._ahead += timedelta(seconds=seconds)

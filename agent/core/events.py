@@ -21,7 +21,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopStarted(Event):
-    """`inbox_id` is the work, `attempt` counts the runs begun for it; it was stored `waited_ms` before."""
+    """`inbox_id` is the work, `attempt` counts the runs begun for it; it was stored `waited_ms` before.
+
+    `agent` is the name of its definition, `traceparent` the caller's context (W3C), "" where nobody gave one.
+    """
 
     name: ClassVar[str] = "loop:start"
     session: SessionId
@@ -29,6 +32,8 @@ class LoopStarted(Event):
     person: PersonId | None = None
     attempt: int = 1
     waited_ms: int = 0
+    agent: str = ""
+    traceparent: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,8 +160,9 @@ class EventBus:
         self._audiences.clear()
 
         def stop() -> None:
-            self._listeners.remove(entry)
-            self._audiences.clear()
+            if entry in self._listeners:
+                self._listeners.remove(entry)
+                self._audiences.clear()
 
         return stop
 

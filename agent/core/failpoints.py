@@ -53,7 +53,13 @@ Point = Literal[
     "goal.after",  # it is stored, nobody is told
     "linger",  # nothing is left to do, the agent waits for the next message
     "drain",  # told to end: nothing new begins
+    "file.part",  # a part of a large file is stored, nothing names it
+    "file.stored",  # the bytes of a file are stored, its row is not
     "migration.within",  # in the transaction that brings the tables up to date
+    "transfer.within",  # in the transaction that stores a batch of rows on their way to PostgreSQL
+    "transfer.after",  # it is stored
+    "transfer.verified",  # all rows are there and compared; no gateway may use them yet
+    "transfer.finish",  # in the transaction that lets one
 ]
 
 

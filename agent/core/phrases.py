@@ -323,7 +323,11 @@ def with_home(text: str, home: Path) -> str:
 
 def needs_extra(who: str, extra: str, *, module: str) -> str:
     """The sentence that an extra is missing, with the command that installs it; empty where its module is there."""
-    if find_spec(module) is not None:
+    try:
+        found = find_spec(module)
+    except ModuleNotFoundError:  # the package around it is not there either
+        found = None
+    if found is not None:
         return ""
     return f'{who} needs the extra "{extra}", which is not installed; {how_to_install(extra)}'
 

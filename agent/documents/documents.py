@@ -21,9 +21,10 @@ import anyio.to_thread
 from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from agent.core.errors import ToolError
+from agent.core.files.safe import Names, Tree
+from agent.core.files.store import FileStore, LocalFiles
 from agent.core.messages import TEXT_READ, FilePart
 from agent.core.phrases import counted, needs_extra
-from agent.core.safe_files import Names, Tree
 from agent.core.settings_section import SECTION_CONFIG
 from agent.core.untrusted_text import whole
 from agent.documents.pdf import LIBRARY
@@ -156,8 +157,10 @@ class Documents:
         *,
         program: str = "bwrap",
         library: str = LIBRARY,
+        files: FileStore = LocalFiles(),  # noqa: B008 - without state
     ) -> None:
         self._home = home
+        self._files = files
         self._settings = settings
         self._program = program
         self._library = library
@@ -176,6 +179,11 @@ class Documents:
 
     async def read(self, file: FilePart) -> Document | None:
         """The file as it was read before, or is read now; None where it is gone. Never raises for what is in it."""
+        try:
+            await self._files.need(file.path)
+            await self._files.need_below(file.derived)
+        except OSError as error:
+            log.warning("a document cannot be fetched: %s", error, extra={"file": file.path})
         if not await anyio.to_thread.run_sync(self._is_there, file):
             return None
         async with self._slots:
@@ -225,6 +233,8 @@ class Documents:
             return found  # not kept: it may be there the next time
         try:
             await anyio.to_thread.run_sync(self._keep, file, found, blobs)
+            for name in _names_kept(found):
+                await self._files.put(f"{file.derived}/{name}")
         except (ToolError, OSError) as error:
             log.warning("the text of a document cannot be kept: %s", error, extra={"file": file.path})
             return Found(refused="too_large")
@@ -311,6 +321,12 @@ class Documents:
 
 def _derived(file: FilePart) -> Names:
     return PurePosixPath(file.derived).parts
+
+
+def _names_kept(found: Found) -> Sequence[str]:
+    """The files that `Documents._keep` writes, in its order."""
+    text = () if found.refused is not None else (TEXT_READ,)
+    return (*text, *map(_picture, found.pictures), FOUND)
 
 
 def _picture(number: int) -> str:

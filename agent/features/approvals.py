@@ -77,6 +77,8 @@ class ApprovalFeature(AskingFeature):
         """
         settings, name, requester = run.settings.approvals, cleared.call.name, run.work.incoming.person
         by_place = self.approvals.deciders(name, run.work.incoming.chat_type).by_place
+        if run.work.incoming.granted_tools is not None:  # nobody has asked: somebody must be known who may decide
+            requester, by_place = None, by_place and self.approvals.is_decider_known(self.conversation, name)
         if not anyone_may_decide(requester, settings.approvers, requester_may=settings.requester, by_place=by_place):
             return _denied(NOBODY.format(name=name))
         if not self.outbox.suspends:
@@ -186,6 +188,7 @@ class ApprovalFeature(AskingFeature):
                     say=prompt(one),
                     at=fresh.created_at,
                 )
+                self.approvals.stored(conn, one)
             take_first(conn)
             return one
 

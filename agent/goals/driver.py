@@ -141,7 +141,7 @@ def at_wake_up(
         return None
     if (goal.auto.round, goal.auto.ticks) != (round, tick):
         return None
-    if not (settings.enabled and settings.autonomous_enabled):
+    if not settings.may_work_alone:
         return _ended(goal, "aborted", Reason(key="goal_why_off"))
     if bar is not None:
         return _ended(goal, "aborted", bar)
@@ -155,6 +155,11 @@ def at_wake_up(
     if goal.auto.turns >= goal.auto.most:
         return _ended(goal, "aborted", _turn_limit(goal))
     return Moved(goal=_with(goal, "running"), next=Turn())
+
+
+def is_held(goal: Goal, settings: GoalSettings) -> bool:
+    """Whether it would go on by itself but is switched off. A turn that runs already goes on to its end."""
+    return goal.is_autonomous and not settings.may_work_alone and goal.auto is not None and goal.auto.state != "running"
 
 
 def after_turn(goal: Goal, outcome: Outcome, spent: Used, settings: GoalSettings) -> Moved:

@@ -301,9 +301,9 @@ class GoalService:
         """The newest 50."""
         return await self._database.read(lambda conn: store.all_of(conn, conversation))
 
-    async def subagent_registry(self, conversation: ConversationId | None) -> tuple[Goal, ...]:
+    async def worked_alone(self, conversation: ConversationId | None) -> tuple[Goal, ...]:
         """The goals that are or were worked on by themselves, of one conversation or (None) of all (Z-129)."""
-        return await self._database.read(lambda conn: store.subagent_registry(conn, conversation))
+        return await self._database.read(lambda conn: store.worked_alone(conn, conversation))
 
     # -- at the start
 

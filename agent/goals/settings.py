@@ -47,6 +47,11 @@ class GoalSettings:
         """Whether a session has a goal that nobody has set with /goal: its first request, and what replaces it."""
         return self.enabled and self.track_in_system_prompt
 
+    @property
+    def may_work_alone(self) -> bool:
+        """Whether goals are worked on without a person."""
+        return self.enabled and self.autonomous_enabled
+
     def validate(self) -> None:
         """Raise ValueError that names every impossible key and what it may be."""
         least_one = (

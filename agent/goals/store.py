@@ -48,7 +48,12 @@ _AUTONOMOUS = (
     .order_by((goal_table.c.status != literal_column("'active'")), goal_table.c.updated_at.desc())
 )
 _FLEET = _AUTONOMOUS.limit(MOST_LISTED)
-_PAGE = _AUTONOMOUS.order_by(goal_table.c.id.desc()).limit(bindparam("most")).offset(bindparam("skip"))
+_PAGE = (
+    select(goal_table)
+    .order_by((goal_table.c.status != literal_column("'active'")), goal_table.c.id.desc())
+    .limit(bindparam("most"))
+    .offset(bindparam("skip"))
+)
 _FLEET_OF = _FLEET.where(_CONV)
 _CHANGED = (
     "status", "why", "max_turns", "max_tokens", "max_usd", "turns", "tokens", "usd", "unpriced", "auto_state", "auto",
@@ -153,15 +158,15 @@ def count_running(conn: Connection) -> int:
     return int(conn.execute(_COUNT_RUNNING).scalar_one())
 
 
-def subagent_registry(conn: Connection, conversation: ConversationId | None) -> tuple[Goal, ...]:
+def worked_alone(conn: Connection, conversation: ConversationId | None) -> tuple[Goal, ...]:
     """The goals that are or were worked on by themselves, of one conversation or (None) of all; running ones first."""
     if conversation is None:
         return _goals(conn.execute(_FLEET))
     return _goals(conn.execute(_FLEET_OF, {"conversation": conversation}))
 
 
-def autonomous(conn: Connection, *, status: str = "", most: int, skip: int = 0) -> tuple[Goal, ...]:
-    """A page of all goals that are or were worked on by themselves, the active ones first; those of one status."""
+def everywhere(conn: Connection, *, status: str = "", most: int, skip: int = 0) -> tuple[Goal, ...]:
+    """A page of the goals of all places, the active ones first, the newest of these first; those of one status."""
     query = _PAGE.where(goal_table.c.status == status) if status else _PAGE
     return _goals(conn.execute(query, {"most": most, "skip": skip}))
 

@@ -1,7 +1,8 @@
 """The ledger: holds the cost of every model call before it is made, enters it afterwards, and keeps the budgets.
 
-It never waits for the disk on the way of a call: rows are written with the turn's own commit, or a little later by
-`run`; until then a journal beside the database keeps them (docs/decisions/0009).
+On SQLite it never waits for the disk on the way of a call: rows are written with the turn's own commit, or a little
+later by `run`; until then a journal beside the database keeps them (docs/decisions/0009). On PostgreSQL other processes
+spend from the same budgets, and each call is set aside there before it is made (`agent.ledger.holds`).
 """
 
 import logging
@@ -9,11 +10,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
 import anyio
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -21,13 +23,15 @@ from agent.core.clock import Clock
 from agent.core.errors import AgentError, Permanent, ProviderBusy
 from agent.core.events import BudgetReached, CallBilled, EventBus
 from agent.core.ids import ConversationId, CostAttribution, NewId
-from agent.ledger import rows, sums
+from agent.ledger import holds, rows, sums
+from agent.ledger.holds import ENTRY, Others
 from agent.ledger.rows import Approval
 from agent.ledger.spending import (
     Account,
     AccountBalance,
     Accounts,
     AccountsOf,
+    CapReached,
     Entry,
     Hold,
     Names,
@@ -38,6 +42,7 @@ from agent.ledger.spending import (
     Span,
     Spending,
     SpendingCaps,
+    Unpriced,
     no_limits,
     only,
 )
@@ -48,6 +53,8 @@ from agent.storage.errors import StorageTrouble
 from agent.storage.timestamps import to_timestamp
 
 # Budgets of `[spending]`: what a call may take, whom to tell that one ends, and who may raise it.
+
+MOST_USD = 1_000_000  # that one approval adds
 
 Places = Callable[[ConversationId], Sequence[str]]
 
@@ -64,6 +71,10 @@ class NotInMoney(Permanent):
     """The limit counts tokens; an amount of money raises nothing there."""
 
 
+class NoAmount(Permanent):
+    """More than nothing and at most MOST_USD is allowed at once."""
+
+
 class NoLimit(Permanent):
     """No limit holds for what more was asked for."""
 
@@ -71,7 +82,8 @@ class NoLimit(Permanent):
 class Budgets:
     """One for the process. `places` names a conversation and what holds it, its own name first.
 
-    `accounts_of` gives all accounts of a person, the given one first.
+    `accounts_of` gives all accounts of a person, the given one first. `process` names this one among those that share
+    a PostgreSQL.
     """
 
     def __init__(
@@ -80,6 +92,7 @@ class Budgets:
         database: Database,
         clock: Clock,
         bus: EventBus,
+        process: str,
         spending: Callable[[], Spending],
         places: Places,
         limits_of: PlaceLimits = no_limits,
@@ -94,6 +107,9 @@ class Budgets:
         self._accounts_of = accounts_of
         self._rules_now = Rules.of(spending(), limits_of, accounts_of)
         self._accounts = Accounts()
+        self._renamed: dict[str, str] = {}
+        self._others = Others(self._accounts, self._names, process) if database.dialect == "postgresql" else None
+        self._newest: CostAttribution | None = None  # of the call that ended last
         self.spending_caps = SpendingCaps()
 
     async def load(self) -> None:
@@ -104,7 +120,10 @@ class Budgets:
 
         def read(conn: Connection) -> tuple[Sequence[rows.SpentBefore], Sequence[Approval]]:
             spent = rows.spent(conn, month=to_timestamp(day.replace(day=1)), day=to_timestamp(day))
-            return spent, rows.approvals(conn, periods.values())
+            approvals = rows.approvals(conn, periods.values())
+            if self._others is not None:
+                self._others.begin(conn, self._clock.monotonic(), approvals)
+            return spent, approvals
 
         spent, approvals = await self._database.read(read)
         for one in spent:
@@ -113,7 +132,77 @@ class Budgets:
             self._accounts.spent(names, spans, usd=one.usd, tokens=one.tokens, unpriced=one.unpriced)
         for approval in approvals:
             self._accounts.approve(self._rules(), approval.account, usd=approval.usd, tokens=approval.tokens)
-        self._accounts.take_warnings_as_said(self._rules(), now)
+        if self._others is None:
+            self._accounts.take_warnings_as_said(self._rules(), now)
+        await self.catch_up()
+
+    async def catch_up(self) -> None:
+        """Count what other processes have spent, set aside and approved by now, and tell of what comes near.
+
+        Without others it does nothing. Raises StorageTrouble.
+        """
+        if self._others is None:
+            return
+        await self._database.read(self._read_others)
+        now = self._clock.now()
+        for standing in self._accounts.near(self._rules(), now):
+            if self._newest is None:  # nothing was spent here: whoever did tells
+                return
+            warn = partial(holds.warn, account=standing.account, approvals=standing.approvals, at=to_timestamp(now))
+            if await self._database.write(warn):
+                self._tell(self._newest, standing, hard=False)
+            self._accounts.take_as_said(self._rules(), standing.account)
+
+    def _read_others(self, conn: Connection) -> None:
+        assert self._others is not None
+        periods = self._accounts.periods(self._clock.now())
+        for approval in self._others.read(conn, self._clock.monotonic(), periods):
+            self._accounts.approve(self._rules(), approval.account, usd=approval.usd, tokens=approval.tokens)
+
+    async def hold_together(
+        self, entry: Entry, *, usd: float | None, tokens: int, ended: Sequence[Entry] = (), void: Sequence[str] = ()
+    ) -> Hold:
+        """`hold` among processes that share the database, committed before it returns; no two use the same rest.
+
+        `entry` is what the call comes to if nothing more is heard of it. The same transaction enters calls that have
+        `ended`, and frees what was set aside for those that took nothing (`void`). Raises what `hold` does, and
+        StorageTrouble.
+        """
+        others, attribution = self._others, entry.attribution
+        assert others is not None
+        hold: Hold | None = None
+
+        def work(conn: Connection) -> Hold:
+            nonlocal hold
+            if hold is not None:  # the transaction is tried again
+                self.release(hold)
+                hold = None
+            limited = self._accounts.limited(self._rules(), self._names(attribution, entry.provider), self._clock.now())
+            if limited:
+                holds.lock(conn, limited)
+                self._read_others(conn)
+            hold = self.hold(attribution, entry.provider, entry.model, usd=usd, tokens=tokens)
+            holds.add(conn, others.process, entry, usd=usd or 0.0, tokens=tokens)
+            rows.add(conn, ended)
+            if void:
+                rows.settle(conn, void)
+            return hold
+
+        others.is_own(entry.call)
+        try:
+            return await self._database.write(work)
+        except BaseException:
+            others.is_none(entry.call)
+            if hold is not None:
+                self.release(hold)
+            raise
+
+    async def keep(self) -> None:
+        """Say that this process lives, and enter calls of those that have died. Raises StorageTrouble."""
+        assert self._others is not None
+        await self._database.write(partial(holds.renew, process=self._others.process))
+        while left := await self._database.write(holds.take_over):
+            _log.info("%d calls of a process that has died are in the ledger", left)
 
     def hold(self, attribution: CostAttribution, provider: str, model: str, *, usd: float | None, tokens: int) -> Hold:
         """Set aside what a call may take. Raises OverBudget, which the gateway is told, Unpriced or CapReached."""
@@ -142,6 +231,9 @@ class Budgets:
     def settle(self, hold: Hold, entry: Entry) -> None:
         """The call came to this; the gateway is told of what comes near."""
         self._accounts.settle(hold, usd=entry.cost_usd, tokens=entry.tokens)
+        if self._others is not None:  # `catch_up` tells, so that of several processes one does
+            self._newest = entry.attribution
+            return
         for standing in self._accounts.newly_near(self._rules(), hold):
             self._tell(entry.attribution, standing, hard=False)
 
@@ -168,8 +260,12 @@ class Budgets:
 
         That much more from where it stands: what was spent beyond the limit (which may have been lowered, or set later)
         is allowed with it, else the approval would change nothing. `after` is how many approvals the approver knew of.
-        Raises AlreadyDecided, PeriodOver, NotInMoney or NoLimit.
+        Raises AlreadyDecided, PeriodOver, NotInMoney, NoAmount or NoLimit.
         """
+        if usd is not None and not 0 < usd <= MOST_USD:  # NaN neither
+            raise NoAmount(f"{usd:g} USD is no amount; it must be above 0 and at most {MOST_USD:,}")
+        await self.catch_up()
+        account = self._of_now(account)
         now, rules = self._clock.now(), self._rules()
         if account.period not in self._accounts.periods(now).values():
             raise PeriodOver(f"{account.period} is over")
@@ -194,10 +290,26 @@ class Budgets:
         )
         if not await self._database.write(lambda conn: rows.approve(conn, approval)):
             raise AlreadyDecided("somebody else was quicker")
+        if self._others is not None:
+            self._others.know(approval)
         self._accounts.approve(rules, account, usd=approval.usd, tokens=approval.tokens)
         found = self._accounts.find(rules, account, now)
         assert found is not None
         return found
+
+    def rename(self, old: str, new: str) -> None:
+        """Take up that a place has a new name; what is still spent or approved under the old one counts there."""
+        self._renamed = {former: new if name == old else name for former, name in self._renamed.items()} | {old: new}
+        self._renamed.pop(new, None)
+        self._accounts.rename(old, new)
+
+    def _of_now(self, account: Account) -> Account:
+        """The account under the name that its place has now: a button may be older."""
+        return (
+            account._replace(name=self._renamed.get(account.name, account.name))
+            if account.scope == "channel"
+            else account
+        )
 
     def _rules(self) -> Rules:
         spending = self._spending()
@@ -206,10 +318,11 @@ class Budgets:
         return self._rules_now
 
     def _names(self, attribution: CostAttribution, provider: str) -> Names:
+        conversation = attribution.conversation
         names: dict[Scope, Sequence[str]] = {
             "gateway": ("",),
             "provider": (provider,),
-            "channel": self._places(attribution.conversation),
+            "channel": self._places(ConversationId(self._renamed.get(conversation, conversation))),
         }
         for scope, name in (("person", attribution.person), ("job", attribution.job), ("goal", attribution.goal)):
             if name:
@@ -240,7 +353,6 @@ class Budgets:
 OPENED, ENDED, VOID = b"+", b"=", b"-"
 SHRINK_AT = 256 * 1024  # bytes; what is in the database by then is left out of a new file
 
-_ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 _log = logging.getLogger("tieline.ledger")
 
 
@@ -253,36 +365,41 @@ class Journal:
         self._size = 0
         self._failed = False
 
-    def recover(self) -> tuple[Entry, ...]:
-        """Calls that an earlier process left: those that ended, and those it never heard the end of, as estimates."""
+    def recover(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+        """Calls that an earlier process left: those that ended, and those it never heard the end of, as estimates.
+
+        Then the ids of those that took nothing.
+        """
         try:
             lines = self._path.read_bytes().split(b"\n")
         except FileNotFoundError:
-            return ()
+            return (), ()
         except OSError as error:
             _log.warning("the ledger's journal cannot be read, calls cut off by a crash are not counted: %s", error)
-            return ()
+            return (), ()
         found: dict[str, Entry] = {}
+        void: list[str] = []
         for line in lines:
             kind, body = line[:1], line[1:]
             if kind == VOID:
-                found.pop(body.decode("utf-8", "replace"), None)
+                void.append(body.decode("utf-8", "replace"))
+                found.pop(void[-1], None)
             elif kind in (OPENED, ENDED):
                 try:
-                    entry = _ENTRY.validate_json(body)
+                    entry = ENTRY.validate_json(body)
                 except ValidationError:
                     _log.warning("a broken line in the ledger's journal is left out")  # cut off by the crash itself
                     continue
                 found[entry.call] = entry
-        return tuple(found.values())
+        return tuple(found.values()), tuple(void)
 
     def open(self, entry: Entry) -> None:
         """The call is about to be made; `entry` is what it would come to if nothing more were heard of it."""
-        self._write(OPENED + _ENTRY.dump_json(entry) + b"\n")
+        self._write(OPENED + ENTRY.dump_json(entry) + b"\n")
 
     def end(self, entry: Entry) -> None:
         """The call came to this."""
-        self._write(ENDED + _ENTRY.dump_json(entry) + b"\n")
+        self._write(ENDED + ENTRY.dump_json(entry) + b"\n")
 
     def void(self, call: str) -> None:
         """The call took nothing."""
@@ -295,7 +412,7 @@ class Journal:
     def shrink(self, opened: Iterable[Entry], ended: Iterable[Entry]) -> None:
         """Begin anew with what is not in the database yet."""
         kept = [(OPENED, entry) for entry in opened] + [(ENDED, entry) for entry in ended]
-        body = b"".join(kind + _ENTRY.dump_json(entry) + b"\n" for kind, entry in kept)
+        body = b"".join(kind + ENTRY.dump_json(entry) + b"\n" for kind, entry in kept)
         fresh = self._path.with_suffix(".new")
         try:
             descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
@@ -371,11 +488,14 @@ class Ledger:
         self._clock = clock
         self._new_id = new_id
         self._bus = bus
+        self._is_shared = database.dialect == "postgresql"
         self._journal = Journal(journal)
+        self._void: list[str] = []  # calls that took nothing and are still set aside in the database
         self.budgets = Budgets(
             database=database,
             clock=clock,
             bus=bus,
+            process=new_id(),
             spending=spending,
             places=places,
             limits_of=limits_of,
@@ -389,22 +509,40 @@ class Ledger:
 
     async def open(self) -> None:
         """Take up what earlier processes spent, and what a killed one left in its journal. Before any call."""
-        left = self._journal.recover()
+        left, void = self._journal.recover()
         if left:
             await self._add(left)
-            self._journal.shrink((), ())
             _log.info("%d calls that the last process left in its journal are in the ledger", len(left))
+        if self._is_shared:
+            if void:
+                await self._database.write(lambda conn: rows.settle(conn, void))
+            await self.budgets.keep()
+        if left:
+            self._journal.shrink((), ())
         await self.budgets.load()
 
     async def run(self) -> None:
         """Write what no turn has written, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            if self._is_shared:
+                tasks.start_soon(self._keep)
+            while True:
+                await self._anything.wait()
+                await self._clock.sleep(WRITTEN_WITHIN_S)
+                try:
+                    await self.flush(older_than_s=WRITTEN_WITHIN_S)
+                except StorageTrouble as error:
+                    _log.warning("calls are entered later, the journal keeps them: %s", error)
+
+    async def _keep(self) -> None:
+        """Say to other processes that this one lives, and go on for those that do not."""
         while True:
-            await self._anything.wait()
-            await self._clock.sleep(WRITTEN_WITHIN_S)
             try:
-                await self.flush(older_than_s=WRITTEN_WITHIN_S)
+                await self.budgets.keep()
+                await self.budgets.catch_up()
             except StorageTrouble as error:
-                _log.warning("calls are entered later, the journal keeps them: %s", error)
+                _log.warning("other processes cannot be told that this one lives: %s", error)
+            await self._clock.sleep(holds.RENEW_EVERY_S)
 
     async def aclose(self) -> None:
         """Write all that has ended. May be called twice."""
@@ -425,29 +563,48 @@ class Ledger:
         output = request.max_tokens or provider.max_tokens or OUTPUT_EXPECTED
         if request.max_tokens is None and request.reasoning is not None:
             output += THOUGHT[request.reasoning]
-        return self.hold_for(
+        return await self.hold_for(
             attribution, provider.name, provider.model, tokens=input_tokens + output, prompt=input_tokens,
             usd=_most(input_tokens, output, provider.prices), least_usd=_most(input_tokens, 0, provider.prices),
         )  # fmt: skip
 
-    def hold_for(
+    async def hold_for(
         self, attribution: CostAttribution, provider: str, model: str, *, tokens: int, prompt: int, usd: float | None,
         least_usd: float | None,
     ) -> "Reserved":  # fmt: skip
         """Set aside what a call may take: at most `tokens` and `usd` (None: price unknown).
 
-        `prompt` and `least_usd` are what it is entered with if nothing more is ever heard of it. Raises OverBudget or
-        Unpriced, and then nothing may be called.
+        `prompt` and `least_usd` are what it is entered with if nothing more is ever heard of it. Raises OverBudget,
+        Unpriced or StorageTrouble, and then nothing may be called.
         """
-        hold = self.budgets.hold(attribution, provider, model, usd=usd, tokens=tokens)
         entry = Entry(
             call=self._new_id(), at=to_timestamp(self._clock.now()), attribution=attribution, provider=provider,
             model=model,
             prompt=prompt, cost_usd=least_usd, estimated=True,
         )  # fmt: skip
+        if self._is_shared:
+            hold = await self._held_together(entry, usd=usd, tokens=tokens)
+        else:
+            hold = self.budgets.hold(attribution, provider, model, usd=usd, tokens=tokens)
         self._open[entry.call] = entry
         self._journal.open(entry)
         return Reserved(entry, hold, self, self._clock.monotonic())
+
+    async def _held_together(self, entry: Entry, *, usd: float | None, tokens: int) -> Hold:
+        """Set it aside; the same transaction enters what ended of the same work: a kill leaves it exact."""
+        ended = self.unwritten(entry.attribution.inbox_id)
+        void, self._void = self._void, []
+        try:
+            hold = await self.budgets.hold_together(entry, usd=usd, tokens=tokens, ended=ended, void=void)
+        except (OverBudget, Unpriced, CapReached):
+            self._void += void
+            raise
+        except BaseException:
+            self._void += [*void, entry.call]  # it may be set aside, where what became of the commit is not known
+            self._anything.set()
+            raise
+        self.written(ended)
+        return hold
 
     def enter(self, entry: Entry, hold: Hold, began: float) -> None:
         """The call, which began at that moment of the stopwatch, has ended and came to this."""
@@ -480,6 +637,9 @@ class Ledger:
         del self._open[call]
         self._journal.void(call)
         self.budgets.release(hold)
+        if self._is_shared:
+            self._void.append(call)
+            self._anything.set()
 
     # -- onto the disk
 
@@ -499,11 +659,19 @@ class Ledger:
             self._journal.shrink(self._open.values(), (ended.entry for ended in self._all_ended()))
 
     async def flush(self, *, older_than_s: float = 0.0) -> None:
-        """Write what ended that long ago. Raises StorageTrouble."""
+        """Write what ended that long ago, and read what others have spent. Raises StorageTrouble."""
         before = self._clock.monotonic() - older_than_s
         while ripe := [ended.entry for ended in self._all_ended() if ended.since <= before][:MOST_AT_ONCE]:
             await self._add(ripe)
             self.written(ripe)
+        if not self._is_shared:
+            return
+        if void := tuple(self._void):
+            await self._database.write(lambda conn: rows.settle(conn, void))
+            self._void = [call for call in self._void if call not in void]
+        if not self._ended and not self._void and self._anything.is_set():
+            self._anything = anyio.Event()
+        await self.budgets.catch_up()
 
     async def sum_up(self, *, settled_after_s: float = SETTLED_AFTER_S) -> None:
         """Add what was noted to the sums by day and month (`agent.ledger.sums`). Now and then; nothing waits for it."""

@@ -4,15 +4,17 @@ Plain functions over a `Connection`.
 """
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any, Literal, cast
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, delete, func, insert, select, update
 
 from agent.core.ids import ConversationId, CostAttribution, PersonId, SessionId
 from agent.ledger.spending import Account, Entry, Scope, UsageTotals
+from agent.storage.process_tables import usage_hold
 from agent.storage.statements import CompiledStatement, or_ignore
 from agent.storage.tables import budget_grant, usage
 from agent.storage.timestamps import from_timestamp
@@ -22,6 +24,7 @@ Grouping = Literal["provider", "model", "purpose", "person", "channel", "job", "
 PAGE = 1000
 
 _ADD = CompiledStatement(or_ignore(insert(usage)))
+_SETTLE = delete(usage_hold).where(usage_hold.c.call_id.in_(bindparam("calls", expanding=True)))
 SUMS: tuple[ColumnElement[Any], ...] = (
     func.count(),
     func.coalesce(func.sum(usage.c.prompt), 0),
@@ -84,7 +87,8 @@ class Approval:
 
 
 def add(conn: Connection, entries: Iterable[Entry]) -> None:
-    """Note calls; one that is there already stays as it is."""
+    """Note calls; one that is there already stays as it is. What was set aside for them in the database is free."""
+    entries = tuple(entries)
     for entry in entries:
         attribution = entry.attribution
         values = {
@@ -108,6 +112,13 @@ def add(conn: Connection, entries: Iterable[Entry]) -> None:
             "created_at": entry.at,
         }
         _ADD.run(conn, values)
+    if entries and conn.dialect.name != "sqlite":  # which has no holds
+        settle(conn, [entry.call for entry in entries])
+
+
+def settle(conn: Connection, calls: Sequence[str]) -> None:
+    """Take the holds of these calls away: they are entered, or they took nothing."""
+    conn.execute(_SETTLE, {"calls": calls})
 
 
 def totals(
@@ -124,9 +135,17 @@ def totals(
 
 
 def by(
-    conn: Connection, group: Grouping, *, since: int = 0, conversation: ConversationId | None = None, most: int = 20
+    conn: Connection,
+    group: Grouping,
+    *,
+    since: int = 0,
+    conversation: ConversationId | None = None,
+    most: int | None = 20,
 ) -> Sequence[tuple[str, UsageTotals]]:
-    """The totals of each provider, purpose, person …, the dearest first; "" where a call has none."""
+    """The totals of each provider, purpose, person …, the dearest first; "" where a call has none.
+
+    `most` None: of all of them.
+    """
     column = GROUPS[group]
     query = select(column, *SUMS).group_by(column).order_by(SUMS[5].desc(), SUMS[0].desc()).limit(most)
     query, values = _narrowed(query, since=since, conversation=conversation)
@@ -175,12 +194,17 @@ def of_run(conn: Connection, conversation: ConversationId, inbox_id: int, *, sin
 
 
 def by_run(
-    conn: Connection, conversation: ConversationId, inbox_ids: Iterable[int], *, since: int
+    conn: Connection, conversation: ConversationId, inbox_ids: Iterable[int], *, since: int, until: int | None = None
 ) -> Mapping[int, UsageTotals]:
-    """The totals of each of these pieces of work of the conversation, the first of which began at `since`."""
+    """The totals of each of these pieces of work of the conversation, the first of which began at `since`.
+
+    Calls from `until` on are not read.
+    """
     ids = list(inbox_ids)
     query = select(usage.c.inbox_id, *SUMS).where(usage.c.inbox_id.in_(ids)).group_by(usage.c.inbox_id)
     query, values = _narrowed(query, since=since, conversation=conversation)
+    if until is not None:
+        query = query.where(usage.c.created_at < until)
     return {row[0]: totals_of(row[1:]) for row in conn.execute(query, values)} if ids else {}
 
 
@@ -213,6 +237,20 @@ def approvals(conn: Connection, periods: Iterable[str]) -> Sequence[Approval]:
         )
         for row in conn.execute(_GRANTS, {"periods": list(periods)})
     ]
+
+
+def follow(conn: Connection, old: str, new: str) -> None:
+    """Let what was approved for a place follow to its new name, numbered after what was approved there."""
+    numbers = Counter(conn.execute(select(budget_grant.c.period).where(*_approved_for(new))).scalars())
+    moved = select(budget_grant.c.period, budget_grant.c.number).where(*_approved_for(old))
+    for period, number in conn.execute(moved.order_by(budget_grant.c.number)).all():
+        numbers[period] += 1
+        row = (*_approved_for(old), budget_grant.c.period == period, budget_grant.c.number == number)
+        conn.execute(update(budget_grant).where(*row).values(name=new, number=numbers[period]))
+
+
+def _approved_for(place: str) -> tuple[ColumnElement[bool], ...]:
+    return budget_grant.c.scope == "channel", budget_grant.c.name == place
 
 
 def _narrowed(

@@ -220,6 +220,20 @@ class Rules:
             for limit in self.of_place(payer, index == 0):
                 yield Applied(limit=limit, account=Account("channel", payer, periods[limit.per]))
 
+    def may_limit(self, account: Account, span: Span) -> bool:
+        """Whether a limit may be counted on it: a cheap look before `of_account`."""
+        return account.scope == "channel" or (account.scope, span) in self._by_key
+
+    def of_account(self, account: Account, span: Span, *, own: bool) -> Iterator[Applied]:
+        """The limits that are counted on this very account. `own`: it pays itself, so that general limits hold too."""
+        limits = self._by_key.get((account.scope, span), {})
+        if limit := limits.get(account.name.casefold()) or (limits.get("") if own else None):
+            yield Applied(limit=limit, account=account)
+        if account.scope == "channel":
+            for limit in self.of_place(account.name, own):
+                if limit.per == span:
+                    yield Applied(limit=limit, account=account)
+
     def together(self, account: Account) -> Sequence[Account]:
         """The accounts that a limit of this one counts, it first."""
         names = self.accounts_of(account.name) if account.scope == "person" else ()
@@ -244,20 +258,34 @@ class Sum:
     warned: bool = False
     pays_itself: bool = False
     holds_others: bool = False  # that pay, as a group holds its topics
+    joined: "Sum | None" = None  # the sum that this one was added to, as its place was renamed
+
+    @property
+    def counted(self) -> "Sum":
+        """The sum that counts: that of the new name after a rename, else this one."""
+        return self if self.joined is None else self.joined.counted
+
+    def add(self, other: "Sum") -> None:
+        """Count what the other counts, too."""
+        self.usd += other.usd
+        self.tokens += other.tokens
+        self.unpriced += other.unpriced
+        self.held_usd += other.held_usd
+        self.held_tokens += other.held_tokens
+        self.more_usd += other.more_usd
+        self.more_tokens += other.more_tokens
+        self.approvals += other.approvals
+        self.warned = self.warned or other.warned
+        self.pays_itself = self.pays_itself or other.pays_itself
+        self.holds_others = self.holds_others or other.holds_others
 
 
 def added(sums: Sequence[Sum]) -> Sum:
     """All of them in one."""
-    return Sum(
-        usd=sum(one.usd for one in sums),
-        tokens=sum(one.tokens for one in sums),
-        unpriced=sum(one.unpriced for one in sums),
-        held_usd=sum(one.held_usd for one in sums),
-        held_tokens=sum(one.held_tokens for one in sums),
-        more_usd=sum(one.more_usd for one in sums),
-        more_tokens=sum(one.more_tokens for one in sums),
-        approvals=sum(one.approvals for one in sums),
-    )
+    whole = Sum()
+    for one in sums:
+        whole.add(one)
+    return whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,16 +337,25 @@ class Accounts:
         periods = self.periods(at)
         for applied in rules.applying(names, periods):
             self._check(applied, usd=usd, tokens=tokens, rules=rules, provider=provider, model=model)
-        hold = Hold(sums=self._of(names, periods), names=names, periods=periods, usd=usd or 0.0, tokens=tokens)
+        return self.take(names, periods, usd=usd or 0.0, tokens=tokens)
+
+    def take(self, names: Names, periods: Mapping[Span, str], *, usd: float, tokens: int) -> Hold:
+        """Set that much aside, whatever is left."""
+        hold = Hold(sums=self._of(names, periods), names=names, periods=periods, usd=usd, tokens=tokens)
         for found in hold.sums:
-            found.held_usd += hold.usd
+            found.held_usd += usd
             found.held_tokens += tokens
         return hold
+
+    def limited(self, rules: Rules, names: Names, at: datetime) -> Sequence[Account]:
+        """The accounts that a limit of such a call counts."""
+        applying = rules.applying(names, self.periods(at))
+        return [one for applied in applying for one in rules.together(applied.account)]
 
     def settle(self, hold: Hold, *, usd: float | None, tokens: int) -> None:
         """Put what the call really took in place of what was set aside."""
         self.release(hold)
-        for found in hold.sums:
+        for found in (one.counted for one in hold.sums):
             found.tokens += tokens
             if usd is None:
                 found.unpriced += 1
@@ -327,7 +364,7 @@ class Accounts:
 
     def release(self, hold: Hold) -> None:
         """The call took nothing."""
-        for found in hold.sums:
+        for found in (one.counted for one in hold.sums):
             found.held_tokens -= hold.tokens
             # Sums of fractions do not come back to 0 by themselves.
             found.held_usd = found.held_usd - hold.usd if found.held_tokens else 0.0
@@ -349,6 +386,15 @@ class Accounts:
             one.warned = False
         return found.approvals
 
+    def rename(self, old: str, new: str) -> None:
+        """Let the sums of a place follow to its new name, added to those that are there, and calls under way too."""
+        for account in [one for one in self._sums if one.scope == "channel" and one.name == old]:
+            former = self._sums.pop(account)
+            present = self._sums.setdefault(account._replace(name=new), former)
+            if present is not former:
+                present.add(former)
+                former.joined = present
+
     def newly_near(self, rules: Rules, hold: Hold) -> Iterator[AccountBalance]:
         """The limits that came near since this was asked last; each once in its period, and after each approval."""
         for applied in rules.applying(hold.names, hold.periods):
@@ -358,6 +404,19 @@ class Accounts:
                 if standing.share >= rules.spending.warn_at:
                     found[0].warned = True
                     yield standing
+
+    def near(self, rules: Rules, at: datetime) -> Sequence[AccountBalance]:
+        """The limits that came near and that `take_as_said` has not been told of."""
+        return [
+            standing
+            for standing in self.everything(rules, at)
+            if standing.share >= rules.spending.warn_at
+            and not any(one.warned for one in self._sums_of(rules, standing.account))
+        ]
+
+    def take_as_said(self, rules: Rules, account: Account) -> None:
+        """Somebody was told that this one comes near."""
+        self._sums_of(rules, account)[0].warned = True
 
     def take_warnings_as_said(self, rules: Rules, at: datetime) -> None:
         """Take present warnings as told: an earlier process has told them."""
@@ -369,9 +428,10 @@ class Accounts:
         """The state of that account's limit, of several the one that is used up most; None when none holds for it."""
         found = self._sums.get(account)
         own = found is None or found.pays_itself or not found.holds_others
-        names: Names = {account.scope: (account.name,) if own else ("", account.name)}
-        applying = (one for one in rules.applying(names, self.periods(at)) if one.account == account)
-        standings = (self._standing(rules, one) for one in applying)
+        span = next((span for span, period in self.periods(at).items() if period == account.period), None)
+        if span is None or not rules.may_limit(account, span):
+            return None
+        standings = (self._standing(rules, one) for one in rules.of_account(account, span, own=own))
         return max(standings, key=lambda standing: standing.share, default=None)
 
     def standings(self, rules: Rules, names: Names, at: datetime) -> Sequence[AccountBalance]:
@@ -383,11 +443,13 @@ class Accounts:
 
         Of somebody with several accounts one stands for all, but for limits that name another.
         """
-        gateway = [Account("gateway", "", period) for period in self.periods(at).values()]
+        spans = {period: span for span, period in self.periods(at).items()}
+        gateway = [Account("gateway", "", period) for period in spans]
         seen: set[Account] = set()
         found: list[AccountBalance] = []
         for account in (*gateway, *self._sums):
-            if account in seen:
+            span = spans.get(account.period)
+            if account in seen or span is None or not rules.may_limit(account, span):
                 continue
             together = rules.together(account)
             seen.update(together)

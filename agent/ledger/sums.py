@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select
 
 from agent.ledger.rows import GROUPS, SUMS, Grouping, totals_of
 from agent.ledger.spending import UsageTotals, period_of
-from agent.storage.statements import CompiledStatement, or_add, or_update
+from agent.storage.statements import CompiledStatement, or_add, or_ignore, or_update
 from agent.storage.tables import usage, usage_sum
 from agent.storage.timestamps import from_timestamp, to_timestamp
 
@@ -25,6 +25,8 @@ FIELDS = tuple(one.name for one in fields(UsageTotals))
 
 _KEY = ("kind", "period", "name")
 _REACHED = {"kind": "", "period": "", "name": ""}  # the row that tells up to which call the sums reach
+_IS_REACHED = tuple(usage_sum.c[name] == value for name, value in _REACHED.items())
+_BEGIN = or_ignore(insert(usage_sum))
 _ADD = CompiledStatement(or_add(insert(usage_sum), key=_KEY, columns=FIELDS))
 _NOTE = CompiledStatement(or_update(insert(usage_sum), key=_KEY, columns=("calls",)))
 _NEXT = (
@@ -58,6 +60,7 @@ def sum_up(conn: Connection, *, up_to: int) -> int:
 
     Calls below `up_to` must all be there: one that is noted later with a lower number is never added.
     """
+    _lock(conn)
     calls = conn.execute(_NEXT, {"after": _reached(conn), "up_to": up_to}).all()
     if not calls:
         return 0
@@ -128,16 +131,27 @@ def all_together(totals: Iterable[UsageTotals]) -> UsageTotals:
 
 
 def follow(conn: Connection, old: str, new: str) -> None:
-    """Let the sums of a place follow to its new name, added to those that are there."""
+    """Let the sums of a place follow to its new name, added to those that are there.
+
+    Its calls must follow in the same transaction: until that ends nothing is summed up.
+    """
+    _lock(conn)
     here = (usage_sum.c.kind == "channel", usage_sum.c.name == old)
     for row in conn.execute(select(usage_sum).where(*here)).all():
         _ADD.run(conn, {**row._mapping, "name": new})
     conn.execute(delete(usage_sum).where(*here))
 
 
+def _lock(conn: Connection) -> None:
+    """Keep others from changing the sums until this transaction ends: they would miss what it changes."""
+    if conn.dialect.name == "sqlite":  # which has one writer
+        return
+    conn.execute(_BEGIN, _REACHED | dict.fromkeys(FIELDS, 0))
+    conn.execute(select(usage_sum.c.calls).where(*_IS_REACHED).with_for_update())
+
+
 def _reached(conn: Connection) -> int:
-    where = [usage_sum.c[name] == value for name, value in _REACHED.items()]
-    return int(conn.execute(select(usage_sum.c.calls).where(*where)).scalar_one_or_none() or 0)
+    return int(conn.execute(select(usage_sum.c.calls).where(*_IS_REACHED)).scalar_one_or_none() or 0)
 
 
 def _since(conn: Connection, periods: Sequence[str]) -> dict[str, int]:

@@ -10,9 +10,10 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.errors import ToolError
+from agent.core.files.safe import DEEPEST, MOST_ENTRIES, Left, Tree
+from agent.core.files.store import FileStore, LocalFiles
 from agent.core.ids import ConversationId
 from agent.core.messages import TEXT_READ, read_out_of
-from agent.core.safe_files import DEEPEST, MOST_ENTRIES, Left, Tree
 from agent.memory import erasure_rows, notes
 from agent.memory.erasure_rows import Meant
 from agent.memory.memory import Memory
@@ -39,7 +40,13 @@ async def of_others(memory: Memory, target: Target) -> tuple[Item, ...]:
 
 
 async def forget(
-    memory: Memory, target: Target, *, home: Path, folders: Callable[[ConversationId], Sequence[Path]], clock: Clock
+    memory: Memory,
+    target: Target,
+    *,
+    home: Path,
+    files: FileStore = LocalFiles(),  # noqa: B008 - without state
+    folders: Callable[[ConversationId], Sequence[Path]],
+    clock: Clock,
 ) -> Erased:
     """Forget it. `folders` are those of a conversation with what tools gave and people sent: copies, all of it.
 
@@ -52,7 +59,7 @@ async def forget(
     with memory.forgotten.going_on(places):
         # Words that were on their way when that began can be found now.
         await memory.database.write(lambda conn: wait_for_writers(conn, places))
-        meant, left = await _erased(memory, target, home, folders, at)
+        meant, left = await _erased(memory, target, home, files, folders, at)
         own, *others = target.scope.theirs
         memory.forgotten.tell(own, meant.conversations)
         for audience in others:
@@ -68,7 +75,12 @@ async def forget(
 
 
 async def _erased(
-    memory: Memory, target: Target, home: Path, folders: Callable[[ConversationId], Sequence[Path]], at: int
+    memory: Memory,
+    target: Target,
+    home: Path,
+    files: FileStore,
+    folders: Callable[[ConversationId], Sequence[Path]],
+    at: int,
 ) -> tuple[Meant, Sequence[Left]]:
     def gather(conn: Connection) -> tuple[Meant, erasure_rows.Left, Names, Names]:
         meant = erasure_rows.gathered(conn, target)
@@ -79,8 +91,20 @@ async def _erased(
     def clear() -> Sequence[Left]:
         return list(_files(target, meant, paths, others, home, folders))
 
+    copies = [str(one.relative_to(home)) for key in _places_of(target, meant) for one in folders(key)]
+    for searched in (*others, *map(read_out_of, others), *(copies if target.words else ())):
+        await files.need_below(searched)  # the words may stand in what another process has stored
+    for conversation in meant.conversations:
+        await memory.sync_notes(conversation)  # another process may have written what is to go
     # Before the rows that name them: else a crash would leave files that nobody knows of.
     left = await anyio.to_thread.run_sync(clear)
+    for cleared in (*paths, *others):
+        await files.settle(cleared)
+        await files.settle(read_out_of(cleared))
+    for cleared in copies:
+        await files.settle(cleared)
+    for conversation in meant.conversations:
+        await memory.sync_notes(conversation)
     for step in erasure_rows.steps(target, meant, derived, at=at):
         await memory.database.write(step)
     if memory.vectors is not None:
@@ -106,9 +130,7 @@ def _files(
         yield from _removed(tree, name)
     for name in others:
         yield from _removed(tree, name, target)
-    if target.item is not None or target.session or target.only_by is not None:
-        return
-    for conversation in meant.conversations:
+    for conversation in _places_of(target, meant):
         note = path_of(home, conversation)
         try:
             notes.erase(note, target.holds if target.words else None)
@@ -117,6 +139,13 @@ def _files(
         for folder in folders(conversation):
             names = folder.relative_to(home).parts
             yield from _cleared(tree, names, target) if target.words else tree.remove(names)
+
+
+def _places_of(target: Target, meant: Meant) -> Sequence[ConversationId]:
+    """The conversations whose notes and copies are erased."""
+    if target.item is not None or target.session or target.only_by is not None:
+        return ()
+    return tuple(meant.conversations)
 
 
 def _removed(tree: Tree, name: str, holding: Target | None = None) -> Iterator[Left]:

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Column, Connection, delete, insert, or_, select, update
+from sqlalchemy import Column, Connection, delete, func, insert, or_, select, update
 
 from agent.core.ids import ConversationId, PersonId
 from agent.core.messages import (
@@ -49,6 +49,7 @@ from agent.storage.tables import (
     group_message,
     guideline,
     inbox,
+    memory,
     memory_erasure,
     message,
     outbox,
@@ -63,7 +64,7 @@ from agent.storage.tables import (
     turn,
     user_model,
 )
-from agent.storage.watch_tables import log_entry, turn_trace
+from agent.storage.watch_tables import event_delivery, log_entry, turn_trace
 
 # Search for what is to be forgotten. Changes nothing, and runs in a reader, so that no writer waits for it.
 
@@ -84,6 +85,7 @@ class Meant:
     conversations: tuple[ConversationId, ...]
     sessions: tuple[str, ...]
     texts: tuple[str, ...]
+    facts: int = 0  # of the items
     overheard: tuple[int, ...] = ()  # said in these places without addressing the bot
     since: int | None = None  # when the one session began that is meant (UTC microseconds)
 
@@ -92,17 +94,48 @@ class Meant:
         """How much it is."""
         return Erased(
             items=len(self.items),
+            facts=self.facts,
             messages=len(self.messages) + len(self.overheard),
             conversations=self.conversations,
             texts=self.texts,
         )
 
 
+def newest(conn: Connection) -> int:
+    """The id of the newest erasure; 0: there was none."""
+    return conn.execute(select(func.max(memory_erasure.c.id))).scalar() or 0
+
+
 def places(conn: Connection, target: Target) -> tuple[ConversationId, ...]:
-    """The conversations it may stand in: those of the same people; of one session its own."""
+    """The conversations it may stand in: those of the same people; of one session its own.
+
+    A direct chat that became a group, or that something else says is one, is none of a person's own: see `shared`.
+    """
     if target.session:
         return (target.scope.conversation,)
-    return tuple(dict.fromkeys((target.scope.conversation, *rows.conversations(conn, target.scope.theirs))))
+    found = rows.conversations(conn, target.scope.theirs)
+    others = shared(conn, found, target.scope.accounts) if target.scope.is_private else frozenset()
+    return tuple(dict.fromkeys((target.scope.conversation, *(one for one in found if one not in others))))
+
+
+def shared(
+    conn: Connection, conversations: Iterable[ConversationId], accounts: Collection[PersonId]
+) -> frozenset[ConversationId]:
+    """The conversations in which others than the person with these accounts have spoken.
+
+    An operator who spoke there is none of them: their account is of another platform than the conversation.
+    """
+    found: set[ConversationId] = set()
+    for some in chunks(tuple(conversations)):
+        spoke = select(session.c.conv, message.c.person).join(message, message.c.session_id == session.c.id)
+        heard = select(group_message.c.conv, group_message.c.person).where(group_message.c.conv.in_(some))
+        kept = select(memory.c.conv, memory.c.person).where(memory.c.conv.in_(some), memory.c.person.is_not(None))
+        for query in (spoke.where(session.c.conv.in_(some), message.c.person.is_not(None)), heard, kept):
+            for key, person in conn.execute(query.distinct()):
+                is_there = person.partition(":")[0] == key.partition(":")[0].partition("@")[0]
+                if is_there and person not in accounts:
+                    found.add(ConversationId(key))
+    return frozenset(found)
 
 
 def gathered(conn: Connection, target: Target) -> Meant:
@@ -110,9 +143,14 @@ def gathered(conn: Connection, target: Target) -> Meant:
     conversations = places(conn, target)
     sessions = (target.session,) if target.session else _sessions_of(conn, conversations)
     theirs = _runs_of(conn, target.only_by, sessions) if target.only_by is not None else None
-    items = tuple((item.id, item.inbox_id, item.session) for item in _items(conn, target, theirs))
-    sources = {run for _, run, _ in items if run is not None}
-    told_in = {place for _, _, place in items}
+    kinds: dict[int, str] = {}
+    sources: set[int] = set()
+    told_in: set[str | None] = set()
+    for item in _items(conn, target, theirs):
+        kinds[item.id] = item.kind
+        told_in.add(item.session)
+        if item.inbox_id is not None:
+            sources.add(item.inbox_id)
     looked_at: Iterable[str] = sessions
     if target.item is not None:
         looked_at = [id for id in sessions if id in told_in | _sessions_with(conn, sources)]
@@ -134,8 +172,11 @@ def gathered(conn: Connection, target: Target) -> Meant:
             hits.append((row.id, row.inbox_id, row.session_id))
             if (target.item is not None or target.session) and row.person is not None:
                 texts += [part.text for part in parts_of(row) if isinstance(part, TextPart)]
+    if target.item is not None:
+        kinds |= _copies(conn, [id for id, _, _ in hits])
     return Meant(
-        items=tuple(id for id, _, _ in items),
+        items=tuple(kinds),
+        facts=sum(kind == "fact" for kind in kinds.values()),
         messages=tuple(id for id, _, _ in hits),
         runs=frozenset(run for _, run, _ in hits if run is not None),
         touched=frozenset(place for _, _, place in hits),
@@ -145,6 +186,15 @@ def gathered(conn: Connection, target: Target) -> Meant:
         overheard=_overheard(conn, target, conversations),
         since=_began(conn, target.session) if target.session else None,
     )
+
+
+def _copies(conn: Connection, messages: Sequence[int]) -> dict[int, str]:
+    """The kinds of what recall finds of these messages, by its id; facts that came of them stand for themselves."""
+    found: dict[int, str] = {}
+    for some in chunks(messages):
+        copies = select(memory.c.id, memory.c.kind).where(memory.c.message_id.in_(some), memory.c.kind != "fact")
+        found.update((row.id, row.kind) for row in conn.execute(copies))
+    return found
 
 
 def _overheard(conn: Connection, target: Target, conversations: Sequence[ConversationId]) -> tuple[int, ...]:
@@ -327,6 +377,7 @@ def left_behind(conn: Connection, meant: Meant) -> Left:
         (_misses, of(skill_outcomes.c.id, skill_outcomes.c.conv, here)),
         (_traces, of(turn_trace.c.id, turn_trace.c.conv, here)),
         (_log_lines, of(log_entry.c.id, log_entry.c.conv, here)),
+        (_events, of(event_delivery.c.id, event_delivery.c.conv, here)),
     )
 
 
@@ -502,6 +553,24 @@ def _log_lines(conn: Connection, target: Target, meant: Meant, ids: Sequence[int
         if all_of_it or line.ref in theirs or any(map(target.holds, (line.message, line.error, line.traceback)))
     ]
     conn.execute(delete(log_entry).where(log_entry.c.id.in_(gone)))
+
+
+def _events(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
+    """Events for other programs go with the turn that they tell of, also those that are not sent yet."""
+    columns = (event_delivery.c.id, event_delivery.c.inbox_id, event_delivery.c.body)
+    gone = [
+        row.id
+        for row in conn.execute(select(*columns).where(event_delivery.c.id.in_(ids))).all()
+        if row.inbox_id in meant.runs
+        or (target.everything and target.only_by is None)
+        or any(map(target.holds, _texts_in(row.body)))
+    ]
+    conn.execute(delete(event_delivery).where(event_delivery.c.id.in_(gone)))
+
+
+def _texts_in(body: str) -> Sequence[str]:
+    """The texts of an event's body."""
+    return [text for text in json.loads(body)["data"].values() if isinstance(text, str)]
 
 
 Step = Callable[[Connection], object]

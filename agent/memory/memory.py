@@ -6,7 +6,7 @@ that asked for something, and none of it ever is to a turn.
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -23,6 +23,7 @@ from agent.memory import index, rows
 from agent.memory.eviction import UseLog
 from agent.memory.lexicon import Lexicon, Term, coverage, telling
 from agent.memory.misses import MissLog
+from agent.memory.notes import folder_of
 from agent.memory.ranking import merged, route
 from agent.memory.records import (
     LONGEST_QUERY,
@@ -43,6 +44,7 @@ from agent.memory.settings import EvictionSettings, GraphSettings, RecallSetting
 from agent.memory.vectors import Vectors
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
+from agent.storage.files.kept import in_one_place
 from agent.storage.timestamps import to_timestamp
 
 CANDIDATES = 40  # of each way, before they are made into one order
@@ -95,15 +97,20 @@ class Memory:
         accounts: Callable[[PersonId], Sequence[PersonId]] = only,
         vectors: Vectors | None = None,
         misses: MissLog | None = None,
+        sync: Callable[[str], Awaitable[None]] = in_one_place,
     ) -> None:
-        """`accounts` are all of a person's, the given one first: what was told in one is known to the others."""
+        """`accounts` are all of a person's, the given one first: what was told in one is known to the others.
+
+        `sync` brings a folder of the data directory to the state that other processes know (`KeptFiles.sync`).
+        """
         self.database = database
         self.misses = misses or MissLog(database, clock)
         self.uses = UseLog(database, clock)
         self.vectors = vectors
-        self.forgotten = Forgotten()
+        self.forgotten = Forgotten(clock.monotonic)
         self.lexicon = Lexicon()
         self.accounts = accounts
+        self._sync = sync
         self._outage = Outage()
         self._clock = clock
         self._settings = self._current = settings
@@ -118,6 +125,10 @@ class Memory:
         taken, renewed = self._current(), copy(self)
         renewed._settings = lambda: taken
         return renewed
+
+    async def sync_notes(self, conversation: ConversationId) -> None:
+        """Bring MEMORY.md to the state that other processes know: before it is read, and after it was changed."""
+        await self._sync(folder_of(conversation))
 
     def scope(
         self,

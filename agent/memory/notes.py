@@ -9,8 +9,8 @@ from pathlib import Path
 from shutil import rmtree
 from urllib.parse import quote
 
+from agent.core.files.safe import put_whole
 from agent.core.ids import ConversationId
-from agent.core.safe_files import put_whole
 
 FILE = "MEMORY.md"
 VERSIONS = "versions"
@@ -18,9 +18,14 @@ MOST_VERSIONS = 20
 LONGEST = 50_000  # characters of what an agent may write
 
 
+def folder_of(conversation: ConversationId) -> str:
+    """The folder of the notes and their versions, below the data directory."""
+    return "memory/" + quote(conversation, safe="@._-")
+
+
 def path_of(home: Path, conversation: ConversationId) -> Path:
     """Where the notes of a conversation are: no two conversations share a file (G-25)."""
-    return home / "memory" / quote(conversation, safe="@._-") / FILE
+    return home / folder_of(conversation) / FILE
 
 
 def read(path: Path, most: int) -> str:

@@ -190,36 +190,72 @@ def word_of(audience: Audience) -> str:
 # Notices of what was forgotten, for holders of what was read before: windows, recalled facts, sub-agents.
 
 
+LONGEST_ERASURE_S = 600.0  # of one whose process tells nothing more: it is dead
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureNotice:
+    """One process's notice to the others: words there are being rewritten, no longer are, or something is gone."""
+
+    kind: Literal["begins", "ends", "gone"]
+    conversations: tuple[ConversationId, ...] = ()
+    audience: Audience | None = None  # of what is gone
+
+
 class Forgotten:
     """Told after the commit. Who compares a count with the one from before it read knows whether to read again."""
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        """`monotonic` gives seconds since some moment."""
+        self._monotonic = monotonic
         self._facts: Counter[Audience] = Counter()
         self._words: Counter[ConversationId] = Counter()
         self._going_on: Counter[ConversationId] = Counter()
+        self._elsewhere: dict[ConversationId, float] = {}  # being rewritten by another process, until then at most
+        self._missed = 0
         self._listeners: list[Callable[[ConversationId], object]] = []
+        self.tell_others: Callable[[ErasureNotice], object] = lambda notice: None
 
     def tell(self, audience: Audience, conversations: Iterable[ConversationId] = ()) -> None:
         """Something of that audience is gone; in `conversations` what was said was rewritten, too."""
-        self._facts[audience] += 1
-        for conversation in conversations:
-            self._words[conversation] += 1
-            for listener in self._listeners:
-                listener(conversation)
+        notice = ErasureNotice("gone", tuple(conversations), audience)
+        self.hear(notice)
+        self.tell_others(notice)
+
+    def hear(self, notice: ErasureNotice) -> None:
+        """Another process's notice."""
+        if notice.kind == "begins":
+            self._elsewhere |= dict.fromkeys(notice.conversations, self._monotonic() + LONGEST_ERASURE_S)
+        for conversation in notice.conversations if notice.kind == "ends" else ():
+            self._elsewhere.pop(conversation, None)
+        if notice.kind == "gone":
+            if notice.audience is not None:
+                self._facts[notice.audience] += 1
+            for conversation in notice.conversations:
+                self._words[conversation] += 1
+                for listener in self._listeners:
+                    listener(conversation)
+
+    def missed(self) -> None:
+        """Notices of others were lost: whatever was read before may be gone."""
+        self._missed += 1
 
     @contextmanager
     def going_on(self, conversations: Iterable[ConversationId]) -> Iterator[None]:
         """Words there are being rewritten, in steps: nothing read before its end may be written back."""
         here = tuple(conversations)
         self._going_on.update(here)
+        self.tell_others(ErasureNotice("begins", here))
         try:
             yield
         finally:
             self._going_on.subtract(here)
+            self.tell_others(ErasureNotice("ends", here))
 
     def may_write(self, conversation: ConversationId, since: int) -> bool:
         """Whether what was made of words read at the count `since` may be stored. Any thread may ask."""
-        return not self._going_on[conversation] and self._words[conversation] == since
+        is_elsewhere = self._elsewhere.get(conversation, 0.0) > self._monotonic()
+        return not self._going_on[conversation] and not is_elsewhere and self.words(conversation) == since
 
     def listen(self, listener: Callable[[ConversationId], object]) -> None:
         """Be told of each conversation whose words were rewritten; must not wait."""
@@ -227,11 +263,11 @@ class Forgotten:
 
     def facts(self, audiences: Iterable[Audience]) -> int:
         """How often something that any of these may see was forgotten."""
-        return sum(self._facts[audience] for audience in audiences)
+        return sum(self._facts[audience] for audience in audiences) + self._missed
 
     def words(self, conversation: ConversationId) -> int:
-        """How often what was said there was rewritten."""
-        return self._words[conversation]
+        """How often what was said there was rewritten, or may have been."""
+        return self._words[conversation] + self._missed
 
 
 # Rights to erase within a place's memory: in a group their own, admins all; by a command or by the agent.

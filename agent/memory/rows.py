@@ -57,7 +57,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erased:
-    """How much it was: things that were kept, messages of transcripts.
+    """How much it was: things that were kept, the facts among them, messages of transcripts.
 
     `texts` is what people said in messages that went with one `item` or `session`. `left` are files that could not be
     removed or looked through, by their paths below the data directory.
@@ -68,6 +68,7 @@ class Erased:
     conversations: tuple[ConversationId, ...] = ()
     texts: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    facts: int = 0
 
 
 def chunks(ids: Sequence[T]) -> Iterator[Sequence[T]]:

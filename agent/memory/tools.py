@@ -195,6 +195,7 @@ class MemoryToolset:
 
         try:
             had, length = await anyio.to_thread.run_sync(write)
+            await self.memory.sync_notes(self.scope.conversation)
         except OSError as error:
             log.warning("notes not written: %s", error, extra={"conversation": self.scope.conversation})
             raise ToolError("the notes could not be written just now", transient=True) from None

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,10 +15,14 @@ from weakref import WeakKeyDictionary
 import anyio.to_thread
 
 from agent.core.errors import ToolError
+from agent.core.files.safe import Tree
+from agent.core.files.store import FileStore
 from agent.core.messages import FilePart, Message, ToolResult
-from agent.core.safe_files import Tree
 from agent.core.untrusted_text import defused, one_line
 from agent.providers.provider import ToolSchema
+from agent.storage.errors import StorageTrouble
+
+log = logging.getLogger("tieline.providers")
 
 
 def dumps(value: Any) -> bytes:
@@ -259,10 +264,15 @@ def wanted(messages: Sequence[Message], takes: frozenset[str]) -> list[FilePart]
     return found
 
 
-async def load(home: Path, parts: Sequence[FilePart], limit: int) -> Bytes:
+async def load(home: Path, parts: Sequence[FilePart], limit: int, files: FileStore) -> Bytes:
     """The bytes of those files, read in a thread; without those gone, outside `home` or over `limit` bytes."""
     if not parts:
         return NOTHING
+    for part in parts:
+        try:
+            await files.need(part.path)
+        except (OSError, StorageTrouble) as error:
+            log.warning("a file is left out of a request: %s", error)
     return await anyio.to_thread.run_sync(_read_all, home, tuple(parts), limit)
 
 

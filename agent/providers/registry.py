@@ -27,6 +27,7 @@ from agent.core.errors import (
     ProviderRefused,
     RequestFiltered,
 )
+from agent.core.files.store import FileStore, LocalFiles
 from agent.providers.failures import clean
 from agent.providers.keys import KeyRing, KeyRings
 from agent.providers.models import DEFAULT_WINDOW, LEAST_WINDOW, Card, KnownModels, WindowOrigin, lookup, told_exactly
@@ -60,10 +61,14 @@ class Opened(Provider, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderDeps:
-    """Loans to every provider: the data directory, where attachments lie, the time, knowledge of models, and keys."""
+    """Loans to every provider: the data directory, where attachments lie, the time, knowledge of models, and keys.
+
+    `files` brings attachments there.
+    """
 
     home: Path
     clock: Clock
+    files: FileStore = field(default_factory=LocalFiles)
     models: KnownModels = field(default_factory=KnownModels)
     keys: KeyRings = field(default_factory=KeyRings)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from agent.core.errors import OutOfScope, ToolError
-from agent.core.safe_files import Tree
+from agent.core.files.safe import Tree
 from agent.core.untrusted_text import defused, harmless
 from agent.tools.files.paths import shown
 

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from zoneinfo import ZoneInfo
 
 from agent.core.clock import shown_zone
+from agent.core.files.safe import Names
 from agent.core.messages import FilePart, Message, Part, TextPart
-from agent.core.safe_files import Names
 from agent.core.untrusted_text import defused, framed, harmless, one_line
 from agent.documents.documents import Document, told
 from agent.inbox import Incoming, Quotation, Work

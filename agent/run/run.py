@@ -224,6 +224,7 @@ class CallState:
     """Tool calls of a run: how often each was repeated, the audit's records, pictures of the calls that run now.
 
     `within` are the tools of the skill that a person called up by name; None: all. `named` were loaded by a sub-agent.
+    `has_workspace`: the workspace was brought to its stored state for this run. `kept_files` are calls that gave files.
     """
 
     repeats: dict[str, int] = field(default_factory=dict)
@@ -231,6 +232,8 @@ class CallState:
     attached: dict[str, list[FilePart]] = field(default_factory=dict)
     within: frozenset[str] | None = None
     named: frozenset[str] = frozenset()
+    has_workspace: bool = False
+    kept_files: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)

@@ -212,6 +212,11 @@ def _compacted(written: str | None) -> tuple[int, int, int]:
     return before, after, at_ms
 
 
+def forget_compaction(conn: Connection, session: SessionId) -> None:
+    """Take the figures of the newest compaction away: people have cleared what it was about (Z-77)."""
+    conn.execute(_COMPACT, {"session": session, "figures": None})
+
+
 def hush_guidelines(conn: Connection, conversation: ConversationId) -> None:
     """Keep guidelines out of later summaries: people have taken back or cleared what they are about."""
     conn.execute(_HUSH, {"conversation": conversation})

@@ -18,7 +18,10 @@ TrustStatus = Literal["ready", "quarantined", "revoked"]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a skill waits: a finding of the scan, or `drafted`, `changed`, `grants`. `what` says more, where there is."""
+    """Why a skill waits: a finding of the scan, or `drafted`, `imported`, `changed`, `grants`.
+
+    `what` says more, where there is.
+    """
 
     key: str
     what: str = ""

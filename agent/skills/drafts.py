@@ -3,8 +3,9 @@
 import hashlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from typing import Protocol
@@ -13,8 +14,8 @@ import anyio.to_thread
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
+from agent.core.files.safe import put_whole
 from agent.core.ids import ConversationId, PersonId
-from agent.core.safe_files import put_whole
 from agent.core.untrusted_text import defused
 from agent.skills import rows
 from agent.skills.rows import DRAFT_SCORE, SCORER, Evolved
@@ -22,6 +23,7 @@ from agent.skills.settings import LearningSettings
 from agent.skills.signals import DraftTrigger, Holds, name_of
 from agent.skills.skill import EXAMPLE, FILE, Skill
 from agent.storage.database import Database
+from agent.storage.files.kept import in_one_place
 from agent.storage.timestamps import to_timestamp
 
 FOLDER = Path("skills", "auto")  # below the data directory
@@ -49,12 +51,15 @@ class Drafter:
         home: Path,
         known: Known,
         settings: Callable[[], LearningSettings],
+        sync: Callable[[str], Awaitable[None]] = in_one_place,
     ) -> None:
+        """`sync` brings the folder to the state that other processes know (`KeptFiles.sync`)."""
         self._database = database
         self._clock = clock
         self._folder = home / FOLDER
         self._known = known
         self._settings = settings
+        self._sync = partial(sync, FOLDER.as_posix())
 
     async def draft(self, trigger: DraftTrigger) -> str | None:
         """Write the draft; returns its name, None where there is one already or nobody wants one.
@@ -66,6 +71,7 @@ class Drafter:
         if self._known.revoked(name):
             log.info("not drafted again, it was revoked: %s", name)
             return None
+        await self._sync()
         if not await anyio.to_thread.run_sync(self._has_room, name):
             return None
         now = self._clock.now()
@@ -84,6 +90,7 @@ class Drafter:
             lambda conn: rows.put_draft(conn, entry)
         )  # first: a row without its file harms nobody
         await anyio.to_thread.run_sync(self._write, name, text, manifest_text(name, trigger, now))
+        await self._sync()
         log.info("drafted after %d turns that went well, waits for approval: %s", trigger.evidence, name)
         return name
 
@@ -100,6 +107,7 @@ class Drafter:
         """
         drafts = await self._database.read(lambda conn: rows.of_conversations(conn, conversations))
         gone, left = [], []
+        await self._sync()
         for draft in drafts:
             if only_by not in (None, draft.person):
                 continue
@@ -110,6 +118,7 @@ class Drafter:
                 log.error("the draft %s could not be cleared: %s", draft.name, error)  # noqa: TRY400 - no defect of ours
                 left.append(draft.name)
         if gone or left:
+            await self._sync()
 
             def remove(conn: Connection) -> None:
                 rows.remove_draft(conn, gone)

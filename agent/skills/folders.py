@@ -6,8 +6,9 @@ What leads out of its root is not followed; what cannot be read is left out, wit
 import difflib
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -22,6 +23,7 @@ from agent.skills.skill import FILE, Origin, Skill, digest_of, parsed, unquoted
 from agent.skills.trust import Trust, Verdict, judge_all
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
+from agent.storage.files.kept import in_one_place
 from agent.storage.timestamps import to_timestamp
 
 LARGEST = 128 * 1024  # bytes of one file; published ones have up to 70,000
@@ -29,6 +31,8 @@ MOST = 500  # skills of one root
 MOST_FILES = 100  # entries of a skill's own folder that are named
 MOST_COMPARED = 4_000  # lines of a text; comparing takes longer than in proportion
 AUTO = "auto"  # in the operator's root: the folder of what was drafted
+DRAFTS = f"skills/{AUTO}"  # the same, below the data directory
+IMPORTED = "imported"  # the same of what `tieline import` took from another program
 
 log = logging.getLogger("tieline.skills")
 
@@ -42,9 +46,10 @@ class Root:
 
 
 def roots_of(home: Path, shipped: Sequence[Path]) -> tuple[Root, ...]:
-    """Where skills are, the first that has a name wins: the operator's, the shipped ones, then what was drafted."""
+    """Where skills are, the first that has a name wins: the operator's, the shipped ones, imported ones, drafts."""
     own = home / "skills"
-    return (Root(own, "operator"), *(Root(path, "shipped") for path in shipped), Root(own / AUTO, "auto"))
+    waiting = (Root(own / IMPORTED, "imported"), Root(own / AUTO, "auto"))
+    return (Root(own, "operator"), *(Root(path, "shipped") for path in shipped), *waiting)
 
 
 def load(roots: Sequence[Root]) -> dict[str, Skill]:
@@ -85,7 +90,7 @@ def files_of(root: Root, left_out: Callable[[Path, str], None] = lambda file, wh
         return
     given = 0
     for name in names:
-        if name.startswith(".") or (root.origin == "operator" and name == AUTO):
+        if name.startswith(".") or (root.origin == "operator" and name in (AUTO, IMPORTED)):
             continue
         file = root.path / name / FILE
         try:
@@ -187,6 +192,7 @@ def _left_out(file: Path, why: str) -> None:
 # Watch over the folders: reads them at the start and when they change, and judges what is in them.
 
 LOOK_EVERY_S = 1.0
+ELSEWHERE_EVERY_S = 10.0  # at what other processes on the database drafted and decided
 SETTLE_S = 0.5  # an editor may still be writing
 MOST_LOOKS = 20  # then what changes all the time is read as it stands
 
@@ -201,17 +207,24 @@ class Skills:
         roots: Sequence[Root],
         *,
         enabled: Callable[[], bool] = lambda: True,
+        sync: Callable[[str], Awaitable[None]] = in_one_place,
     ) -> None:
+        """`sync` brings the folder of drafts to the state that other processes know (`KeptFiles.sync`)."""
         self.catalogue = Catalogue()
         self._database = database
         self._clock = clock
         self._roots = tuple(roots)
         self._enabled = enabled
+        self._sync = partial(sync, DRAFTS)
+        self._is_shared = database.dialect == "postgresql"
+        self._looked_at = 0.0
+        self._decided: Mapping[str, Trust] = {}
         self._seen: object = None
         self._judging = anyio.Lock()
 
     async def reload(self) -> Snapshot:
         """Read every folder anew and judge what is there. Raises what the database raises; then nothing has changed."""
+        await self._sync()
         async with self._judging:
             seen = await anyio.to_thread.run_sync(signature, self._roots)
             skills = await anyio.to_thread.run_sync(load, self._roots)
@@ -226,13 +239,24 @@ class Skills:
         """
         while True:
             await self._clock.sleep(LOOK_EVERY_S)
-            if not self._enabled() or await self._now() == self._seen:
+            if not self._enabled():
                 continue
-            await self._settled()
             try:
+                if not await self._decided_elsewhere():
+                    if await self._now() == self._seen:
+                        continue
+                    await self._settled()
                 await self.reload()
             except (StorageError, SQLAlchemyError) as error:
                 log.warning("changed skills are not used yet, the database cannot be asked: %s", error)
+
+    async def _decided_elsewhere(self) -> bool:
+        """Whether another process on the database was told to approve or revoke; its drafts are here by then."""
+        if not self._is_shared or self._clock.monotonic() < self._looked_at + ELSEWHERE_EVERY_S:
+            return False
+        self._looked_at = self._clock.monotonic()
+        await self._sync()
+        return await self._database.read(rows.decided) != self._decided
 
     async def approve(self, name: str, by: str, digest: str = "") -> Entry | None:
         """Let the skill be used as it stands; None where there is none of that name, or `digest` begins another one.
@@ -262,6 +286,7 @@ class Skills:
     async def _judged(self, skills: Mapping[str, Skill]) -> Snapshot:
         """The trust in each. One found harmless at first sight is written down."""
         decided, kept = await self._database.read(lambda conn: (rows.decided(conn), rows.kept_digests(conn)))
+        self._decided = decided
         in_use = self.catalogue.snapshot.index.is_warm
         snapshot, made = await anyio.to_thread.run_sync(_judge, skills, decided, kept, in_use)
         if made.notes or made.texts or made.outdated:

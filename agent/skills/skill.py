@@ -14,7 +14,7 @@ FILE = "SKILL.md"
 EXAMPLE = "- Somebody wrote: "  # begins a line of a draft that quotes a request
 SUMMARY = 300  # characters of a description that lists show
 
-Origin = Literal["shipped", "operator", "auto"]
+Origin = Literal["shipped", "operator", "imported", "auto"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Trust in a skill: by its origin, what it names, and people's decisions (G-26).
 
-Pure. A drafted skill waits until a person has approved these very words; an operator's own waits when it looks harmful,
-or when a change lets it touch more than before.
+Pure. A drafted or imported skill waits until a person has approved these very words; an operator's own waits when it
+looks harmful, or when a change lets it touch more than before.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Literal
 
 from agent.core.untrusted_text import harmless
 from agent.skills.catalogue import Entry, Reason
-from agent.skills.skill import Skill
+from agent.skills.skill import Origin, Skill
 
 # Signs of harm in a skill, found by its words, for a person to judge. Pure.
 
@@ -108,6 +108,8 @@ def _is_meant(pattern: re.Pattern[str], text: str) -> bool:
 
 
 Verdict = Literal["seen", "approved", "revoked"]
+# Origins whose skills a person must approve, and the reason that is told.
+UNTRUSTED: Mapping[Origin, str] = {"auto": "drafted", "imported": "imported"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,15 +147,15 @@ def judge(skill: Skill, trust: Trust | None) -> Judged:
 
 
 def _holds_for(trust: Trust, skill: Skill) -> bool:
-    """A drafted one must have been approved by a person, not only been seen under that name."""
-    return skill.origin != "auto" or trust.verdict == "approved"
+    """A drafted or imported one must have been approved by a person, not only been seen under that name."""
+    return skill.origin not in UNTRUSTED or trust.verdict == "approved"
 
 
 def _why_not(skill: Skill, trust: Trust | None) -> tuple[Reason, ...]:
     why = [Reason(finding) for finding in findings_in(skill)]
-    if skill.origin == "auto":
+    if skill.origin in UNTRUSTED:
         was_approved = trust is not None and trust.verdict == "approved"
-        why.insert(0, Reason("changed" if was_approved else "drafted"))
+        why.insert(0, Reason("changed" if was_approved else UNTRUSTED[skill.origin]))
     elif trust is not None and (new := sorted(skill.grants - trust.grants)):
         why.append(Reason("grants", ", ".join(name.partition(":")[2] for name in new)))
     return tuple(why)

@@ -98,6 +98,7 @@ _WITHIN = or_(
 )  # the conversation, and its topics and threads
 _PENDING = select(approval).where(approval.c.status == "pending").order_by(approval.c.created_at, approval.c.id)
 _PENDING_PAGE = _PENDING.limit(bindparam("most")).offset(bindparam("skip"))
+_ASKING = select(approval.c.conv).where(approval.c.status == "pending").distinct()
 _COUNT_PENDING = select(func.count()).select_from(approval).where(approval.c.status == "pending")
 # By the index of the calls: the run that asked says well enough when a call was decided.
 _DECIDED = (
@@ -216,6 +217,11 @@ def pending(conn: Connection, conversation: ConversationId | None = None) -> tup
 def pending_page(conn: Connection, *, most: int, skip: int = 0) -> tuple[Approval, ...]:
     """Open approvals of all conversations, oldest first."""
     return tuple(map(_read, conn.execute(_PENDING_PAGE, {"most": most, "skip": skip})))
+
+
+def asking(conn: Connection) -> frozenset[ConversationId]:
+    """The conversations in which something waits for a person's word."""
+    return frozenset(ConversationId(key) for key in conn.execute(_ASKING).scalars())
 
 
 def count_pending(conn: Connection) -> int:

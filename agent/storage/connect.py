@@ -14,7 +14,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import anyio
 from sqlalchemy import URL, Connection, MetaData, inspect, make_url, text
@@ -26,6 +26,9 @@ from agent.storage.copies.sqlite import copy_file
 from agent.storage.database import Database, OwnedDatabase
 from agent.storage.errors import BackupRefused, DatabaseUnusable, SchemaTooNew, SchemaTooOld
 from agent.storage.sqlite import OwnerLock, SqliteDatabase, damage_in, emptied, sqlite_engine
+
+if TYPE_CHECKING:  # loaded only when configured
+    from agent.storage.postgres import PostgresDatabase
 
 # Schema: the tables that must exist, and the state of a database. Imports no migration tool.
 
@@ -80,6 +83,12 @@ def create(conn: Connection, schema: Schema) -> None:
 
     What the migrations make is the same (a test holds it), but loading the migration tool takes over a second.
     """
+    make_tables(conn, schema)
+    stamp(conn, schema)
+
+
+def make_tables(conn: Connection, schema: Schema) -> None:
+    """Make the tables alone; without `stamp` no gateway takes the database for one of ours."""
     schema.metadata.create_all(conn)
     # Of two indexes that promise as much, SQLite takes the one made last: it should be that of the few rows still open.
     for table in schema.metadata.sorted_tables:
@@ -87,6 +96,10 @@ def create(conn: Connection, schema: Schema) -> None:
             if "where" in index.info:
                 index.drop(conn)
                 index.create(conn)
+
+
+def stamp(conn: Connection, schema: Schema) -> None:
+    """Let the database, whose tables are at the head, say so."""
     conn.execute(_REVISION_TABLE)
     conn.execute(_STAMP, {"head": schema.head})
 
@@ -95,12 +108,17 @@ _log = logging.getLogger("tieline.storage")
 BackUp = Callable[[Database, str], Awaitable[Path]]  # keeps a database of that revision in a file, and gives the file
 NAME = "tieline"  # of a backup of PostgreSQL
 ENDINGS = (".db", ".tar", ".tar.encrypted")
+TRANSFER = "database_transfer"  # the table of notes in a database that `agent.storage.copies.transfer` fills
 BACKUPS = "backups"  # the folder of copies, beside a SQLite file and in a data directory
 _KNOWN = "known forms: sqlite:///tieline.db (below TIELINE_HOME), sqlite:////full/path.db, postgresql://user@host/name"
 
 
-async def open_database(url: str, home: Path, *, schema: Schema, back_up: BackUp | None = None) -> OwnedDatabase:
+async def open_database(
+    url: str, home: Path, *, schema: Schema, back_up: BackUp | None = None, shared: bool = False
+) -> OwnedDatabase:
     """The database, with its tables at the schema's head; this process owns it until `aclose`.
+
+    `shared`: a PostgreSQL database may be open in other processes that say so.
 
     Before it is migrated, a SQLite file is copied to `<directory>/backups`, and `back_up` is asked for a copy of a
     PostgreSQL database. Without the copy nothing is migrated. Raises DatabaseUnusable.
@@ -108,7 +126,7 @@ async def open_database(url: str, home: Path, *, schema: Schema, back_up: BackUp
     target = target_of(url, home)
     if isinstance(target, Path):
         return await anyio.to_thread.run_sync(_open_sqlite, target, schema)
-    return await _open_postgres(target, home, schema, back_up)
+    return await _open_postgres(target, home, schema, back_up, shared=shared)
 
 
 def target_of(url: str, home: Path) -> Path | URL:
@@ -208,28 +226,37 @@ def _sqlite_fix(path: Path, error: Exception) -> str:
     return f"cannot open {path} ({reason}); make it and its directory writable for this user"
 
 
-async def _open_postgres(url: URL, home: Path, schema: Schema, back_up: BackUp | None) -> OwnedDatabase:
+async def _open_postgres(
+    url: URL, home: Path, schema: Schema, back_up: BackUp | None, *, shared: bool
+) -> OwnedDatabase:
     postgres = await anyio.to_thread.run_sync(import_module, "agent.storage.postgres")
     database = postgres.PostgresDatabase(url)
     place = url.render_as_string(hide_password=True)
     async with AsyncExitStack() as undone:
         undone.push_async_callback(database.aclose)
         try:
-            await database.own()
-            stored = await database.read(revision)
-            state = await database.read(partial(state_of, schema=schema))
-            if state is State.OTHER:
-                migrating = await anyio.to_thread.run_sync(_migrating, stored, schema, url, home)
-                copy = await _backed_up(database, home, str(stored), schema, back_up)
-                _log.info("migrating %s from %s to %s", place, stored, schema.head)
-                await database.migrate(partial(_migrate, migrating=migrating, schema=schema, copy=copy))
-            elif state is not State.CURRENT:
-                await database.migrate(partial(_start_or_refuse, schema=schema, state=state, place=place))
+            await database.own(shared=shared)
+            async with database.migrating():
+                await _up_to_date(database, url, home, schema, back_up, place)
         except (DBAPIError, OSError, TimeoutError) as error:
             reason = str(error.orig if isinstance(error, DBAPIError) else error).strip() or "no answer"
             raise DatabaseUnusable(f"cannot use {place}: {reason}; check that it runs and lets this user in") from error
         undone.pop_all()
     return cast(OwnedDatabase, database)
+
+
+async def _up_to_date(
+    database: "PostgresDatabase", url: URL, home: Path, schema: Schema, back_up: BackUp | None, place: str
+) -> None:
+    stored = await database.read(revision)
+    state = await database.read(partial(state_of, schema=schema))
+    if state is State.OTHER:
+        migrating = await anyio.to_thread.run_sync(_migrating, stored, schema, url, home)
+        copy = await _backed_up(database, home, str(stored), schema, back_up)
+        _log.info("migrating %s from %s to %s", place, stored, schema.head)
+        await database.migrate(partial(_migrate, migrating=migrating, schema=schema, copy=copy))
+    elif state is not State.CURRENT:
+        await database.migrate(partial(_start_or_refuse, schema=schema, state=state, place=place))
 
 
 async def _backed_up(database: Database, home: Path, stored: str, schema: Schema, back_up: BackUp | None) -> Path:
@@ -245,6 +272,11 @@ async def _backed_up(database: Database, home: Path, stored: str, schema: Schema
 
 
 def _start_or_refuse(conn: Connection, schema: Schema, state: State, place: str) -> None:
+    if state is State.FOREIGN and inspect(conn).has_table(TRANSFER):
+        raise DatabaseUnusable(
+            f"{place} does not hold all of the former database yet: give `tieline migrate` with the same --to again, "
+            "which goes on where it was interrupted"
+        )
     if state is State.FOREIGN:
         raise DatabaseUnusable(f"{place} holds tables that are not Tieline's; name an empty database")
     create(conn, schema)

@@ -6,9 +6,10 @@ never falls, so a former owner that wakes up late writes nothing (`agent.storage
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, and_, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, exists, insert, or_, select, update
 
 from agent.core.ids import ConversationId, SessionId
+from agent.storage.process_tables import process
 from agent.storage.statements import CompiledStatement, or_ignore
 from agent.storage.tables import conversation
 
@@ -28,23 +29,25 @@ class Lease:
 
 _KEY = conversation.c.key == bindparam("conversation")
 _FREE = or_(conversation.c.run_id.is_(None), conversation.c.expires_at <= bindparam("now"))
+# A lease of a process that is gone. One on SQLite is the only one, and frees what it finds at its start.
+_LOST = and_(
+    conversation.c.worker.is_not(None), ~exists(select(process.c.id).where(process.c.id == conversation.c.worker))
+)
 _NO_LEASE = {"worker": None, "run_id": None, "acquired_at": None, "expires_at": None}
 
 _ENSURE = CompiledStatement(or_ignore(insert(conversation)))
 _LOCK = select(conversation.c.key).where(_KEY).with_for_update()
 # A lease of the same worker is one that it failed to release: within a process the dispatcher keeps runs apart.
-_CLAIM = (
-    update(conversation)
-    .where(_KEY, or_(_FREE, conversation.c.worker == bindparam("me")))
-    .values(
-        epoch=conversation.c.epoch + 1,
-        worker=bindparam("me"),
-        run_id=bindparam("run"),
-        acquired_at=bindparam("now"),
-        expires_at=bindparam("until"),
-    )
-    .returning(conversation.c.epoch)
+_TAKING = update(conversation).values(
+    epoch=conversation.c.epoch + 1,
+    worker=bindparam("me"),
+    run_id=bindparam("run"),
+    acquired_at=bindparam("now"),
+    expires_at=bindparam("until"),
 )
+_OURS = conversation.c.worker == bindparam("me")
+_CLAIM = _TAKING.where(_KEY, or_(_FREE, _OURS)).returning(conversation.c.epoch)
+_CLAIM_BESIDE_OTHERS = _TAKING.where(_KEY, or_(_FREE, _LOST, _OURS)).returning(conversation.c.epoch)
 _LEASE = select(conversation).where(_KEY, conversation.c.run_id.is_not(None))
 _HELD_BY = select(conversation.c.key, conversation.c.run_id).where(
     conversation.c.worker == bindparam("me"), conversation.c.run_id.is_not(None)
@@ -75,10 +78,11 @@ def lock_row(conn: Connection, key: ConversationId) -> None:
 def claim(conn: Connection, key: ConversationId, *, worker: str, run: str, now: int, until: int) -> int | None:
     """Take the lease until `until` and return the new epoch; None while somebody else holds it.
 
-    A lease that has run out holds nobody up (B-64).
+    A lease that has run out holds nobody up (B-64), nor does one of a process that is gone.
     """
     ensure(conn, key, now)
-    found = conn.execute(_CLAIM, {"conversation": key, "me": worker, "run": run, "now": now, "until": until})
+    taking = _CLAIM if conn.dialect.name == "sqlite" else _CLAIM_BESIDE_OTHERS
+    found = conn.execute(taking, {"conversation": key, "me": worker, "run": run, "now": now, "until": until})
     return found.scalar_one_or_none()
 
 

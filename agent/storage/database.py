@@ -2,22 +2,24 @@
 
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from hashlib import blake2b
 from typing import Literal, Protocol, TypeVar
 
-from sqlalchemy import Connection, bindparam, select
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy import Connection, bindparam, select, text
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_exponential
 
 from agent.core.clock import Clock
 from agent.core.errors import Fenced
 from agent.core.ids import ConversationId
-from agent.storage.errors import DatabaseDamaged, StorageTrouble
+from agent.storage.errors import DatabaseDamaged, StorageError, StorageTrouble
 from agent.storage.statements import CompiledStatement
 from agent.storage.tables import conversation as conversation_table
 
 T = TypeVar("T")
+TROUBLE = StorageError, SQLAlchemyError, OSError, TimeoutError  # all that a database raises by itself
 Dialect = Literal["sqlite", "postgresql"]
 
 
@@ -181,3 +183,16 @@ def check_epoch(conn: Connection, conversation: ConversationId, epoch: int) -> N
 def wait_for_writers(conn: Connection, conversations: Sequence[ConversationId]) -> None:
     """Return when nothing that passed `check_epoch` there is still uncommitted."""
     conn.execute(_HELD, {"conversations": list(conversations)}).all()
+
+
+# Locks by name, for what processes on one PostgreSQL must not do at once. SQLite has one writer and needs none.
+
+# One after another in the order given: no two that wait like this wait for each other.
+_NAMED = text("select pg_advisory_xact_lock(k) from unnest(cast(:keys as bigint[])) as k")
+
+
+def wait_for_names(conn: Connection, names: Iterable[str]) -> None:
+    """Return when no other transaction holds one of the names; this one holds them until it ends."""
+    if conn.dialect.name != "sqlite":
+        keys = sorted({int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), signed=True) for name in names})
+        conn.execute(_NAMED, {"keys": keys}).all()

@@ -7,7 +7,8 @@ StorageError
 │   ├── SchemaTooNew       a newer Tieline has written it
 │   └── SchemaTooOld       only an older Tieline can upgrade it
 ├── StorageTrouble         also Transient: a write or read failed, also when repeated (B-48); nothing of it stays
-└── BackupRefused          no backup was made; the message says what to do instead
+├── BackupRefused          no backup was made; the message says what to do instead
+└── TransferRefused        the database was not moved to PostgreSQL; the message says what to do
 """
 
 from agent.core.errors import Transient
@@ -47,3 +48,7 @@ class StorageTrouble(StorageError, Transient):
 
 class BackupRefused(StorageError):
     """No backup was made."""
+
+
+class TransferRefused(StorageError):
+    """The database was not moved to another server. The old one is as it was."""

@@ -6,7 +6,7 @@ edited, taken back, merged or cleared (`agent.storage.inbox_rows`); afterwards o
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -19,6 +19,8 @@ from agent.storage.conversation_rows import ensure, lock_row
 from agent.storage.payloads import decode_incoming, encode_incoming
 from agent.storage.statements import CompiledStatement, or_ignore
 from agent.storage.tables import inbox
+
+UNREADABLE = "its payload cannot be read"  # the note of a row that is ended for it
 
 InboxStatus = Literal["new", "done", "merged", "refused", "dead"]
 
@@ -71,6 +73,8 @@ class RefusedRow:
     created_at: int
 
 
+WEBHOOKS = "hook:"  # begins the dedup of a row that a webhook of another service has brought
+ASKED = "asked:"  # and of one that another program asks in a chat of people
 RIGHTS = "rights: "  # begins the note of a row that rights refused; behind it the rule
 _CONV = inbox.c.conv == bindparam("conversation")
 # Written out: behind a parameter a prepared plan of PostgreSQL could not use the partial index of new rows.
@@ -98,6 +102,7 @@ _END = update(inbox).where(_ONE).values(status=bindparam("ending"), note=bindpar
 _DUE_ROWS = CompiledStatement(
     select(inbox).where(_CONV, NEW, _DUE).order_by(_RANK, inbox.c.id).limit(bindparam("most"))
 )
+_HAS_DUE = select(inbox.c.id).where(_CONV, NEW, _DUE).limit(1)
 _FINISH = CompiledStatement(
     update(inbox).where(_ONE, NEW).values(status=bindparam("ending"), done_epoch=bindparam("by"), note=bindparam("why"))
 )
@@ -200,10 +205,18 @@ def people_wait(conn: Connection, conversation: ConversationId) -> bool:
     return waiting_count(conn, conversation) > 0
 
 
-def due(conn: Connection, conversation: ConversationId, *, now: int, most: int = MAX_WAITING + 2) -> list[InboxRow]:
+def due(
+    conn: Connection,
+    conversation: ConversationId,
+    *,
+    now: int,
+    most: int = MAX_WAITING + 2,
+    unread: Callable[[int, int, str], None] = lambda row, attempts, why: None,
+) -> list[InboxRow]:
     """Rows to be done now, in the order in which they must be done; rows under work included.
 
-    A row that cannot be read is ended as dead: it must not block its conversation. So call it in a write.
+    A row that cannot be read is ended as dead: it must not block its conversation. So call it in a write. `unread` is
+    told of it: its id, its attempts and the reason.
     """
     rows = []
     for row in _DUE_ROWS.rows(conn, {"conversation": conversation, "now": now, "most": most}):
@@ -211,8 +224,14 @@ def due(conn: Connection, conversation: ConversationId, *, now: int, most: int =
             rows.append(read_row(row))
         except ValidationError:
             _log.exception("inbox row %d of %s cannot be read; it is dead", row.id, conversation)
-            finish(conn, [row.id], status="dead", note="its payload cannot be read")
+            finish(conn, [row.id], status="dead", note=UNREADABLE)
+            unread(row.id, row.attempts, UNREADABLE)
     return rows
+
+
+def has_due(conn: Connection, conversation: ConversationId, *, now: int) -> bool:
+    """Whether there is anything to be done now."""
+    return conn.execute(_HAS_DUE, {"conversation": conversation, "now": now}).first() is not None
 
 
 def begin(conn: Connection, row: InboxRow, incoming: Incoming, absorbed: Sequence[int] = ()) -> int:

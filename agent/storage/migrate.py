@@ -1,11 +1,27 @@
 """Runs Alembic over a given connection. Slow to import: loaded by name, and only when a database is not at head."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from alembic import command
 from alembic.config import Config
-from alembic.script import ScriptDirectory
+from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection
+
+Phase = Literal["expand", "contract"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """A migration that will run: its revision, a line on what it does, and its phase.
+
+    `expand`: processes of the version before can run beside it on PostgreSQL. `contract`: none of them may.
+    """
+
+    revision: str
+    text: str
+    phase: Phase
 
 
 def upgrade(conn: Connection, migrations: Path, to: str = "head") -> None:
@@ -24,11 +40,19 @@ def known_revisions(migrations: Path) -> tuple[str, ...]:
     return tuple(script.revision for script in scripts.walk_revisions())
 
 
-def pending(migrations: Path, stored: str) -> tuple[tuple[str, str], ...]:
-    """The revisions behind a stored one, in the order in which they run, each with a line on what it does."""
+def pending(migrations: Path, stored: str) -> tuple[Migration, ...]:
+    """The migrations behind a stored revision, in the order in which they run."""
     scripts = ScriptDirectory.from_config(_config(migrations, None))
     behind = reversed(list(scripts.iterate_revisions("head", stored)))
-    return tuple((script.revision, script.doc.partition("\n")[0]) for script in behind)
+    return tuple(
+        Migration(revision=script.revision, text=script.doc.partition("\n")[0], phase=_phase_of(script))
+        for script in behind
+    )
+
+
+def _phase_of(script: Script) -> Phase:
+    """The phase that the module states; one that states none is not known to leave old processes alone."""
+    return "expand" if getattr(script.module, "phase", "contract") == "expand" else "contract"
 
 
 def _config(migrations: Path, conn: Connection | None) -> Config:

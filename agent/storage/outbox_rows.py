@@ -18,6 +18,12 @@ from agent.storage.tables import ephemeral, outbox
 
 OutboxStatus = Literal["new", "sending", "sent", "dead", "dropped"]
 
+IN_ROW = "row"  # in `noted_by`: the row itself tells which piece the platform was last called with
+
+
+class RowTaken(Exception):
+    """Another process has taken the row meanwhile, or it is settled: it must not be sent from here."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxRow:
@@ -46,6 +52,22 @@ _SENDING = CompiledStatement(
     update(outbox)
     .where(_ONE)
     .values(status="sending", attempts=outbox.c.attempts + 1, not_before=None, noted_by=bindparam("run"))
+)
+_SENDING_IN_ROW = (
+    update(outbox)
+    .where(_ONE)
+    .values(
+        status="sending",
+        attempts=outbox.c.attempts + 1,
+        not_before=None,
+        noted_by=bindparam("run"),
+        called_piece=None,
+    )
+)
+_CALLED = (
+    update(outbox)
+    .where(_ONE, outbox.c.attempts == bindparam("attempt"), outbox.c.status == literal_column("'sending'"))
+    .values(called_piece=bindparam("piece"))
 )
 _PROGRESS = update(outbox).where(_ONE).values(sent_refs=bindparam("refs"), noted_by=bindparam("run"))
 _UNNOTED = update(outbox).where(_ONE).values(noted_by=None)
@@ -131,7 +153,19 @@ def mark_sending(conn: Connection, row_id: int, noted_by: str | None = None) -> 
 
     Unless the run `noted_by` notes its calls, and has not noted one for this row.
     """
-    _SENDING.run(conn, {"row": row_id, "run": noted_by})
+    if noted_by == IN_ROW:
+        conn.execute(_SENDING_IN_ROW, {"row": row_id, "run": noted_by})
+    else:
+        _SENDING.run(conn, {"row": row_id, "run": noted_by})
+
+
+def mark_called(conn: Connection, row_id: int, attempt: int, piece: int) -> None:
+    """Committed before the platform is called with this piece, by whoever took the row for the `attempt`th time.
+
+    Raises RowTaken: of two processes that both believe a row to be theirs, the one that took it last sends it.
+    """
+    if conn.execute(_CALLED, {"row": row_id, "attempt": attempt, "piece": piece}).rowcount != 1:
+        raise RowTaken(f"row {row_id} of the outbox was taken again after attempt {attempt}")
 
 
 def mark_progress(conn: Connection, row_id: int, sent_refs: Sequence[str], noted_by: str | None = None) -> None:

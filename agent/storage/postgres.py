@@ -1,9 +1,9 @@
 """PostgreSQL through psycopg 3: the same stores, run inside an asynchronous connection. Loaded only when configured."""
 
 import logging
-import socket
-from collections.abc import Callable
-from contextlib import suppress
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 import anyio
@@ -21,10 +21,13 @@ POOL = 10
 LONGEST_S = 60.0  # a transaction of ours that takes longer hangs
 LONGEST_MIGRATION_S = 3600.0
 OWN_EVERY_S = 5.0  # how often the owner makes sure that it is one
-OWNER_KEY = 0x7469656C  # "tiel": the advisory lock of the process that owns the database
+OWNER_KEY = 0x7469656C  # "tiel": the advisory lock of gateways, which share it, and of who must be alone
+MIGRATING_KEY = 0x7469656D  # of the one that brings the tables up to date
+PROCESS = secrets.token_hex(6)  # the name of this process in the database, for as long as it lives
+APPLICATION = f"tieline-{PROCESS}"  # of each of its connections, so that others can end those of one that is frozen
 
 # Without these a connection whose server vanished is noticed after hours.
-_CONNECT = {
+CONNECT = {
     "connect_timeout": 10,
     "keepalives": 1,
     "keepalives_idle": 5,
@@ -39,7 +42,7 @@ class PostgresDatabase:
     dialect: Dialect = "postgresql"
 
     def __init__(self, url: URL) -> None:
-        connect = {**_CONNECT, "application_name": f"tieline {socket.gethostname()}"}
+        connect = {**CONNECT, "application_name": APPLICATION}
         self.url = url
         self._engine: AsyncEngine = create_async_engine(
             url, pool_size=POOL, max_overflow=0, pool_timeout=30, connect_args=connect, hide_parameters=True
@@ -47,13 +50,19 @@ class PostgresDatabase:
         # One snapshot for the whole read, as SQLite gives it.
         self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._owner: AsyncConnection | None = None
+        self._shares = False
 
-    async def own(self) -> None:
-        """Become the sole owner, for as long as this connection lives: see `keep`. Raises DatabaseHeld."""
+    async def own(self, *, shared: bool = False) -> None:
+        """Become the owner, for as long as this connection lives: see `keep`. Raises DatabaseHeld.
+
+        `shared`: beside other gateways, but with nobody who must be alone.
+        """
+        self._shares = shared
         with anyio.fail_after(LONGEST_S, shield=True):
             connection = await self._engine.connect()
             self._owner = await connection.execution_options(isolation_level="AUTOCOMMIT")
-            if (await self._owner.execute(text(f"select pg_try_advisory_lock({OWNER_KEY})"))).scalar_one():
+            kind = "_shared" if shared else ""
+            if (await self._owner.execute(text(f"select pg_try_advisory_lock{kind}({OWNER_KEY})"))).scalar_one():
                 return
             holder = await self._owner.execute(
                 text(
@@ -91,12 +100,23 @@ class PostgresDatabase:
                 await lost.invalidate()
         while True:
             try:
-                await self.own()
+                await self.own(shared=self._shares)
             except (DBAPIError, TimeoutError, OSError):
                 await anyio.sleep(1.0)  # the server is not back yet
             else:
                 _log.warning("the database is owned again")
                 return
+
+    @asynccontextmanager
+    async def migrating(self) -> AsyncIterator[None]:
+        """Inside, no other process brings the tables up to date."""
+        assert self._owner is not None
+        await self._owner.execute(text(f"select pg_advisory_lock({MIGRATING_KEY})"))
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True), suppress(DBAPIError, OSError):
+                await self._owner.execute(text(f"select pg_advisory_unlock({MIGRATING_KEY})"))
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         return await self._write(work, LONGEST_S)

@@ -93,6 +93,9 @@ inbox = Table(
 partial_index("ix_inbox_new", inbox.c.conv, inbox.c.id, where="status = 'new'")
 partial_index("ix_inbox_dead", inbox.c.id, where="status = 'dead'")
 Index("ix_inbox_platform_ref", inbox.c.conv, inbox.c.platform_ref)
+# What webhooks of other services have brought (`inbox_rows.WEBHOOKS`); all that their list reads of a row to find it.
+BROUGHT_BY_WEBHOOK = "substr(dedup, 1, 5) = 'hook:'"
+partial_index("ix_inbox_webhook", inbox.c.id, inbox.c.created_at, inbox.c.dedup, where=BROUGHT_BY_WEBHOOK)
 
 outbox = Table(
     "outbox",
@@ -110,10 +113,12 @@ outbox = Table(
     Column("note", Text),
     Column("created_at", BigInteger, nullable=False),
     Column("noted_by", Text),  # whose journal tells if the platform was called since `sending`; None: it may have been
+    Column("called_piece", Integer),  # where `noted_by` is "row": the last piece it was called with; None: with none
 )
 Index("ix_outbox_conv", outbox.c.conv, outbox.c.id)
 partial_index("ix_outbox_open", outbox.c.conv, outbox.c.id, where="status in ('new', 'sending')")
 partial_index("ix_outbox_dead", outbox.c.id, where="status = 'dead'")
+partial_index("ix_outbox_webhook", outbox.c.id, outbox.c.created_at, outbox.c.dedup, where=BROUGHT_BY_WEBHOOK)
 
 turn = Table(
     "turn",

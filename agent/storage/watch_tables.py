@@ -1,11 +1,11 @@
-"""Tables of what the gateway watches: traces of turns, without words, and the newest warnings and errors of the log.
+"""Tables of what the gateway watches: traces of turns, the newest warnings and errors of the log, events for others.
 
 The gateway writes and reads them; they are here because what is forgotten or expires takes its rows along.
 """
 
-from sqlalchemy import BigInteger, Column, Float, Index, Integer, Table, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, Table, Text, UniqueConstraint, false
 
-from agent.storage.tables import Id, metadata
+from agent.storage.tables import Id, metadata, partial_index
 
 # When each part of a turn began, how long it took and what it cost.
 turn_trace = Table(
@@ -70,3 +70,41 @@ Index("ix_log_entry_digest", log_entry.c.digest, log_entry.c.first_at)
 Index("ix_log_entry_last", log_entry.c.last_at)
 Index("ix_log_entry_conv", log_entry.c.conv, log_entry.c.last_at)
 Index("ix_log_entry_ref", log_entry.c.ref)
+
+# Events that other programs are told of (`[[events]]`): a row for each event and subscription.
+event_delivery = Table(
+    "event_delivery",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("subscription", Text, nullable=False),  # its name
+    Column("message", Text, nullable=False),  # the id that the receiver knows it by
+    Column("type", Text, nullable=False),  # turn.finished | approval.wanted | dead_letter | budget.reached
+    Column("conv", Text, nullable=False),  # "" where it is of none
+    Column("inbox_id", BigInteger),  # the message whose turn it is of
+    Column("body", Text, nullable=False),  # as it is sent: JSON
+    Column("created_at", BigInteger, nullable=False),
+    Column("due_at", BigInteger, nullable=False),
+    Column("give_up_at", BigInteger, nullable=False),  # a try that fails after this moment is the last one
+    Column("attempts", BigInteger, nullable=False, server_default="0"),
+    # True: the receiver refuses this one event, and those behind it do not wait for it.
+    Column("aside", Boolean, nullable=False, server_default=false()),
+    Column("error", Text, nullable=False, server_default=""),  # of the last attempt
+    Column("state", Text, nullable=False, server_default="open"),  # open | sent | given_up
+    Column("ended_at", BigInteger),
+    UniqueConstraint("subscription", "message"),
+)
+partial_index(
+    "ix_event_delivery_open", event_delivery.c.subscription, event_delivery.c.id, where="state = 'open'"
+)  # the next one of a subscription
+partial_index("ix_event_delivery_given_up", event_delivery.c.id, where="state = 'given_up'")
+Index("ix_event_delivery_conv", event_delivery.c.conv)
+Index("ix_event_delivery_state", event_delivery.c.subscription, event_delivery.c.state, event_delivery.c.id)  # lists
+
+# Subscriptions that their receiver has ended with 410 Gone, until they are switched on or have another address.
+event_switched_off = Table(
+    "event_switched_off",
+    metadata,
+    Column("subscription", Text, primary_key=True),
+    Column("address_digest", Text, nullable=False),  # of the address that answered so
+    Column("at", BigInteger, nullable=False),
+)

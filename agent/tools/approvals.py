@@ -214,7 +214,8 @@ class Word:
 
 @dataclass(slots=True)
 class Approvals:
-    """`changed` is told the name of an approval whose message should show something else now.
+    """`changed` is told the name of an approval whose message should show something else now. `stored` is called in the
+    transaction that stores one.
 
     `roles` are the operator's named roles, `spec` gives what is known of a tool. `is_decider_known`: somebody is known
     in that conversation who may approve such a call of others.
@@ -224,6 +225,7 @@ class Approvals:
     clock: Clock
     settings: Callable[[], ApprovalSettings]
     changed: Callable[[str], None] = lambda id: None
+    stored: Callable[[Connection, Approval], None] = lambda conn, one: None
     roles: Callable[[], Sequence[RoleSettings]] = lambda: ()
     spec: Callable[[str], ToolSpec | None] = lambda tool: None
     is_decider_known: Callable[[ConversationId, str], bool] = lambda conversation, tool: True
@@ -370,6 +372,18 @@ class Approvals:
         """Know the questions that an earlier process asked, before their runs wait for them again."""
         for one in await self.database.read(approval_rows.pending):
             self.expect(one)
+
+    async def look_again(self) -> None:
+        """Another process has asked, or was given a word: let those who wait see."""
+        known = {*self._questions, *self._asked}
+        pending = await self.database.read(approval_rows.pending)
+        for id in known - {one.id for one in pending} - self._wake_events.keys():  # who waits takes its own away
+            self._questions.pop(id, None)
+            self._asked.pop(id, None)
+        for one in pending:
+            self.expect(one)
+        for wake_event in self._wake_events.values():
+            wake_event.set()
 
     async def reap(self) -> None:
         """Once: end what nobody answered in time, whether or not somebody still waits for it."""

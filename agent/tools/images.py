@@ -9,10 +9,10 @@ import anyio
 from pydantic import Field
 
 from agent.core.errors import AgentError, ToolError
+from agent.core.files.safe import Names, Tree
 from agent.core.function_tools import tool
 from agent.core.ids import CostAttribution
 from agent.core.phrases import money
-from agent.core.safe_files import Names, Tree
 from agent.core.tools import Appraisal, ToolContext
 from agent.providers.images import ImageSettings, MadePicture
 from agent.tools.files.paths import shown, tree_of

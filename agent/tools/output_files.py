@@ -13,6 +13,7 @@ import anyio
 from pydantic import Field
 
 from agent.core.errors import ToolError
+from agent.core.files.store import FileStore, LocalFiles
 from agent.core.function_tools import tool
 from agent.core.ids import ConversationId
 from agent.core.tools import ToolContext
@@ -51,8 +52,9 @@ def move_outputs(home: Path, old: ConversationId, new: ConversationId) -> None:
 class Outputs:
     """The files with the whole of what was cut, and the tool that reads on in them."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, files: FileStore = LocalFiles()) -> None:  # noqa: B008 - without state
         self._home = home
+        self._files = files
 
     async def shortened(self, conversation: ConversationId, content: str) -> str:
         """A result for the model: all of it, or its beginning, a notice of how to read the rest, its end."""
@@ -72,6 +74,7 @@ class Outputs:
         name = hashlib.blake2b(content.encode("utf-8", "replace"), digest_size=8).hexdigest()
         try:
             await anyio.to_thread.run_sync(self._write, self._path(conversation, name), content[:LONGEST_KEPT])
+            await self._files.put(self._stored(conversation, name), conversation=conversation)
         except OSError as error:
             log.warning("a long result is not kept: %s", error, extra={"conversation": conversation})
             return None
@@ -81,6 +84,7 @@ class Outputs:
         """The whole of a result of this conversation. Raises ToolError when there is none of that name."""
         path = self._path(conversation, name)
         try:
+            await self._files.need(self._stored(conversation, name))
             return await anyio.to_thread.run_sync(lambda: path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ToolError(f"there is no output {name!r} any more; run the tool again") from error
@@ -110,6 +114,9 @@ class Outputs:
 
     def _path(self, conversation: ConversationId, name: str) -> Path:
         return outputs_of(self._home, conversation) / f"{quote(name, safe='')}.txt"
+
+    def _stored(self, conversation: ConversationId, name: str) -> str:
+        return str(self._path(conversation, name).relative_to(self._home))
 
     def _write(self, path: Path, content: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -81,12 +81,8 @@ def tool_ruling(
 
     "allow" of a named role takes away the denial of a rank, and no question.
     """
-    for pattern in denied:
-        if fnmatchcase(spec.name, pattern):
-            return RightsVerdict("deny", f'this place denies "{pattern}"')
-    for patterns in only:
-        if not any(fnmatchcase(spec.name, pattern) for pattern in patterns):
-            return RightsVerdict("deny", f"this place allows only {', '.join(patterns)}")
+    if (narrowed := _narrowed(spec, only, denied)) is not None:
+        return narrowed
     default = default_for(rank, spec.touches, spec.effects)
     found = matched(spec.name, rules_of(roles, "tools"), "tools")
     if found is None:
@@ -94,6 +90,40 @@ def tool_ruling(
     if found.gate == "allow" and default != "allow":
         return RightsVerdict("ask", found.rule, found.by_role)
     return found
+
+
+def granted_ruling(
+    spec: ToolSpec,
+    granted: Collection[str],
+    *,
+    only: Collection[Collection[str]] = (),
+    denied: Collection[str] = (),
+) -> RightsVerdict:
+    """Verdict on the tool in a turn for which nobody has spoken: a stranger's data began it.
+
+    It looks within the chat. Whatever else a tool does has to be granted by name or pattern: it changes, runs or spends
+    something, or reaches outside, where an address alone can carry out what was said here. As with roles, a place only
+    narrows, and a grant takes away no question.
+    """
+    if (narrowed := _narrowed(spec, only, denied)) is not None:
+        return narrowed
+    if not spec.effects and spec.touches != "outside":
+        return RightsVerdict("allow", "every turn may look within its chat")
+    for pattern in granted:
+        if fnmatchcase(spec.name, pattern):
+            return RightsVerdict("ask" if spec.effects else "allow", f'the webhook has "{pattern}" in its tools')
+    return RightsVerdict("deny", "a turn of a webhook only looks; its section of the configuration grants tools")
+
+
+def _narrowed(spec: ToolSpec, only: Collection[Collection[str]], denied: Collection[str]) -> RightsVerdict | None:
+    """The denial of the place; None where it has none."""
+    for pattern in denied:
+        if fnmatchcase(spec.name, pattern):
+            return RightsVerdict("deny", f'this place denies "{pattern}"')
+    for patterns in only:
+        if not any(fnmatchcase(spec.name, pattern) for pattern in patterns):
+            return RightsVerdict("deny", f"this place allows only {', '.join(patterns)}")
+    return None
 
 
 def default_rule(rank: AccessRole, touches: Touches, effects: Collection[Effect]) -> str:

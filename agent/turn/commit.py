@@ -195,6 +195,8 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States, at: in
     if staged.hide_from is not None and session is not None:
         store.hide_from(conn, session, staged.hide_from, also_from_people=staged.hide_from_people)
         window_store.hush_guidelines(conn, states.session.conversation)
+        if staged.clears:
+            window_store.forget_compaction(conn, session)
     if session is not None:
         for changing in states.runtime.features.changing:
             changing(conn, staged, session, at)

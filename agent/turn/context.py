@@ -37,6 +37,7 @@ log = logging.getLogger("tieline.notes")
 
 async def read_notes(state: NotesFile, most: int, at: datetime) -> str:
     """The notes as they stand now, at most `most` characters; "" when there are none or they cannot be read."""
+    await state.sync()
     try:
         status = state.path.stat()
     except OSError:

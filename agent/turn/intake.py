@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 from agent.compaction.excerpts import deserves_pin, states_rule
 from agent.core.errors import ToolError
 from agent.core.failpoints import failpoint
+from agent.core.files.safe import Names, Tree
 from agent.core.ids import RunId, SessionId
 from agent.core.messages import FilePart, Message
-from agent.core.safe_files import Names, Tree
 from agent.documents.documents import Document, Documents
 from agent.inbox import Incoming, Work
 from agent.run.features import OnOpened
@@ -32,6 +32,7 @@ from agent.turn.commit import settle_staged, write_staged
 from agent.turn.interim_text import committed_up_to
 from agent.turn.states import States
 from agent.turn.tokens import PER_IMAGE, CountText
+from agent.turn.workspace import push_workspace
 
 
 def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
@@ -380,12 +381,14 @@ async def land(run: Run, states: States) -> None:
     tree, read = Tree(run.execution.workspace, shown), {document.file.path for document in run.documents}
     for file in work.incoming.files:
         try:
+            await states.runtime.services.files.need(file.path)
             await anyio.to_thread.run_sync(_copy, home, file, tree, landed_as(work, file))
             if file.path in read:
                 text = text_landed_as(work, file)
                 await anyio.to_thread.run_sync(_copy_text, states.runtime.services.documents, file, tree, text)
         except (OSError, ToolError) as error:
             log.warning("a file is not in the workspace: %s", error, extra={"run": run.id, "file": file.name})
+    await push_workspace(run, states)
 
 
 def _copy(home: Path, file: FilePart, tree: Tree, names: Names) -> None:

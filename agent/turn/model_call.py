@@ -74,6 +74,8 @@ async def call_model(
         raise CallStopped
     if "tools" in answered.reply.spared:
         run.requests.without_tools = answered.provider.model
+    if (contents := states.runtime.services.contents) is not None:
+        contents.model_answered(run.id, answered.request, answered.reply)
     announce(
         states,
         DecisionCompleted(

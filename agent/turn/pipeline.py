@@ -154,6 +154,8 @@ async def _announced(run: Run, states: States) -> AsyncIterator[_Outcome]:
         person=run.work.incoming.person,
         attempt=run.work.attempt,
         waited_ms=max(0, round(waited_s * 1000)),
+        agent=run.definition.name,
+        traceparent=run.work.incoming.traceparent,
     )
     services.bus.publish(started)
     outcome, began, error = _Outcome(), services.clock.monotonic(), ""

@@ -22,7 +22,7 @@ from agent.storage import audit_rows
 from agent.tools.approvals import matches
 from agent.tools.deferred_tools import deferred, search_tool
 from agent.tools.mcp.offers import curated
-from agent.tools.rights import RightsVerdict, held, tool_ruling
+from agent.tools.rights import RightsVerdict, granted_ruling, held, tool_ruling
 from agent.tools.session_tools import ENTER, EXIT, FOCUS_TOOLS, INSTRUCTIONS
 from agent.turn.decision import ASK_USER, PSEUDO_TOOLS, STAY_SILENT
 from agent.turn.states import Shown, States
@@ -182,19 +182,17 @@ def visible_of(run: Run, states: States) -> frozenset[str]:
 def may_be_denied(run: Run) -> bool:
     """Whether any tool may be denied to the person whose words the run answers: to a plain member none is."""
     incoming, place = run.work.incoming, run.settings.place
-    return incoming.role == "guest" or bool(incoming.roles or place.tools or place.denied_tools)
+    is_bound = incoming.role == "guest" or incoming.granted_tools is not None
+    return is_bound or bool(incoming.roles or place.tools or place.denied_tools)
 
 
 def rights_to(spec: ToolSpec, run: Run) -> RightsVerdict:
     """Verdict on the tool for the person whose words the run answers, in this place."""
     incoming, settings = run.work.incoming, run.settings
-    return tool_ruling(
-        spec,
-        incoming.role,
-        held(incoming.roles, settings.roles),
-        only=settings.place.tools,
-        denied=settings.place.denied_tools,
-    )
+    only, denied = settings.place.tools, settings.place.denied_tools
+    if incoming.granted_tools is not None:
+        return granted_ruling(spec, incoming.granted_tools, only=only, denied=denied)
+    return tool_ruling(spec, incoming.role, held(incoming.roles, settings.roles), only=only, denied=denied)
 
 
 def is_planning(run: Run, states: States) -> bool:

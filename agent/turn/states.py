@@ -4,7 +4,7 @@ The tools and the run under way have rules of their own, which stand with their 
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,6 +18,7 @@ from agent.compaction.state import CompactionState
 from agent.core.cancellation import CancelToken
 from agent.core.clock import Clock
 from agent.core.events import Event, EventBus
+from agent.core.files.store import FileStore, LocalFiles
 from agent.core.ids import ConversationId, NewId, RunId, SessionId
 from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
@@ -32,6 +33,7 @@ from agent.providers.provider import Provider, SystemPrompt, ToolSchema
 from agent.providers.retry_policy import RetryPolicy
 from agent.providers.routing import NO_NEED, Choice, Chooser, Models, Need
 from agent.providers.speech import SpeechSettings
+from agent.run.contents import Contents
 from agent.run.environment import Looked
 from agent.run.features import Features
 from agent.run.prefix import CacheWatch
@@ -267,9 +269,10 @@ class SessionState:
 
 @dataclass(slots=True, kw_only=True)
 class NotesFile:
-    """MEMORY.md of this conversation as it was read last."""
+    """MEMORY.md of this conversation as it was read last. `sync` brings the file to what other processes know."""
 
     path: Path
+    sync: Callable[[], Awaitable[None]]
     signature: tuple[int, int] | None = None
     text: str = ""
 
@@ -313,7 +316,8 @@ class ProviderState:
 class AgentServices:
     """Services of the process that every agent works with.
 
-    `speech` tells how answers are read out; `relief` gives buttons where a budget is used up.
+    `speech` tells how answers are read out; `relief` gives buttons where a budget is used up. `contents` hears of all
+    that goes to models and comes back.
     """
 
     database: Database
@@ -326,6 +330,8 @@ class AgentServices:
     speech: Callable[[], SpeechSettings] = SpeechSettings
     documents: Documents
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
+    contents: Contents | None = None
+    files: FileStore = field(default_factory=LocalFiles)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -12,10 +12,10 @@ from sqlalchemy import Connection
 from agent.core.cancellation import first_error
 from agent.core.events import Event, MemoryWritten, PermissionDenied, ToolEnded, ToolOutputCompressed, ToolStarted
 from agent.core.failpoints import failpoint
+from agent.core.files.safe import Tree
 from agent.core.ids import CallId
 from agent.core.messages import FilePart, Message, TacoCompressed, ToolResult, ToolUse
 from agent.core.outbox import Answer, Question
-from agent.core.safe_files import Tree
 from agent.core.tools import Asker, ToolContext
 from agent.core.untrusted_text import beginning_of, framed, harmless
 from agent.definitions import allows
@@ -46,6 +46,7 @@ from agent.turn.interim_text import commit_before_question
 from agent.turn.model_call import SideCalls
 from agent.turn.requests import rights_to, scope_of, visible_of
 from agent.turn.states import States, announce, waiting_for_approval
+from agent.turn.workspace import pull_workspace, push_workspace, uses_workspace
 
 # Shortening: a model shortens long output before it enters the conversation; the raw output is kept (Z-98).
 
@@ -99,7 +100,9 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
     runtime, services, incoming = states.runtime, states.runtime.services, run.work.incoming
     numbered = enumerate(use.id for message in run.messages for use in message.tool_uses)
     number = next((str(number) for number, id in numbered if id == use.id), use.id)
-    alone, asking = run.parent is None, runtime.features.asking
+    alone = run.parent is None
+    # Where nobody has spoken, nobody is there to be asked.
+    asking = runtime.features.asking if incoming.granted_tools is None else None
     return ToolContext(
         conversation=states.session.conversation,
         run=run.id,
@@ -159,6 +162,7 @@ async def _attach(call: str, run: Run, states: States, name: str, mime_type: str
     Raises ToolError where there is no room for it.
     """
     workspace = run.execution.workspace
+    run.calls.kept_files.add(call)
     names = (ATTACHED, f"{hashlib.blake2b(data, digest_size=6).hexdigest()}-{name}")
     await anyio.to_thread.run_sync(partial(workspace.mkdir, parents=True, exist_ok=True, mode=0o700))
     await anyio.to_thread.run_sync(put, Tree(workspace, shown), names, data, run.settings.tools.files)
@@ -255,6 +259,7 @@ async def through_approval_gate(
     """
     passed, asking = Passed(), []
     await _come(batch, run, states)
+    await pull_workspace((use.name for use in batch), run, states)
     for use in batch:
         context = tool_context(use, run, states)
         found = await looked_at(use, context, run, states)
@@ -318,6 +323,8 @@ async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:
     if states.context.dumps.on:
         states.context.dumps.write(f"tool-{use.name}.txt", outcome.content)
     written = record(use, outcome, run, states, ready.approval)
+    if uses_workspace(use.name) or use.id in run.calls.kept_files:
+        await push_workspace(run, states)
     files = tuple(run.calls.attached.pop(use.id, ()))
     result = ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error, files=files)
     result = await shortened(result, use.name, run, states, confirmed=outcome.confirmed)
@@ -406,6 +413,8 @@ def rules_of(run: Run) -> Rules:
 
 
 def _announce_end(use: ToolUse, outcome: Outcome, run: Run, states: States) -> None:
+    if (contents := states.runtime.services.contents) is not None:
+        contents.tool_ended(run.id, use, outcome.content)
     ended = ToolEnded(
         conversation=states.session.conversation,
         run=run.id,

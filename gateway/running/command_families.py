@@ -125,6 +125,7 @@ def about_what_is_kept(
         clock=clock,
         database=database,
         home=home,
+        files=basics.files,
         learning=skills.learning,
         memory=memory.memory,
         style=style,
@@ -137,7 +138,7 @@ def about_what_is_kept(
     )
     yield skill_deps
     yield FeedbackCommandDeps(clock=clock, database=database, learning=skills.learning)
-    yield SessionCommandDeps(ask=messaging.ask, home=home, schedules=scheduling.service)
+    yield SessionCommandDeps(ask=messaging.ask, home=home, files=basics.files, schedules=scheduling.service)
     yield ScheduleCommandDeps(schedules=scheduling.service)
     yield WhyCommandDeps(database=database, decisions=rights.decisions, schedules=scheduling.service, skills=skill_deps)
 
@@ -198,6 +199,7 @@ def about_spending(basics: Basics, rights: Rights, spending: Spending) -> Spendi
         clock=basics.clock,
         database=basics.database,
         home=basics.home,
+        files=basics.files,
         ledger=spending.ledger,
         more_allowed=spending.service.more_allowed,
     )

@@ -11,18 +11,20 @@ from sqlalchemy import Connection
 from agent.core.ids import ConversationId, random_uuid
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming
+from gateway.access.policy import KEYS
 from gateway.channels.keys import ConversationKey
 from gateway.commands.place.fields import MERGE_MS
 from gateway.config.live import Live
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.outbox.delivery import Delivery
-from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
+from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, RunningDispatcher, Timing
 from gateway.dispatch.local import Drain, LocalDispatcher
 from gateway.dispatch.source import Leases
 from gateway.phrases.catalogue import Catalogue
 from gateway.running.agents import AgentFactory
 from gateway.running.basics import Basics
+from gateway.running.events import EventRecording
 from gateway.running.monitoring.alerts import Alerts
 from gateway.running.rights import Rights
 from gateway.scheduler import person_zones
@@ -35,11 +37,13 @@ def local_dispatcher(
     conversations: Conversations,
     delivery: Delivery,
     alerts: Alerts,
+    events: EventRecording,
     dead: Callable[[DeadLetter], None],
+    process: str | None = None,
 ) -> LocalDispatcher:
-    """One that owns the database alone; its numbers are those of `[queue]` and `[lock]`.
+    """One whose numbers are those of `[queue]` and `[lock]`. `dead` hears of each message that was given up.
 
-    `dead` hears of each message that was given up.
+    `process` is the name of this one among those that share the database; None: it owns the database alone.
     """
     live, database, clock, phrase = basics.live, basics.database, basics.clock, basics.phrase
     queue, lock = live.settings.queue, live.settings.lock
@@ -53,10 +57,11 @@ def local_dispatcher(
         notice=partial(_dead_letter_notice, phrase),
         locked=partial(_locked_notice, phrase, lock.lock_timeout_ms),
         deliver=lambda conversation: delivery.wake(ConversationKey.parse(conversation)),
-        on_dead=partial(_on_dead, alerts, dead),
-        merge_within=lambda conversation: place_settings.get(MERGE_MS, ConversationKey.parse(conversation)) / 1000,
+        on_dead=partial(_on_dead, alerts, events, dead),
+        buried=events.buried,
+        merge_within=lambda conversation: merged_within_s(place_settings, ConversationKey.parse(conversation)),
     )
-    worker = f"local-{secrets.token_hex(4)}"
+    worker = process or f"local-{secrets.token_hex(4)}"
     leases = Leases(database, clock=clock, new_id=random_uuid, worker=worker, timing=timing)
     drain = Drain(database=database, clock=clock, leases=leases, agents=conversations, deps=deps, timing=timing)
     return LocalDispatcher(
@@ -67,11 +72,17 @@ def local_dispatcher(
         agents=conversations,
         deps=deps,
         timing=timing,
+        is_alone=process is None,
     )
 
 
+def merged_within_s(place_settings: PlaceSettings, key: ConversationKey) -> float:
+    """Messages of a person that come within that time are one turn. A program waits for the answer to each."""
+    return 0.0 if key.platform == KEYS else place_settings.get(MERGE_MS, key) / 1000
+
+
 def wake_for_person(
-    factory: AgentFactory, dispatcher: LocalDispatcher, conversation: ConversationId, row: int | None = None
+    factory: AgentFactory, dispatcher: RunningDispatcher, conversation: ConversationId, row: int | None = None
 ) -> None:
     """Somebody has written there: what a goal does by itself gives way."""
     if dispatcher.is_running(conversation):
@@ -93,7 +104,8 @@ class Running:
     forget: Callable[[ConversationId], Coroutine[Any, Any, None]]
 
 
-def _on_dead(alerts: Alerts, dead: Callable[[DeadLetter], None], letter: DeadLetter) -> None:
+def _on_dead(alerts: Alerts, events: EventRecording, dead: Callable[[DeadLetter], None], letter: DeadLetter) -> None:
+    events.subscriptions.committed()
     alerts.tell("owner_dead", {"chat": letter.conversation})
     dead(letter)
 

@@ -4,18 +4,21 @@ Slow to import itself: loaded by name after the bind. Platforms are signed in to
 hand over meanwhile waits, and is acknowledged only once it is stored.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
+from agent.core.files.store import FileStore, FileUpkeep, LocalFiles
 from agent.storage.database import Database, OwnedDatabase, RetryingDatabase
 from agent.storage.errors import StorageError
 from agent.storage.timestamps import from_timestamp, to_timestamp
@@ -24,6 +27,7 @@ from gateway.channels.adapter import STORED_MOST, AdapterContext, Place
 from gateway.channels.errors import GatewayUnavailable
 from gateway.channels.inbound import Inbound
 from gateway.channels.keys import ConversationKey
+from gateway.cluster.roles import roles_of
 from gateway.config.settings import Settings
 from gateway.operations.sign_ins import SignIns
 from gateway.phrases.catalogue import Catalogue
@@ -33,6 +37,10 @@ from gateway.storage import adapter_store, places
 from gateway.storage.repair import open_database
 from gateway.telemetry.trouble import Troubles
 
+if TYPE_CHECKING:  # loaded only where a database is shared
+    from gateway.cluster.cluster import Cluster
+
+WEB = "web"  # the folder of the web server's own key
 LAST_VERSION = "last-version"  # a file of the data directory
 KNOWN_FOR = timedelta(days=7)  # conversations that catch-up looks at
 
@@ -40,18 +48,24 @@ KNOWN_FOR = timedelta(days=7)  # conversations that catch-up looks at
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foundation:
     """The open database, itself and with passing trouble waited out, people who sign in to the web server, and the
-    accounts, which are not open yet.
+    accounts, which are not open yet. `files` keeps the files of the data directory for other processes; the
+    housekeeping of that is None where there are none.
     """
 
     owned: OwnedDatabase
     database: Database
+    files: FileStore
+    file_upkeep: FileUpkeep | None
     sign_ins: SignIns
     accounts: Accounts
+    cluster: "Cluster | None" = None  # None: this process owns the database alone
 
     async def aclose(self) -> None:
         """Close it, for a caller that cannot build the rest."""
         with anyio.CancelScope(shield=True):
             await self.accounts.aclose()
+            if self.cluster is not None:
+                await self.cluster.membership.leave()
             await self.database.aclose()
 
 
@@ -62,26 +76,54 @@ async def open_all(
 
     Raises DatabaseUnusable with the fix.
     """
-    owned = await open_database(settings.database.url, settings.home, back_up=before_migration(settings))
+    owned = await open_database(settings.database.url, settings.home, back_up=before_migration(settings), shared=True)
     await anyio.to_thread.run_sync(note_version, settings.home)
     database = RetryingDatabase(
         owned, clock=clock, on_trouble=partial(_storage_trouble, troubles), on_damage=partial(_damage, troubles)
     )
+    cluster = await _joined(owned, database, settings, clock) if owned.dialect == "postgresql" else None
+    stored = None
+    if database.dialect == "postgresql":
+        stored = import_module("agent.storage.files.stored_files").StoredFiles(database, settings.home, clock)
+        await stored.begin()
+    files: FileStore = stored or LocalFiles()
     adapter_context = AdapterContext(
         clock=clock,
         home=settings.home,
+        files=files,
         known_places=partial(_known_places, database, clock),
         catch_up_max_age_s=settings.network.catch_up_max_age,
         proxy=settings.network.proxy,
         public_url=settings.web.public_url or web_url,
         store=partial(Kept, database, clock),
         not_taken=partial(_not_taken, phrase),
+        lines=partial(Lines, database) if database.dialect == "postgresql" else None,
+        tell=cluster.words.tell if cluster is not None else None,
     )
     paused = {name: from_timestamp(since) for name, since in (await database.read(paused_accounts)).items()}
     for gone in paused.keys() - {one.channel_type for one in settings.channels}:  # taken out while nobody ran
         await database.write(partial(forget_pause, channel_type=gone))
-    accounts = Accounts(settings.channels, adapter_context, paused)
-    return Foundation(owned=owned, database=database, sign_ins=SignIns(database, clock), accounts=accounts)
+    accounts = Accounts(settings.channels, adapter_context, paused, cluster.claims if cluster is not None else None)
+    if cluster is not None:
+        cluster.hear_account, cluster.hear_accounts_anew = accounts.told, accounts.told_anew
+    sign_ins = SignIns(database, clock)
+    await sign_ins.share_key(settings.home / WEB)
+    return Foundation(
+        owned=owned,
+        database=database,
+        files=files,
+        file_upkeep=stored,
+        sign_ins=sign_ins,
+        accounts=accounts,
+        cluster=cluster,
+    )
+
+
+async def _joined(owned: OwnedDatabase, database: Database, settings: Settings, clock: Clock) -> "Cluster":
+    """This process among those that share the database. Raises DatabaseUnusable."""
+    cluster = await anyio.to_thread.run_sync(import_module, "gateway.cluster.cluster")
+    joined: Cluster = await cluster.Cluster.join(database, owned.url, clock, roles_of(settings.cluster.roles))  # type: ignore[attr-defined]
+    return joined
 
 
 def note_version(home: Path) -> None:
@@ -142,6 +184,30 @@ class Kept:
         work = partial(adapter_store.put, scope=self.scope, key=key, value=value, until=ends, now=now)
         with _lent():
             await self.database.write(work)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The `AdapterLines` of one account."""
+
+    database: Database
+    scope: str
+
+    async def names(self, beginning: str) -> Mapping[str, int]:
+        with _lent():
+            return await self.database.read(partial(adapter_store.journals, scope=self.scope, beginning=beginning))
+
+    async def read(self, name: str) -> Sequence[str]:
+        with _lent():
+            return await self.database.read(partial(adapter_store.read_journal, scope=self.scope, name=name))
+
+    async def append(self, name: str, line: str) -> None:
+        with _lent():
+            await self.database.write(partial(adapter_store.append_line, scope=self.scope, name=name, line=line))
+
+    async def replace(self, name: str, lines: Sequence[str]) -> None:
+        with _lent():
+            await self.database.write(partial(adapter_store.replace_journal, scope=self.scope, name=name, lines=lines))
 
 
 @contextmanager

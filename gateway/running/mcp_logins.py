@@ -4,7 +4,10 @@ The flow is that of `tieline mcp login`, and so is the file. A flow belongs to t
 counts once.
 """
 
+import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -14,15 +17,42 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from agent.core.clock import Clock
+from agent.storage.files.kept import KeptFiles
 from agent.tools.mcp.servers import Servers
-from agent.tools.mcp.settings import ServerSettings, login_file
+from agent.tools.mcp.settings import ServerSettings, is_login, login_file
 from gateway.config.sections import is_loopback
+from gateway.running.basics import Basics
 
 WIRE, LOGIN = "agent.tools.mcp.wire", "agent.tools.mcp.login"
 WAITS_S = 900.0  # for the person
 BEGINS_WITHIN_S = 30.0  # the server and its authorization server are asked a few times
 ENDS_WITHIN_S = 60.0  # the code is given for a token
 MOST_OPEN = 20  # flows
+
+
+SHARED_KEY = Path("secrets", "shared.key")  # the same on each machine, below the data directory
+
+log = logging.getLogger("tieline.mcp")
+
+
+async def shared_logins(basics: Basics) -> Callable[[], Awaitable[None]] | None:
+    """Brings the logins of this data directory to the state that other processes on the PostgreSQL know.
+
+    None on SQLite, and where no SHARED_KEY is there to encrypt them with: each process has logins of its own then.
+    """
+    if basics.database.dialect != "postgresql":
+        return None
+    seal_module = await anyio.to_thread.run_sync(import_module, "agent.storage.files.seal")
+    try:
+        seal = await anyio.to_thread.run_sync(seal_module.read_seal, basics.home / SHARED_KEY)
+    except FileNotFoundError:
+        log.info("logins at MCP servers are for this process alone: %s is missing (docs/state.md)", SHARED_KEY)
+        return None
+    except (OSError, ValueError) as error:
+        log.warning("logins at MCP servers are for this process alone: %s: %s", SHARED_KEY, error)
+        return None
+    files = KeptFiles(basics.database, basics.clock, basics.home, seal=seal, holds=is_login)
+    return partial(files.sync, "secrets")
 
 
 class LoginRefused(Exception):
@@ -50,7 +80,11 @@ class _Flow:
 class McpLogins:
     """Flows by the state that the authorization server gives back; `run` keeps them."""
 
-    def __init__(self, servers: Servers, clock: Clock, home: Path) -> None:
+    def __init__(
+        self, servers: Servers, clock: Clock, home: Path, sync: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """`sync` lets other processes know of a new login."""
+        self._sync = sync
         self._servers = servers
         self._clock = clock
         self._home = home
@@ -152,6 +186,8 @@ class McpLogins:
             )
             if kept is not None:
                 await anyio.to_thread.run_sync(logins.write, login_file(self._home, name), kept)
+                if self._sync is not None:
+                    await self._sync()
                 self._servers.reconnect(name)
         except logins.LoginFailed as error:
             flow.mistake = f"there is no login at {name}: {error}"

@@ -17,6 +17,7 @@ from agent.skills.drafts import Drafter
 from agent.skills.folders import Skills, roots_of
 from agent.skills.hints import Router
 from agent.skills.learning import Learning
+from agent.storage.files.kept import KeptFiles
 from agent.style.backends import BUILT_IN, installed, unknown
 from agent.style.user_model import KeptUserModel, UserModel
 from gateway.config.live import SHIPPED_SKILLS
@@ -33,9 +34,13 @@ log = logging.getLogger("tieline.style")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryServices:
-    """The memory, and what tends it. `user_model` keeps how people write, if anything does."""
+    """The memory, and what tends it. `user_model` keeps how people write, if anything does.
+
+    `kept_files` are those that other processes on the database know too.
+    """
 
     memory: Memory
+    kept_files: KeptFiles
     backlog: Backlog
     sweep: Sweep
     user_model: Callable[[], UserModel | None]
@@ -46,6 +51,7 @@ def install_memory(
 ) -> MemoryServices:
     """Raises NoUserModel."""
     live, database, clock = basics.live, basics.database, basics.clock
+    kept_files = KeptFiles(database, clock, basics.home)
     memory = Memory(
         database,
         clock,
@@ -53,9 +59,11 @@ def install_memory(
         places=partial(places, live, place_settings),
         accounts=rights.identities.accounts,
         vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
+        sync=kept_files.sync,
     )
     return MemoryServices(
         memory=memory,
+        kept_files=kept_files,
         backlog=Backlog(database, memory, clock),
         sweep=Sweep(
             database,
@@ -76,7 +84,7 @@ class SkillServices:
     learning: Learning
 
 
-async def install_skills(basics: Basics) -> SkillServices:
+async def install_skills(basics: Basics, kept_files: KeptFiles) -> SkillServices:
     """With the skills of now, and what earlier processes have learnt."""
     live = basics.live
     skills = Skills(
@@ -84,12 +92,13 @@ async def install_skills(basics: Basics) -> SkillServices:
         basics.clock,
         roots_of(basics.home, SHIPPED_SKILLS),
         enabled=live.skills_enabled,
+        sync=kept_files.sync,
     )
     await skills.reload()
-    return SkillServices(skills=skills, learning=await _open_learning(basics, skills.catalogue))
+    return SkillServices(skills=skills, learning=await _open_learning(basics, skills.catalogue, kept_files))
 
 
-async def _open_learning(basics: Basics, catalogue: Catalogue) -> Learning:
+async def _open_learning(basics: Basics, catalogue: Catalogue, kept_files: KeptFiles) -> Learning:
     """The router with what it knew, and the drafter; no secret gets to them. The seed counts from the start on."""
     live, database, clock = basics.live, basics.database, basics.clock
     seed = live.learning().seed
@@ -99,7 +108,7 @@ async def _open_learning(basics: Basics, catalogue: Catalogue) -> Learning:
         settings=live.learning,
         chance=None if seed is None else Random(seed),  # noqa: S311 - no secret
     )
-    drafter = Drafter(database, clock, home=basics.home, known=catalogue, settings=live.learning)
+    drafter = Drafter(database, clock, home=basics.home, known=catalogue, settings=live.learning, sync=kept_files.sync)
     learning = Learning(router, drafter, clock, basics.bus, settings=live.learning, redact=basics.redact)
     await learning.open()
     return learning

@@ -24,6 +24,7 @@ from gateway.running.basics import Basics
 from gateway.running.monitoring.alerts import Alerts
 from gateway.running.rights import Rights
 from gateway.scheduler.process_scheduler import ProcessScheduler
+from gateway.storage.given_up import Buried
 from gateway.telemetry.trouble import Troubles
 
 
@@ -113,8 +114,9 @@ async def install_messaging(
     place_settings: PlaceSettings,
     ids: Callable[[str], Ids],
     is_busy: Callable[[], bool],
+    buried: Buried,
 ) -> Messaging:
-    """While the process `is_busy`, what may be left out is not sent."""
+    """While the process `is_busy`, what may be left out is not sent. `buried` writes of messages that are given up."""
     database, clock = basics.database, basics.clock
     reports = Reports(basics.troubles)
     delivery = Delivery(
@@ -122,13 +124,16 @@ async def install_messaging(
         accounts.channel,
         clock,
         home=basics.home,
-        journal=await anyio.to_thread.run_sync(open_journal, basics.home),
+        files=basics.files,
+        journal=await anyio.to_thread.run_sync(open_journal, basics.home, database.dialect),
         phrase=basics.phrase,
         reports=reports,
         settings=basics.settings.delivery,
         verbosity=partial(place_settings.get, VERBOSITY),
         is_busy=is_busy,
         guard=Guard(basics.redact.found, basics.redact.begun),
+        buried=buried,
+        outlets=basics.cluster.outlets if basics.cluster is not None else None,
     )
 
     def renew(settings: Settings) -> None:

@@ -68,7 +68,7 @@ async def install_models(basics: Basics, alerts: Alerts, ledger: Ledger) -> Mode
     await keys.load()
     providers = Registry(
         live.provider_settings(),
-        ProviderDeps(home=basics.home, clock=clock, models=known, keys=keys),
+        ProviderDeps(home=basics.home, clock=clock, models=known, keys=keys, files=basics.files),
         failover=llm.failover,
         aliases=llm.aliases,
         routing={str(tier): name for tier, name in llm.routing.items()},
@@ -99,6 +99,7 @@ async def install_models(basics: Basics, alerts: Alerts, ledger: Ledger) -> Mode
             ledger=ledger,
             transcribers=Transcribers(lambda: providers, lambda: live.settings.transcription),
             policy=live.retry,
+            files=basics.files,
         ),
         spoken_answers=SpokenAnswers(
             home=basics.home,
@@ -106,6 +107,7 @@ async def install_models(basics: Basics, alerts: Alerts, ledger: Ledger) -> Mode
             ledger=ledger,
             speakers=Speakers(lambda: providers, lambda: live.settings.speech),
             policy=live.retry,
+            files=basics.files,
         ),
         pictures=Pictures(
             clock=clock,

@@ -1,7 +1,7 @@
 """Housekeeping: old rows, old messages, old attachments, exports and backups go, by the `[retention]` section."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,8 @@ from pathlib import Path
 import anyio
 
 from agent.core.clock import Clock
-from agent.core.safe_files import Tree
+from agent.core.files.safe import Tree
+from agent.core.files.store import FileUpkeep
 from agent.memory import misses
 from agent.memory.expiry import expire
 from agent.memory.memory import Memory
@@ -39,31 +40,50 @@ class Upkeep:
         *,
         clock: Clock,
         home: Path,
+        files: FileUpkeep | None,
         retention: Callable[[], RetentionSettings],
         memory: Memory,
         groups: Callable[[], Awaitable[None]],
         traces: Callable[[], Awaitable[None]],
+        events: Callable[[], Awaitable[None]],
         ledger_days: Callable[[], int],
         miss_days: Callable[[], int],
+        sync_files: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`groups` removes what is kept too long of what people said among themselves, `traces` those of turns.
+        """`groups` removes what is kept too long of what people said among themselves, `traces` those of turns,
+        `events` what other programs were told. `files` keeps files in the database, where it does; `sync_files` lets go
+        of what other processes had forgotten.
 
         `ledger_days` is how long the ledger of schedules is kept, `miss_days` what the memory did not find.
         """
         self._database = database
         self._clock = clock
         self._home = home
+        self._files = files
         self._retention = retention
         self._memory = memory
+        self._sync_files = sync_files
         self._groups = groups
         self._traces = traces
+        self._events = events
         self._ledger_days = ledger_days
         self._miss_days = miss_days
 
     async def run_once(self) -> None:
         """Go through everything; what fails is logged, and left for the next time."""
         # Files first: on a full disk no row can go before there is room.
-        for tidy in (self._tidy_files, self._tidy_rows):
+        await self._run(*self._of_home(), self._tidy_rows)
+
+    async def run_home_once(self) -> None:
+        """The same for the files of this process's home alone."""
+        await self._run(*self._of_home())
+
+    async def run_rows_once(self) -> None:
+        """The same for the rows, which processes may share."""
+        await self._run(self._tidy_rows)
+
+    async def _run(self, *steps: Callable[[RetentionSettings, datetime], Awaitable[None]]) -> None:
+        for tidy in steps:
             try:
                 await tidy(self._retention(), self._clock.now())
             except (StorageError, OSError) as error:
@@ -72,8 +92,13 @@ class Upkeep:
     async def tidy(self) -> None:
         """Once through everything. Raises StorageError and OSError."""
         retention, now = self._retention(), self._clock.now()
-        await self._tidy_files(retention, now)
-        await self._tidy_rows(retention, now)
+        for tidy in (*self._of_home(), self._tidy_rows):
+            await tidy(retention, now)
+
+    def _of_home(self) -> Sequence[Callable[[RetentionSettings, datetime], Awaitable[None]]]:
+        if self._files is None:
+            return (self._tidy_files,)
+        return self._tidy_files, partial(self._tidy_stored, self._files)
 
     async def _tidy_rows(self, retention: RetentionSettings, now: datetime) -> None:
         inbox_before = to_timestamp(now - timedelta(days=retention.within(retention.inbox_days)))
@@ -90,6 +115,7 @@ class Upkeep:
             await self._clock.sleep(0.2)
         await self._groups()
         await self._traces()
+        await self._events()
         misses_before = int((now - timedelta(days=retention.within(self._miss_days()))).timestamp())
         await self._database.write(partial(misses.prune, before_s=misses_before))
         if retention.conversation_days:
@@ -98,21 +124,19 @@ class Upkeep:
         await self._clean(to_timestamp(now))
 
     async def _tidy_files(self, retention: RetentionSettings, now: datetime) -> None:
-        at = now.timestamp()
-        await anyio.to_thread.run_sync(
-            _remove_files, self._home / "files", at - timedelta(days=retention.attachment_days).total_seconds()
-        )
-        await anyio.to_thread.run_sync(
-            _remove_files, self._home / OUTPUTS, at - timedelta(days=retention.output_days).total_seconds()
-        )
-        await anyio.to_thread.run_sync(
-            _remove_files, self._home / "exports", at - timedelta(days=EXPORT_DAYS).total_seconds()
-        )
-        await anyio.to_thread.run_sync(
-            _remove_files, self._home / WORKSPACES, at - timedelta(days=retention.workspace_days).total_seconds()
-        )
+        if self._sync_files is not None:
+            await self._sync_files()
+        for name, before in _ends(retention, now):
+            await anyio.to_thread.run_sync(_remove_files, self._home / name, before)
         await anyio.to_thread.run_sync(_bound_logs, self._home / "logs")
         await anyio.to_thread.run_sync(keep_newest, self._home / "backups", retention.backups)
+
+    async def _tidy_stored(self, files: FileUpkeep, retention: RetentionSettings, now: datetime) -> None:
+        """The same in the database, where it keeps files, and here what was removed there."""
+        await files.adopt()
+        for name, before in _ends(retention, now):
+            await files.expire(name, before)
+        await files.tidy()
 
     async def _clean(self, at: int) -> None:
         """Remove what people had forgotten from the database's file as well, and what went by itself from its log."""
@@ -126,6 +150,17 @@ class Upkeep:
         while not await self._database.write(sqlite.clean):
             await self._clock.sleep(0.1)
         await self._database.write(partial(sqlite.note_cleaned, at=at))
+
+
+def _ends(retention: RetentionSettings, now: datetime) -> Sequence[tuple[str, float]]:
+    """The folders of files that go, each with the moment (POSIX seconds) before which they were last written."""
+    days = (
+        ("files", retention.attachment_days),
+        (OUTPUTS, retention.output_days),
+        ("exports", EXPORT_DAYS),
+        (WORKSPACES, retention.workspace_days),
+    )
+    return [(name, now.timestamp() - timedelta(days=kept).total_seconds()) for name, kept in days]
 
 
 def _remove_files(folder: Path, before: float) -> None:

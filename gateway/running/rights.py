@@ -11,7 +11,15 @@ from agent.tools.mcp.resources import RESOURCE_TOOLS
 from gateway.access.grants import AccessBook
 from gateway.access.identities import IdentityBook
 from gateway.access.policy import ACCOUNTS, Decisions, Role, is_owner, lent_role, role_everywhere
-from gateway.access.roles import RANK_NAMES, RANKS, dashboard_rights, deciders, roles_today, without_effect
+from gateway.access.roles import (
+    RANK_NAMES,
+    RANKS,
+    dashboard_rights,
+    deciders,
+    grants_without_effect,
+    roles_today,
+    without_effect,
+)
 from gateway.access.settings import AccessSettings, DashboardRight
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.commands.all import all_commands
@@ -84,9 +92,13 @@ async def install_rights(basics: Basics) -> Rights:
 
 
 def roles_without_effect(settings: Settings, servers: Collection[str]) -> list[str]:
-    """Rules of `[[roles]]` that stand for no tool, none of these MCP servers, or no command."""
+    """Rules of `[[roles]]`, and tools of `[[webhooks]]`, that stand for no tool, MCP server of these, or command."""
     tools = known_tools(built_in_tool_names() | RESOURCE_TOOLS)
-    return list(without_effect(settings.roles, tools=tools, servers=servers, commands=all_commands().names))
+    granted = {hook.name: hook.tools for hook in settings.webhooks}
+    return [
+        *without_effect(settings.roles, tools=tools, servers=servers, commands=all_commands().names),
+        *grants_without_effect(granted, tools=tools, servers=servers),
+    ]
 
 
 def is_blocked(book: AccessBook, access: AccessSettings, person: PersonId | None) -> bool:

@@ -90,6 +90,14 @@ class SpendingService:
             dedup = f"budget:{one.scope}:{one.name}:{one.period}:{approvals}:{conversation}"
             await self._notices.say(ConversationKey.parse(conversation), say, dedup=dedup)
 
+    def renamed(self, old: str, new: str) -> None:
+        """Tell the chat under its new name when more is allowed."""
+        for account, chats in list(self._refused.items()):
+            if old in chats:
+                chats[ConversationId(new)] = chats.pop(ConversationId(old))
+            if account.scope == "channel" and account.name == old:
+                self._refused.setdefault(account._replace(name=new), {}).update(self._refused.pop(account, {}))
+
     def _heard(self, published: Published) -> None:
         event = published.event
         if not isinstance(event, BudgetReached):
@@ -118,6 +126,11 @@ class Spending:
 
     ledger: Ledger
     service: SpendingService
+
+    def renamed(self, old: str, new: str) -> None:
+        """Take up that a place has a new name: its budgets follow, and so do the chats that were refused."""
+        self.ledger.budgets.rename(old, new)
+        self.service.renamed(old, new)
 
 
 def install_spending(basics: Basics, ledger: Ledger, messaging: Messaging) -> Spending:

@@ -12,12 +12,14 @@ from sqlalchemy import Connection, select
 
 from agent.assembly import built_in_tools, known_tools, rules_without_effect, shared_executor
 from agent.core.clock import Clock
+from agent.core.files.safe import put_whole
+from agent.core.files.store import FileStore
 from agent.core.ids import ConversationId, PersonId
 from agent.core.outbox import SENT, FileRef, OutgoingMessage
-from agent.core.safe_files import put_whole
 from agent.core.tools import Tool, ToolSpec
 from agent.definitions import Definitions
 from agent.storage import outbox_rows
+from agent.storage.approval_rows import Approval
 from agent.storage.database import Database
 from agent.storage.tables import conversation
 from agent.storage.timestamps import to_timestamp
@@ -41,7 +43,7 @@ from gateway.delivery.outbox.delivery import Delivery
 from gateway.router.attachments import safe_name
 from gateway.running.added_servers import AddedServers
 from gateway.running.basics import Basics
-from gateway.running.mcp_logins import McpLogins
+from gateway.running.mcp_logins import McpLogins, shared_logins
 from gateway.running.messaging import Messaging
 from gateway.running.monitoring.alerts import DEAF_AFTER_S, Alerts
 from gateway.running.rights import Rights, roles_without_effect
@@ -65,11 +67,19 @@ class ToolServices:
 
 
 async def install_tools(
-    basics: Basics, rights: Rights, messaging: Messaging, schedules: Schedules, pictures: PictureService
+    basics: Basics,
+    rights: Rights,
+    messaging: Messaging,
+    schedules: Schedules,
+    pictures: PictureService,
+    asked: Callable[[Connection, Approval], None],
 ) -> ToolServices:
-    """With the MCP servers that chats have added; none is connected yet."""
+    """With the MCP servers that chats have added; none is connected yet.
+
+    `asked` writes of an approval that is asked for, in the transaction that stores it.
+    """
     live, database, clock, home = basics.live, basics.database, basics.clock, basics.home
-    outputs = Outputs(home)
+    outputs = Outputs(home, basics.files)
     tools = (
         *built_in_tools(clock, outputs, schedules),
         *await _working_tools(basics, rights, messaging.delivery, pictures),
@@ -77,6 +87,7 @@ async def install_tools(
     executor = shared_executor(tools, clock, outputs, basics.redact)
     toolbox = executor.toolbox
     health = McpHealth(basics.troubles, messaging.alerts, clock)
+    sync_logins = await shared_logins(basics)
     servers = Servers(
         basics.settings.mcp,
         clock,
@@ -85,6 +96,7 @@ async def install_tools(
         health=health.changed,
         expect=toolbox.expect,
         tried=toolbox.tried,
+        sync_logins=sync_logins,
     )
     health.watch(servers)
     added_servers = AddedServers(database, clock, servers, health.changed_added)
@@ -101,6 +113,7 @@ async def install_tools(
             clock,
             live.approvals,
             changed=messaging.delivery.prompts.changed,
+            stored=asked,
             roles=lambda: live.settings.roles,
             spec=partial(_spec_of, toolbox),
             is_decider_known=rights.is_decider_known,
@@ -108,7 +121,7 @@ async def install_tools(
         hooks=Hooks(live.hooks, home),
         servers=servers,
         added_servers=added_servers,
-        logins=McpLogins(servers, clock, home),
+        logins=McpLogins(servers, clock, home, sync_logins),
         definitions=definitions,
         profiles=Profiles(definitions.roots, known_tools=definitions.known_tools),
     )
@@ -136,6 +149,7 @@ async def _working_tools(
         basics.database,
         basics.clock,
         settings.home,
+        basics.files,
         deliver=delivery.wake,
         serves=serves,
         is_admin=rights.is_admin,
@@ -239,6 +253,7 @@ class Sending:
         database: Database,
         clock: Clock,
         home: Path,
+        files: FileStore,
         *,
         deliver: Callable[[ConversationKey], None],
         serves: Callable[[ConversationKey], bool],
@@ -247,6 +262,7 @@ class Sending:
         self._database = database
         self._clock = clock
         self._home = home
+        self._files = files
         self._deliver = deliver
         self._serves = serves
         self.may_send_elsewhere = is_admin
@@ -258,6 +274,7 @@ class Sending:
         folder = hashlib.blake2b(f"{to}:{key}".encode(), digest_size=8).hexdigest()  # the same for a repeat
         path = Path(SENT, folder, safe_name(name))
         await anyio.to_thread.run_sync(put_whole, self._home / path, data)
+        await self._files.put(str(path), conversation=to)
         await self._say(
             to,
             OutgoingMessage(

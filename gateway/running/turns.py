@@ -3,12 +3,15 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from agent.assembly import Shared, SharedFeatures, SharedModels, SharedTools
 from agent.between_turns import BetweenTurns, Jobs
 from agent.built_ins import BuiltIns
 from agent.core.ids import ConversationId, random_uuid
 from agent.documents.documents import Documents
+from agent.run.contents import Contents
 from agent.run.settings import Settings
 from agent.subagent.runner import SubagentRegistry
 from agent.turn.states import AgentServices
@@ -16,11 +19,12 @@ from gateway.commands.place.fields import NO_POLICY, policy_of
 from gateway.config.live import Live
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations
-from gateway.dispatch.local import LocalDispatcher
+from gateway.dispatch.dispatcher import RunningDispatcher
 from gateway.running.agents import AgentFactory
 from gateway.running.basics import Basics
 from gateway.running.dispatch import local_dispatcher
 from gateway.running.durable_work import Abandoned, DurableWork
+from gateway.running.events import EventRecording
 from gateway.running.groups import Groups
 from gateway.running.memory import MemoryServices, SkillServices
 from gateway.running.messaging import Messaging
@@ -28,6 +32,9 @@ from gateway.running.models import ModelAccess
 from gateway.running.rights import Rights
 from gateway.running.spending import Spending
 from gateway.running.tools import ToolServices
+
+if TYPE_CHECKING:  # loaded only where a database is shared
+    from gateway.running.beside.told import TurnsElsewhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,21 +46,27 @@ class TurnServices:
 
     factory: AgentFactory
     conversations: Conversations
-    dispatcher: LocalDispatcher
+    dispatcher: RunningDispatcher
     background: BetweenTurns
     subagent_registry: SubagentRegistry
     messaging: Messaging
+    elsewhere: "TurnsElsewhere | None" = None  # at processes beside this one
 
     # -- gateway.commands.command.Turns
 
     def stop(self, conversation: ConversationId, reason: str, said_at: datetime) -> bool:
-        return self.factory.is_meant(conversation, said_at) and self.conversations.stop(conversation, reason)
+        if self.factory.is_meant(conversation, said_at) and self.conversations.stop(conversation, reason):
+            return True
+        return self.elsewhere is not None and self.elsewhere.stop(conversation, reason, said_at)
 
     def stop_within(self, place: ConversationId, reason: str, said_at: datetime) -> bool:
-        return self.conversations.stop_within(place, reason, lambda key: self.factory.is_meant(key, said_at))
+        here = self.conversations.stop_within(place, reason, lambda key: self.factory.is_meant(key, said_at))
+        there = self.elsewhere is not None and self.elsewhere.stop_within(place, reason, said_at)
+        return here or there
 
     def is_running(self, conversation: ConversationId) -> bool:
-        return self.dispatcher.is_running(conversation)
+        there = self.elsewhere is not None and self.elsewhere.is_running(conversation)
+        return there or self.dispatcher.is_running(conversation)
 
     def running_since(self, conversation: ConversationId) -> datetime | None:
         return self.factory.running_since(conversation)
@@ -88,6 +101,8 @@ def shared_parts(
     tools: ToolServices,
     work: DurableWork,
     place_settings: PlaceSettings,
+    events: EventRecording,
+    contents: Contents,
 ) -> Shared:
     """All that the agents of this process share."""
     live = basics.live
@@ -102,8 +117,10 @@ def shared_parts(
             ledger=spending.ledger,
             voice_transcription=models.voice_transcription,
             speech=lambda: live.settings.speech,
-            documents=Documents(basics.home, lambda: live.settings.documents),
+            documents=Documents(basics.home, lambda: live.settings.documents, files=basics.files),
             relief=spending.service.relief,
+            contents=contents,
+            files=basics.files,
         ),
         settings=partial(settings_in, live, place_settings),
         built_ins=built_ins,
@@ -120,6 +137,7 @@ def shared_parts(
             goals=work.goal_deps,
             plans=work.plans,
             plan_buttons=work.plan_buttons,
+            more=events.features,
         ),
     )
 
@@ -132,6 +150,7 @@ def install_turns(
     messaging: Messaging,
     models: ModelAccess,
     work: DurableWork,
+    events: EventRecording,
 ) -> TurnServices:
     """Nothing is awake yet."""
     live, delivery, session = basics.live, messaging.delivery, basics.settings.session
@@ -144,7 +163,12 @@ def install_turns(
     background = shared.background
     shared.features.memory.forgotten.listen(partial(_forgotten, background, conversations))
     abandoned = Abandoned(work, Jobs(background), basics.phrase, messaging)
-    dispatcher = local_dispatcher(basics, rights, place_settings, conversations, delivery, messaging.alerts, abandoned)
+    cluster = basics.cluster
+    process = cluster.membership.id if cluster is not None else None
+    local = local_dispatcher(
+        basics, rights, place_settings, conversations, delivery, messaging.alerts, events, abandoned, process
+    )
+    dispatcher: RunningDispatcher = cluster.hosted_by(local) if cluster is not None else local
     return TurnServices(
         factory=factory,
         conversations=conversations,
@@ -152,7 +176,16 @@ def install_turns(
         background=background,
         subagent_registry=shared.tools.subagent_registry,
         messaging=messaging,
+        elsewhere=_elsewhere(basics) if cluster is not None else None,
     )
+
+
+def _elsewhere(basics: Basics) -> "TurnsElsewhere":
+    told = import_module("gateway.running.beside.told")
+    assert basics.cluster is not None
+    elsewhere: TurnsElsewhere = told.TurnsElsewhere(basics.bus, basics.cluster.words.tell)
+    basics.cluster.hear(told.TURNS, elsewhere.hear)
+    return elsewhere
 
 
 def _forgotten(background: BetweenTurns, conversations: Conversations, conversation: ConversationId) -> None:
@@ -160,5 +193,5 @@ def _forgotten(background: BetweenTurns, conversations: Conversations, conversat
 
     Nobody waits for that, least of all the command that forgets: two of them would wait for each other.
     """
-    if conversation in conversations.awake:
+    if conversations.is_awake(conversation):
         background.start(partial(conversations.forget, conversation))

@@ -80,7 +80,10 @@ _NOW_DUE = update(alert).where(_OPEN, alert.c.receiver == bindparam("who")).valu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRow:
-    """An alert for one receiver. `subject` is "" for a single event; `error` is of the last attempt."""
+    """An alert for one receiver, or for the part of it that did not take it.
+
+    `subject` is "" for a single event; `error` is of the last attempt.
+    """
 
     id: int
     receiver: str
@@ -110,9 +113,9 @@ def claim(conn: Connection, receiver: str, *, now: int, until: int, most: int) -
     return sorted((_row(row) for row in rows), key=lambda one: one.id)
 
 
-def sent(conn: Connection, ids: Sequence[int], *, until: int, now: int) -> None:
-    """They have left. `until` is that of the claim: whoever lost it changes nothing."""
-    conn.execute(_END, {"ids": list(ids), "until": until, "to": "sent", "why": "", "now": now})
+def sent(conn: Connection, ids: Sequence[int], *, until: int, now: int) -> bool:
+    """They have left. `until` is that of the claim: whoever lost it changes nothing, and False is given."""
+    return conn.execute(_END, {"ids": list(ids), "until": until, "to": "sent", "why": "", "now": now}).rowcount > 0
 
 
 def failed(conn: Connection, ids: Sequence[int], *, until: int, due: int, why: str) -> None:
@@ -123,6 +126,19 @@ def failed(conn: Connection, ids: Sequence[int], *, until: int, due: int, why: s
 def leave(conn: Connection, ids: Sequence[int], *, until: int) -> None:
     """They were taken and not tried: they stay due as they were."""
     conn.execute(_LEAVE, {"ids": list(ids), "until": until})
+
+
+def again(conn: Connection, rows: Sequence[AlertRow], receiver: str, *, due: int) -> None:
+    """Keep the same for a part of a receiver, which did not take them: they are due for it at that moment."""
+    for row in rows:
+        values = {"receiver": receiver, "subject": row.subject, "severity": row.severity, "text": row.text}
+        conn.execute(_ADD, values | {"created_at": row.created_at, "due_at": due, "attempts": row.attempts})
+
+
+def parts(conn: Connection, receiver: str) -> Sequence[str]:
+    """The parts of a receiver that something waits for: `email:ops@example.org`."""
+    of_it = alert.c.receiver.startswith(f"{receiver}:", autoescape=True)
+    return sorted(conn.execute(select(alert.c.receiver).where(_OPEN, of_it).distinct()).scalars())
 
 
 def give_up(conn: Connection, receiver: str, *, before: int, now: int) -> Sequence[AlertRow]:

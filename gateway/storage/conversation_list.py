@@ -2,18 +2,22 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, bindparam, func, literal_column, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, literal_column, not_, or_, select, union
 
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.inbox import Incoming
+from agent.ledger.spending import Account
+from agent.storage.inbox_rows import ASKED, WEBHOOKS
 from agent.storage.payloads import decode_incoming
-from agent.storage.tables import conversation, inbox, message, session, turn, usage
+from agent.storage.tables import conversation, group_message, inbox, message, session, turn, usage
 from agent.storage.watch_tables import turn_trace
+from gateway.storage import pairings
 
+PROGRAMS = (WEBHOOKS, ASKED)  # begin the dedup of what other programs bring into a chat
 MOST_LOOKED_AT = 5_000  # conversations that a search by name looks at, the newest first
 MOST_MESSAGES = 50_000  # messages that a search for words looks at, the newest first
 
@@ -22,8 +26,9 @@ MOST_MESSAGES = 50_000  # messages that a search for words looks at, the newest 
 class ConversationEntry:
     """A conversation. `name` is who spoke there last, by the account `person`, `place` what people call the group.
 
-    Both are "" where nobody knows. `title` are the first words of its session: somebody's words. `messages` counts
-    those of the session. `language` is that of the last answer there.
+    Before the first answer there `name` is who asked to be let in. Both are "" where nobody knows. `title` are the
+    first words of its session: somebody's words. `messages` counts those of the session. `language` is that of the last
+    answer there.
     """
 
     key: ConversationId
@@ -86,6 +91,7 @@ _ALL = (
         session.c.message_count,
         _ACTIVE.label("active_at"),
         inbox.c.payload,
+        inbox.c.dedup,
     )
     .select_from(
         conversation.outerjoin(session, session.c.id == conversation.c.session_id).outerjoin(
@@ -98,6 +104,16 @@ _ALL = (
 )
 _ONE = _ALL.where(conversation.c.key == bindparam("conversation"))
 _ON = _ALL.where(conversation.c.key.startswith(bindparam("platform"), autoescape=False))
+# Not from other programs: what these bring says nothing of the people of the chat.
+_NEWEST_CAME = (
+    select(func.max(inbox.c.id))
+    .where(
+        inbox.c.conv.in_(bindparam("keys", expanding=True)),
+        *(not_(inbox.c.dedup.startswith(beginning)) for beginning in PROGRAMS),
+    )
+    .group_by(inbox.c.conv)
+)
+_CAME = select(inbox.c.conv, inbox.c.payload).where(inbox.c.id.in_(_NEWEST_CAME))
 _NAMED = _ALL.where(conversation.c.key.in_(bindparam("keys", expanding=True)))
 _WORDS = (
     select(message.c.conv, message.c.session_id, message.c.id, message.c.role, message.c.parts, message.c.created_at)
@@ -156,12 +172,12 @@ def newest(
     if on:
         query, values["platform"] = _ON, f"{on}:"
     if not find:
-        return [_entry(row) for row in conn.execute(query, values)]
+        return _entries(conn, conn.execute(query, values))
     rows = conn.execute(query, values | {"most": MOST_LOOKED_AT, "skip": 0})
     sought = find.casefold()
     found = [
         entry
-        for entry in map(_entry, rows)
+        for entry in _entries(conn, rows)
         if any(
             sought in text.casefold()
             for text in (entry.key, entry.name, entry.place, *((entry.title,) if in_words else ()))
@@ -172,14 +188,14 @@ def newest(
 
 def find(conn: Connection, key: ConversationId) -> ConversationEntry | None:
     """The conversation of that key."""
-    row = conn.execute(_ONE, {"conversation": key, "most": 1, "skip": 0}).one_or_none()
-    return None if row is None else _entry(row)
+    found = _entries(conn, conn.execute(_ONE, {"conversation": key, "most": 1, "skip": 0}))
+    return found[0] if found else None
 
 
 def names(conn: Connection, keys: Iterable[ConversationId]) -> Mapping[ConversationId, str]:
     """How people call these conversations: the group, or who spoke there last; the key where nobody knows."""
     sought = sorted(set(keys))
-    found = map(_entry, conn.execute(_NAMED, {"keys": sought, "most": len(sought), "skip": 0}))
+    found = _entries(conn, conn.execute(_NAMED, {"keys": sought, "most": len(sought), "skip": 0}))
     return dict(zip(sought, sought, strict=True)) | {one.key: one.place or one.name or one.key for one in found}
 
 
@@ -201,10 +217,25 @@ def where_answered(
     return [ConversationId(key) for key in found]
 
 
+def where_spoken(
+    conn: Connection, accounts: Iterable[PersonId], *, most: int | None = None
+) -> Sequence[ConversationId]:
+    """Where the person with these accounts spoke, as transcripts and read-along words tell, however old.
+
+    With `most` only so many messages are looked at, the newest.
+    """
+    people = list(accounts)
+    spoke = select(message.c.conv).where(message.c.person.in_(people))
+    if most is not None:
+        spoke = spoke.where(message.c.id > select(func.max(message.c.id) - most).scalar_subquery())
+    heard = select(group_message.c.conv).where(group_message.c.person.in_(people))
+    return [ConversationId(key) for key in conn.scalars(union(spoke, heard))]
+
+
 def chat_types(conn: Connection, keys: Iterable[ConversationId]) -> Mapping[ConversationId, str]:
     """The kind of chat of each; "" where nobody knows any more."""
     sought = sorted(set(keys))
-    found = map(_entry, conn.execute(_NAMED, {"keys": sought, "most": len(sought), "skip": 0}))
+    found = _entries(conn, conn.execute(_NAMED, {"keys": sought, "most": len(sought), "skip": 0}))
     return {one.key: one.chat_type for one in found}
 
 
@@ -222,11 +253,31 @@ def names_of_people(conn: Connection, accounts: Sequence[str]) -> Mapping[str, s
     }
 
 
-def with_words(conn: Connection, words: str, *, most: int = 20) -> list[FoundMessage]:
-    """Messages whose stored form holds these words, the newest first, among the newest 50,000."""
+def known_as(conn: Connection, accounts: Sequence[str]) -> Mapping[str, str]:
+    """The names of these people, from their platforms or as they asked to be let in; those without one are left out."""
+    asked_as, names = pairings.displays(conn), names_of_people(conn, accounts)
+    return {one: name for one in accounts if (name := names.get(one) or asked_as.get(one))}
+
+
+def names_of_payers(conn: Connection, payers: Sequence[Account]) -> Mapping[Account, str]:
+    """The names of the people and places whose budgets these are; those without one are left out."""
+    people = {one.name: one for one in payers if one.scope == "person"}
+    places = {ConversationId(one.name): one for one in payers if one.scope == "channel"}
+    named = {people[account]: name for account, name in known_as(conn, list(people)).items()}
+    return named | {places[key]: name for key, name in names(conn, places).items() if name != key}
+
+
+def with_words(conn: Connection, words: str, *, within: Sequence[str] = (), most: int = 20) -> list[FoundMessage]:
+    """Messages whose stored form holds these words, the newest first, among the newest 50,000.
+
+    `within` names places that count, with what is in them; without any all do.
+    """
     written = json.dumps(words, ensure_ascii=False)[1:-1]
     for sign in "/%_":
         written = written.replace(sign, f"/{sign}")
+    query = _WORDS
+    if within:
+        query = query.where(or_(*(message.c.conv == place for place in within), *(_inside(place) for place in within)))
     return [
         FoundMessage(
             key=ConversationId(row.conv),
@@ -236,8 +287,12 @@ def with_words(conn: Connection, words: str, *, most: int = 20) -> list[FoundMes
             parts=row.parts,
             created_at=row.created_at,
         )
-        for row in conn.execute(_WORDS, {"words": f"%{written}%", "most": most})
+        for row in conn.execute(query, {"words": f"%{written}%", "most": most})
     ]
+
+
+def _inside(place: str) -> ColumnElement[bool]:
+    return message.c.conv.startswith(f"{place}:", autoescape=True)
 
 
 def spent(conn: Connection, keys: Iterable[ConversationId], *, since: int) -> Mapping[ConversationId, Spent]:
@@ -254,21 +309,47 @@ def platforms(conn: Connection) -> Sequence[str]:
     return sorted({key.partition(":")[0] for key in conn.scalars(select(conversation.c.key))})
 
 
+def _entries(conn: Connection, rows: Iterable[Any]) -> list[ConversationEntry]:
+    """The conversations of these rows. Where no turn tells a name, what came last does, or the request to be let in."""
+    found = [_entry(row) for row in rows]
+    nameless = [one.key for one in found if not one.name]
+    if not nameless:
+        return found
+    asked_as = pairings.displays_by_place(conn)
+    came = {row.conv: _incoming(row.payload) for row in conn.execute(_CAME, {"keys": nameless})}
+    return [one if one.name else _told_by(one, came.get(one.key), or_else=asked_as.get(one.key, "")) for one in found]
+
+
+def _told_by(one: ConversationEntry, incoming: Incoming | None, *, or_else: str = "") -> ConversationEntry:
+    """The entry with what the message tells of its people."""
+    if incoming is None:
+        return replace(one, name=or_else)
+    return replace(
+        one,
+        name=incoming.display or or_else,
+        person=incoming.person or one.person,
+        place=incoming.place or one.place,
+        chat_type=incoming.chat_type or one.chat_type,
+        language=incoming.language,
+    )
+
+
 def _entry(row: Any) -> ConversationEntry:
-    incoming = _incoming(row.payload)
-    return ConversationEntry(
+    is_of_people = row.dedup is not None and not row.dedup.startswith(PROGRAMS)
+    one = ConversationEntry(
         key=ConversationId(row.key),
         state=row.state,
-        name=incoming.display if incoming else "",
-        person=incoming.person if incoming else None,
-        place=incoming.place if incoming else "",
-        chat_type=incoming.chat_type if incoming else "",
-        language=incoming.language if incoming else "en",
+        name="",
+        person=None,
+        place="",
+        chat_type="",
+        language="en",
         session=SessionId(row.session_id) if row.session_id else None,
         title=row.title or "",
         messages=row.message_count or 0,
         active_at=row.active_at,
     )
+    return _told_by(one, _incoming(row.payload)) if is_of_people else one
 
 
 def _incoming(payload: str | None) -> Incoming | None:

@@ -176,6 +176,17 @@ def senders(conn: Connection, rows: Iterable[int]) -> Mapping[int, str]:
     return {id: _display(payload) for id, payload in conn.execute(_PAYLOADS, {"rows": wanted})}
 
 
+def words(conn: Connection, rows: Iterable[int]) -> Mapping[int, str]:
+    """The text of these messages, by row; of one that was removed or cannot be read nothing."""
+    found: dict[int, str] = {}
+    for id, payload in conn.execute(_PAYLOADS, {"rows": sorted(set(rows))}):
+        try:
+            found[id] = decode_incoming(payload).text
+        except ValidationError:
+            continue  # it costs its words alone
+    return found
+
+
 def _display(payload: str) -> str:
     try:
         return decode_incoming(payload).display if payload else ""

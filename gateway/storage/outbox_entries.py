@@ -3,16 +3,19 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, literal_column, select, update
+from sqlalchemy import Connection, Select, bindparam, false, func, literal_column, select, update
 
 from agent.core.ids import ConversationId
 from agent.storage import conversation_rows
-from agent.storage.tables import outbox
+from agent.storage.tables import conversation, outbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxEntry:
-    """Something to say. `payload` is the stored Say, possibly unreadable; moments are UTC microseconds."""
+    """Something to say. `payload` is the stored Say, possibly unreadable; moments are UTC microseconds.
+
+    `is_held`: the bot was removed from the place or blocked there, and nothing is sent until it is back.
+    """
 
     id: int
     conversation: ConversationId
@@ -22,14 +25,20 @@ class OutboxEntry:
     why: str
     not_before: int | None
     created_at: int
+    is_held: bool
 
 
 _DEAD = outbox.c.status == literal_column("'dead'")
 _OPEN = outbox.c.status.in_((literal_column("'new'"), literal_column("'sending'")))
 _ONE = outbox.c.id == bindparam("row")
-_NEWEST = select(outbox).order_by(outbox.c.id.desc()).limit(bindparam("most")).offset(bindparam("skip"))
-_LIST_DEAD = _NEWEST.where(_DEAD)
-_LIST_OPEN = _NEWEST.where(_OPEN)
+_IS_CLOSED = conversation.c.state == literal_column("'gone'")
+_PLACE = conversation.c.key == outbox.c.conv
+_WITH_PLACE = select(outbox, func.coalesce(_IS_CLOSED, false()).label("closed")).outerjoin(conversation, _PLACE)
+_PAGE = _WITH_PLACE.limit(bindparam("most")).offset(bindparam("skip"))
+_LIST_DEAD = _PAGE.where(_DEAD).order_by(outbox.c.id.desc())
+# A sum, so that the few open rows are sorted: by the ids alone SQLite reads all that was ever sent.
+_LIST_OPEN = _PAGE.where(_OPEN).order_by((outbox.c.id + 0).desc())
+_COUNT_HELD = select(func.count()).select_from(outbox).join(conversation, _PLACE).where(_OPEN, _IS_CLOSED)
 _NOW = update(outbox).where(_ONE, _OPEN).values(not_before=None).returning(outbox.c.conv)
 # Its pieces that arrived stay noted: they are not sent again.
 _REVIVE = (
@@ -50,6 +59,11 @@ def dead(conn: Connection, *, most: int = 100, skip: int = 0) -> tuple[OutboxEnt
 def still_open(conn: Connection, *, most: int = 100, skip: int = 0) -> tuple[OutboxEntry, ...]:
     """Messages not yet sent, newest first."""
     return _listed(conn, _LIST_OPEN, most, skip)
+
+
+def held(conn: Connection) -> int:
+    """How many messages wait for the bot to be let back into their place."""
+    return int(conn.execute(_COUNT_HELD).scalar_one())
 
 
 def now(conn: Connection, row_id: int) -> ConversationId | None:
@@ -77,9 +91,9 @@ def bury(conn: Connection, row_id: int) -> ConversationId | None:
 def _opened(conn: Connection, key: str | None) -> ConversationId | None:
     if key is None:
         return None
-    conversation = ConversationId(key)
-    conversation_rows.set_gone(conn, conversation, gone=False)
-    return conversation
+    place = ConversationId(key)
+    conversation_rows.set_gone(conn, place, gone=False)
+    return place
 
 
 def _listed(conn: Connection, query: Select[Any], most: int, skip: int) -> tuple[OutboxEntry, ...]:
@@ -93,6 +107,7 @@ def _listed(conn: Connection, query: Select[Any], most: int, skip: int) -> tuple
             why=row.note or "",
             not_before=row.not_before,
             created_at=row.created_at,
+            is_held=bool(row.closed) and row.status in ("new", "sending"),
         )
         for row in conn.execute(query, {"most": most, "skip": skip})
     )

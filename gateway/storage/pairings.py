@@ -52,6 +52,7 @@ _END = (
 )
 _PRUNE = delete(table).where(table.c.expires_at <= bindparam("before"))
 _DISPLAYS = select(table.c.subject, table.c.display).order_by(table.c.id)
+_DISPLAYS_BY_PLACE = select(table.c.conv, table.c.display).order_by(table.c.id)
 _WRONG = insert(pairing_attempt)
 _WRONG_SINCE = (
     select(func.count())
@@ -98,6 +99,11 @@ def open_requests(conn: Connection, now: int) -> tuple[Pairing, ...]:
 def displays(conn: Connection) -> Mapping[str, str]:
     """The names of all who asked of late, by their subjects, decided or not."""
     return {row.subject: row.display for row in conn.execute(_DISPLAYS)}
+
+
+def displays_by_place(conn: Connection) -> dict[ConversationId, str]:
+    """The names of all who asked of late, by the conversations in which they did."""
+    return {ConversationId(row.conv): row.display for row in conn.execute(_DISPLAYS_BY_PLACE)}
 
 
 def open_of(conn: Connection, subject: str, now: int) -> Pairing | None:

@@ -7,6 +7,7 @@ from sqlalchemy import Column, Connection, Table, and_, delete, exists, select, 
 from agent.core.ids import ConversationId
 from agent.goals import store as goals
 from agent.goals.goal import Reason, rested
+from agent.ledger import rows as ledger_rows
 from agent.ledger import sums
 from agent.memory.rows import follow
 from agent.plans import store as plans
@@ -61,6 +62,7 @@ def rekey(conn: Connection, old: ConversationId, new: ConversationId) -> bool:
     _keep_one_plan(conn, old, new)
     follow(conn, old, new)
     sums.follow(conn, old, new)
+    ledger_rows.follow(conn, old, new)
     # Shown messages are gone with the old place, and their ids may mean something else in the new one.
     conn.execute(delete(ephemeral).where(ephemeral.c.conv == old))
     _keep_one_stream(conn, old, new)

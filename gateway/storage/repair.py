@@ -174,7 +174,7 @@ _CURES: Sequence[Cure] = (_lost_sessions, _abandoned_runs, _done_twice, _unreada
 # Schema of this version, and the opening of its database. Slow to import: loaded by name after the bind.
 
 SCHEMA = Schema(
-    head="0042_alerts",
+    head="0047_program_lists",
     migrations=Path(__file__).parent / "migrations",
     metadata=metadata,
     squashed=SQUASHED,
@@ -183,9 +183,9 @@ SCHEMA = Schema(
 )
 
 
-async def open_database(url: str, home: Path, *, back_up: BackUp | None = None) -> OwnedDatabase:
+async def open_database(url: str, home: Path, *, back_up: BackUp | None = None, shared: bool = False) -> OwnedDatabase:
     """The database of `[database] url`, up to date and owned by this process. Raises DatabaseUnusable with the fix.
 
     `back_up` keeps a PostgreSQL database before it is migrated; without one it is not migrated.
     """
-    return await open_with(url, home, schema=SCHEMA, back_up=back_up)
+    return await open_with(url, home, schema=SCHEMA, back_up=back_up, shared=shared)

@@ -3,8 +3,23 @@
 from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Table, Text, UniqueConstraint, text
 
 from agent.skills.tables import skill_trust as skill_trust
+from agent.storage.process_tables import arrival as arrival
+from agent.storage.process_tables import budget_warning as budget_warning
+from agent.storage.process_tables import conversation_host as conversation_host
+from agent.storage.process_tables import conversation_outlet as conversation_outlet
+from agent.storage.process_tables import file as file
+from agent.storage.process_tables import file_content as file_content
+from agent.storage.process_tables import file_folder as file_folder
+from agent.storage.process_tables import file_part as file_part
+from agent.storage.process_tables import kept_file as kept_file
+from agent.storage.process_tables import process as process
+from agent.storage.process_tables import process_claim as process_claim
+from agent.storage.process_tables import process_word as process_word
+from agent.storage.process_tables import usage_hold as usage_hold
 from agent.storage.tables import Id, partial_index
 from agent.storage.tables import metadata as metadata  # with those of memory, learning and gateway on it
+from agent.storage.watch_tables import event_delivery as event_delivery
+from agent.storage.watch_tables import event_switched_off as event_switched_off
 from agent.storage.watch_tables import log_entry as log_entry
 from agent.storage.watch_tables import turn_trace as turn_trace
 
@@ -172,6 +187,17 @@ adapter_store = Table(
 )
 
 # Actions of operators on the dashboard: the audit log.
+# Journals of adapters whose pages another process goes on with; on SQLite they are files.
+adapter_line = Table(
+    "adapter_line",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("scope", Text, nullable=False),  # the account
+    Column("name", Text, nullable=False),
+    Column("line", Text, nullable=False),
+    Index("ix_adapter_line_name", "scope", "name", "id"),
+)
+
 operator_action = Table(
     "operator_action",
     metadata,
@@ -251,12 +277,40 @@ web_attempt = Table(
 )
 Index("ix_web_attempt_by", web_attempt.c.by, web_attempt.c.at)
 
+# Keys that all processes on one PostgreSQL sign with: a browser is signed in at each of them.
+web_key = Table(
+    "web_key",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),  # base64
+    Column("created_at", BigInteger, nullable=False),
+)
+
+# Keys of other programs. A key is known by its hash alone; `name` is `api:<name>` in grants, and is never given again.
+api_key = Table(
+    "api_key",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("hash", Text, nullable=False, unique=True),  # SHA-256 of the key
+    Column("shown", Text, nullable=False),  # its last characters, by which people know it
+    Column("scopes", Text, nullable=False),  # with blanks between
+    Column("places", Text, nullable=False),  # conversations, with blanks between; "*": all
+    Column("per_minute", BigInteger, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("revoked_at", BigInteger),
+    Column("used_at", BigInteger),
+    Column("minute", BigInteger, nullable=False, server_default="0"),  # in which it was used last, and how often
+    Column("uses", BigInteger, nullable=False, server_default="0"),
+)
+
 # Alerts beyond the owners' chats: a row for each alert and receiver, until it is sent or given up.
 alert = Table(
     "alert",
     metadata,
     Column("id", Id, primary_key=True),
-    Column("receiver", Text, nullable=False),  # email | webhook
+    Column("receiver", Text, nullable=False),  # email | webhook | one address: email:ops@example.org
     Column("subject", Text, nullable=False),  # what it is about: `model:main`; "": a single event
     Column("severity", Text, nullable=False),  # warning | resolved | test
     Column("text", Text, nullable=False),

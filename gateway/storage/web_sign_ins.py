@@ -3,14 +3,16 @@
 The owner has sign-ins and codes, and no row as a person. Ids of sessions and codes are known by their hash alone.
 """
 
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
 
+from agent.storage.database import wait_for_names
 from agent.storage.statements import CompiledStatement, or_ignore
-from gateway.storage.tables import web_attempt, web_code, web_person, web_session
+from gateway.storage.tables import web_attempt, web_code, web_key, web_person, web_session
 
 OWNER = "operator"
 SESSION_KEPT_US = 31 * 86_400_000_000  # longer than a cookie lives that was renewed when the session was last seen
@@ -111,6 +113,9 @@ _TRIES = (
     .select_from(web_attempt)
     .where(web_attempt.c.by == bindparam("name"), web_attempt.c.at > bindparam("since"))
 )
+_SIGNING = "session"  # the name of the key
+_KEEP_KEY = or_ignore(insert(web_key))
+_KEY = select(web_key.c.value).where(web_key.c.name == _SIGNING)
 _TRY = insert(web_attempt).returning(web_attempt.c.id)
 _FORGIVE = delete(web_attempt).where(web_attempt.c.id.in_(bindparam("tries", expanding=True)))
 _PRUNE_TRIES = delete(web_attempt).where(web_attempt.c.at <= bindparam("before"))
@@ -229,6 +234,11 @@ def use_code(conn: Connection, hash: str, now: int) -> str | None:
 # Tries.
 
 
+def one_at_a_time(conn: Connection, names: Sequence[str]) -> None:
+    """Return when no other process is counting tries of these names."""
+    wait_for_names(conn, (f"sign-in {name}" for name in names))
+
+
 def tries(conn: Connection, name: str, *, since: int) -> int:
     """How many were counted under this name."""
     count: int = conn.execute(_TRIES, {"name": name, "since": since}).scalar_one()
@@ -244,6 +254,12 @@ def count_try(conn: Connection, name: str, *, at: int) -> int:
 def forgive(conn: Connection, numbers: Sequence[int]) -> None:
     """Count these tries no more: they were right."""
     conn.execute(_FORGIVE, {"tries": list(numbers)})
+
+
+def shared_key(conn: Connection, own: bytes, now: int) -> bytes:
+    """The key that cookies are signed with; `own` becomes it where there is none."""
+    conn.execute(_KEEP_KEY, {"name": _SIGNING, "value": b64encode(own).decode(), "created_at": now})
+    return b64decode(conn.execute(_KEY).scalar_one())
 
 
 def prune(conn: Connection, now: int) -> None:

@@ -71,6 +71,7 @@ class AnthropicProvider:
     def __init__(self, settings: ProviderSettings, card: Card, deps: ProviderDeps) -> None:
         self.name = settings.name
         self._home = deps.home
+        self._files = deps.files
         self._models = deps.models
         self._clock = deps.clock
         self._encoder = Encoder(self.family, self.name)
@@ -108,7 +109,7 @@ class AnthropicProvider:
 
     async def stream(self, request: Request, key: str = "") -> AsyncGenerator[Chunk, None]:
         deadline = self._clock.monotonic() + self._settings.stream_timeout_s
-        files = await load(self._home, wanted(request.messages, self.takes), LARGEST_FILE)
+        files = await load(self._home, wanted(request.messages, self.takes), LARGEST_FILE, self._files)
         response = await self._respond(request, files, deadline, key)
         reading = Reading(self.name, self._settings.secrets)
         events = EventReader()

@@ -40,6 +40,7 @@ class LitellmProvider:
     def __init__(self, settings: ProviderSettings, card: Card, deps: ProviderDeps) -> None:
         self.name = settings.name
         self._home = deps.home
+        self._files = deps.files
         self._models = deps.models
         self._clock = deps.clock
         self._encoder = Encoder(self.family, signed=True)
@@ -146,7 +147,7 @@ class LitellmProvider:
 
     async def _arguments(self, request: Request, key: str) -> dict[str, Any]:
         settings = self._settings
-        files = await load(self._home, wanted(request.messages, self.takes), LARGEST_FILE)
+        files = await load(self._home, wanted(request.messages, self.takes), LARGEST_FILE, self._files)
         body = self._encoder.body(
             request,
             model=self.model,

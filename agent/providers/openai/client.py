@@ -56,6 +56,7 @@ class OpenAIProvider:
     def __init__(self, settings: ProviderSettings, card: Card, deps: ProviderDeps) -> None:
         self.name = settings.name
         self._home = deps.home
+        self._files = deps.files
         self._models = deps.models
         self._connections = _Connections(settings)
         self._encoder = Encoder(self.family)
@@ -141,7 +142,7 @@ class OpenAIProvider:
     async def _respond(self, request: Request, key: str) -> aiohttp.ClientResponse:
         """The response whose body is the stream, after conceding what the endpoint does not understand."""
         dialect = self._dialect
-        files = await load(self._home, wanted(request.messages, self.takes), LARGEST_FILE)
+        files = await load(self._home, wanted(request.messages, self.takes), LARGEST_FILE, self._files)
         for _ in range(CONCESSIONS):
             response = await self._post(self._body(request, dialect, files), key)
             if response.status == 200:

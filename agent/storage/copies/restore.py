@@ -7,13 +7,14 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, bindparam, func, inspect, select, update
+from sqlalchemy import Connection, bindparam, func, inspect, or_, select, update
 
 from agent.storage import approval_rows
 from agent.storage.connect import Schema, State, migrating_from, revision, target_of
+from agent.storage.copies.inspection import look, read
 from agent.storage.copies.sqlite import copy_file
 from agent.storage.errors import BackupRefused, DatabaseUnusable, SchemaTooNew, SchemaTooOld
-from agent.storage.inspection import look, read
+from agent.storage.inbox_rows import WEBHOOKS
 from agent.storage.sqlite import OwnerLock, sqlite_engine
 from agent.storage.tables import approval, goal, inbox, outbox, plan, turn
 
@@ -23,7 +24,10 @@ WHY = "open when the backup was made; it may have been done since"
 _PUT_ASIDE = [
     # Wake-ups of goals and plans ("system") are left: the next start puts down what was going on by itself.
     update(inbox)
-    .where(inbox.c.status == "new", inbox.c.kind.in_(("message", "reminder")))
+    .where(
+        inbox.c.status == "new",
+        or_(inbox.c.kind.in_(("message", "reminder")), inbox.c.dedup.startswith(WEBHOOKS)),
+    )
     .values(status="dead", note=bindparam("why")),
     update(outbox).where(outbox.c.status.in_(("new", "sending"))).values(status="dead", note=bindparam("why")),
 ]

@@ -7,8 +7,8 @@ import anyio
 from pydantic import Field
 
 from agent.core.errors import ToolError
+from agent.core.files.safe import Names, Tree
 from agent.core.function_tools import tool
-from agent.core.safe_files import Names, Tree
 from agent.core.tools import Appraisal, ToolContext
 from agent.tools.files.paths import PATH, READABLE, ROOT, meant, readable, reading_tool, shown, tree_of
 from agent.tools.settings import FileSettings

@@ -17,9 +17,9 @@ import anyio
 import anyio.to_thread
 
 from agent.core.errors import OutOfScope, ToolError
+from agent.core.files.safe import Names, Tree
 from agent.core.function_tools import Function, FunctionTool, tool
 from agent.core.ids import ConversationId
-from agent.core.safe_files import Names, Tree
 from agent.core.tools import SKILLS, Appraisal, ToolContext
 
 Shown = Callable[[Sequence[str]], str]

@@ -16,8 +16,8 @@ import anyio
 from pydantic import Field
 
 from agent.core.errors import ToolError
+from agent.core.files.safe import MOST_ENTRIES, Entry, Names
 from agent.core.function_tools import tool
-from agent.core.safe_files import MOST_ENTRIES, Entry, Names
 from agent.core.tools import ToolContext
 from agent.tools.arguments import LONGEST, Unfit, compiled
 from agent.tools.files.paths import (

@@ -24,7 +24,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from agent.core.clock import Clock
-from agent.core.safe_files import put_whole
+from agent.core.files.safe import put_whole
 
 EARLY_S = 30.0  # a token is renewed before it ends: the request is on its way for a while
 VERSION = "2025-06-18"  # of the protocol: the first that says how a server asks for a login
@@ -75,7 +75,9 @@ def write(path: Path, kept: Kept) -> None:
 class Login(httpx2.Auth):
     """Sends the token of the file with each request of one connection, and renews it when it ends or is refused."""
 
-    def __init__(self, path: Path, url: str, clock: Clock) -> None:
+    def __init__(self, path: Path, url: str, clock: Clock, sync: Callable[[], Awaitable[None]] | None = None) -> None:
+        """`sync` brings the file to the state that other processes know, which may renew the same login."""
+        self._sync = sync
         self._path = path
         self._url = url
         self._clock = clock
@@ -85,8 +87,8 @@ class Login(httpx2.Auth):
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         async with self._renewing:
-            if not self._is_read:
-                self._kept = await anyio.to_thread.run_sync(read, self._path, self._url)
+            if not self._is_read or (self._sync is not None and self._kept and self._kept.has_ended(self._clock)):
+                self._kept = await self._read()
                 self._is_read = True
             if self._kept is not None and self._kept.has_ended(self._clock) and self._kept.tokens.refresh_token:
                 await self._renewed(self._kept, (yield renewal(self._kept)))
@@ -99,7 +101,7 @@ class Login(httpx2.Auth):
             return
         async with self._renewing:
             if self._kept is sent:
-                self._kept = await anyio.to_thread.run_sync(read, self._path, self._url)
+                self._kept = await self._read()
             now = self._kept or sent
             if now.tokens == sent.tokens:  # else somebody has logged in, or another request renewed it
                 if not sent.tokens.refresh_token:
@@ -110,6 +112,11 @@ class Login(httpx2.Auth):
         sent = now
         request.headers["Authorization"] = f"Bearer {sent.tokens.access_token}"
         yield request
+
+    async def _read(self) -> Kept | None:
+        if self._sync is not None:
+            await self._sync()
+        return await anyio.to_thread.run_sync(read, self._path, self._url)
 
     async def _renewed(self, before: Kept, response: httpx2.Response) -> bool:
         """Whether there is a new token; it is kept for the next start."""
@@ -129,6 +136,8 @@ class Login(httpx2.Auth):
             await anyio.to_thread.run_sync(write, self._path, self._kept)
         except OSError as error:
             log.warning("the renewed login in %s is lost with the next restart: %s", self._path.name, error.strerror)
+        if self._sync is not None:
+            await self._sync()
         return True
 
 

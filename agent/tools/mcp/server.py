@@ -19,7 +19,7 @@ from agent.core.tools import Tool, ToolContext, ToolSpec
 from agent.tools.mcp.catalogue import Catalogue, Prompt, prompt_text
 from agent.tools.mcp.elicitation import Given, Wanted, ask_person
 from agent.tools.mcp.offers import Offer, Result, Shown, blobs_of, plain, shown_of, text_of
-from agent.tools.mcp.settings import McpSettings, ServerSettings
+from agent.tools.mcp.settings import WANTS_LOGIN, McpSettings, ServerSettings
 
 # Error output of started servers, in files of bounded size: the newest megabyte, and one older file.
 
@@ -97,7 +97,8 @@ class Server:
     """`lend` is given its tools whenever they change, `listed` is called when its prompts or resources do; `health` is
     told the trouble it is in, None when it is over.
 
-    `errors` is the file for what a started program complains of, `login` the one that `tieline mcp login` writes.
+    `errors` is the file for what a started program complains of, `login` the one that `tieline mcp login` writes;
+    `sync` brings that to the state that other processes know.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Server:
         lend: Callable[[str, Sequence[Tool]], None],
         health: Callable[[str, str | None], None],
         listed: Callable[[], None] = lambda: None,
+        sync: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.settings = settings
         self.trouble = "it has not answered yet"
@@ -120,12 +122,14 @@ class Server:
         self._clock = clock
         self._errors = errors
         self._login = login
+        self._sync = sync
         self._lend = lend
         self._health = health
         self._listed = listed
         self._offers: list[Offer] | None = None
         self._connection: Any = None
         self._connected = anyio.Event()
+        self._tried = anyio.Event()  # the try of now has come to its end
         self._stirred = anyio.Event()  # something to look at: a call is waiting, the tools changed, it is lost
         self._calls: list[ToolContext] = []
         self._notes: dict[int, list[str]] = {}  # for the model, by the call whose question was not asked
@@ -133,6 +137,11 @@ class Server:
     @property
     def is_connected(self) -> bool:
         return self._connection is not None
+
+    @property
+    def wants_login(self) -> bool:
+        """Whether it refused us as somebody whom it does not know."""
+        return WANTS_LOGIN in self.trouble
 
     @property
     def unwanted(self) -> tuple[str, ...]:
@@ -153,7 +162,9 @@ class Server:
                     changed=self._stir,
                     elicit=self._elicit,
                     errors=self._errors,
-                    login=wire.Login(self._login, self.settings.url, self._clock) if self.settings.url else None,
+                    login=wire.Login(self._login, self.settings.url, self._clock, self._sync)
+                    if self.settings.url
+                    else None,
                 ) as connection:
                     await self._serve(connection, wire)
                     retries.succeeded()
@@ -212,6 +223,13 @@ class Server:
         if self._connection is not None:
             self._part(LOST)
         self._stir()
+
+    async def outcome(self) -> str:
+        """The trouble of the next try to connect it; "" once it is connected."""
+        while True:
+            await self._tried.wait()
+            if self.is_connected or self.trouble != LOST:  # which is the beginning of a try
+                return self.trouble
 
     async def call(self, foreign: str, arguments: Mapping[str, Any], context: ToolContext) -> str:
         """Call one of its tools. Raises ToolError, also when it goes away meanwhile."""
@@ -288,6 +306,7 @@ class Server:
         await self._list(connection)
         self._connection, self.trouble, self.connected_at = connection, "", self._clock.now()
         self._connected.set()
+        self._end_try()
         self._health(self.settings.name, None)
         log.info("MCP server %s is connected: %d tools", self.settings.name, len(self.tools))
         await self._list_others(connection, wire)
@@ -344,7 +363,12 @@ class Server:
         if reason != self.trouble:  # also of one that never came up; once, however often it is tried
             log.warning("MCP server %s is not connected: %s", self.settings.name, reason)
         self._part(reason)
+        self._end_try()
         self._health(self.settings.name, reason)
+
+    def _end_try(self) -> None:
+        self._tried.set()
+        self._tried = anyio.Event()
 
     def _part(self, reason: str) -> None:
         self._connection, self.trouble, self.connected_at = None, reason, None

@@ -1,6 +1,6 @@
 """All MCP servers, of the configuration and added later; what they offer is lent to the gateway's toolbox."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import anyio
@@ -27,9 +27,11 @@ class Servers:
         health: Callable[[str, str | None], None] = lambda name, trouble: None,
         expect: Callable[[str, str], None] = lambda name, prefix: None,
         tried: Callable[[str], None] = lambda name: None,
+        sync_logins: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`expect` is told what the names of a server's tools will begin with, `tried` that it was connected, or was
-        not, for the first time."""
+        not, for the first time. `sync_logins` brings logins to the state that other processes know."""
+        self._sync_logins = sync_logins
         self._clock = clock
         self._home = home
         self._lend = lend
@@ -69,6 +71,7 @@ class Servers:
             lend=self._lend,
             health=self._told,
             listed=self._list_resources,
+            sync=self._sync_logins,
         )
         self._expect(name, prefix_of(name))
         if self._tasks is not None:

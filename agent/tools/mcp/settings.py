@@ -59,9 +59,17 @@ class AddedServerSettings(ServerSettings):
     has_entry: ClassVar[bool] = False
 
 
+WANTS_LOGIN = "it wants a login, or another one"  # begins the trouble of a server that refuses a stranger
+
+
 def login_file(home: Path, name: str) -> Path:
     """Where the login at that server is kept, made by `tieline mcp login`."""
     return home / "secrets" / f"mcp-{name.lower()}.json"
+
+
+def is_login(name: str) -> bool:
+    """Whether a file of that name among the secrets is a login."""
+    return name.startswith("mcp-") and name.endswith(".json") and "/" not in name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

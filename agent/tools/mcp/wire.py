@@ -30,7 +30,7 @@ from agent.tools.mcp.elicitation import Given, Wanted
 from agent.tools.mcp.login import Kept, Login, log_in, speaks_sse
 from agent.tools.mcp.offers import MOST_TOOLS, Offer, Result
 from agent.tools.mcp.server import bounded
-from agent.tools.mcp.settings import ServerSettings
+from agent.tools.mcp.settings import WANTS_LOGIN, ServerSettings
 
 MOST_PAGES = 20
 MOST_ADDRESSES = 3  # that a person must open before one call
@@ -218,15 +218,15 @@ def refusal(status: int, server: ServerSettings) -> str:
     """Advice to an operator about a server that answers the first words with this HTTP state."""
     match status:
         case 401 | 403 if server.has_own_login:
-            what = "it wants a login, or another one: see headers of its [[mcp.servers]] entry"
+            what = f"{WANTS_LOGIN}: see headers of its [[mcp.servers]] entry"
         case 401 | 403 if not server.has_entry:
             what = (
-                f"it wants a login, or another one: run `tieline mcp login {server.name} {server.url}` where the "
+                f"{WANTS_LOGIN}: run `tieline mcp login {server.name} {server.url}` where the "
                 "gateway runs, or remove it in a chat and give it a [[mcp.servers]] entry with headers"
             )
         case 401 | 403:
             what = (
-                f"it wants a login, or another one: run `tieline mcp login {server.name}` where the gateway runs, "
+                f"{WANTS_LOGIN}: run `tieline mcp login {server.name}` where the gateway runs, "
                 "or give its [[mcp.servers]] entry headers"
             )
         case 404 | 405:

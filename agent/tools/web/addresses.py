@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import quote, urlsplit
 
@@ -93,7 +93,16 @@ class Target:
 
 
 def target_of(url: str, settings: WebSettings) -> Target:
-    """The one thing that `url` means. Raises NotAllowed with the reason."""
+    """The one thing that `url` means, if it may be fetched. Raises NotAllowed with the reason."""
+    target = named_target(url)
+    internal = _is_among(target.host, target.port, settings.internal)
+    if not internal:
+        _check(target.host, target.port, settings)
+    return replace(target, internal=internal)
+
+
+def named_target(url: str) -> Target:
+    """The one thing that `url` means, whoever's it is. Raises NotAllowed with the reason."""
     text = url.strip()
     if len(text) > LONGEST:
         raise NotAllowed(f"the address is longer than {LONGEST} characters")
@@ -112,12 +121,9 @@ def target_of(url: str, settings: WebSettings) -> Target:
         raise NotAllowed("an address with a name or password in it is not fetched")
     scheme, host = parts.scheme.lower(), _host(name or "")
     number = port if port is not None else {"http": 80, "https": 443}[scheme]
-    internal = _is_among(host, number, settings.internal)
-    if not internal:
-        _check(host, number, settings)
     path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
     query = f"?{quote(parts.query, safe='/?%:@!$&()*+,;=~-._' + chr(39))}" if parts.query else ""
-    return Target(scheme=scheme, host=host, port=number, path=path + query, internal=internal)
+    return Target(scheme=scheme, host=host, port=number, path=path + query)
 
 
 def _check(host: str, port: int, settings: WebSettings) -> None:

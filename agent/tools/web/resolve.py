@@ -23,6 +23,15 @@ async def look_up(host: str, port: int) -> Sequence[str]:
 
 async def resolved(target: Target, lookup: Lookup = look_up) -> tuple[Address, ...]:
     """Where to connect to. Raises NotAllowed when a single one of its addresses is not public, ToolError for none."""
+    addresses = await addresses_of(target, lookup)
+    closed = [address for address in addresses if not is_public(address)]
+    if closed and not target.internal:
+        raise NotAllowed(f"{target.host} is in a private network; the operator may open it ([tools.web] internal)")
+    return addresses[:MOST]
+
+
+async def addresses_of(target: Target, lookup: Lookup = look_up) -> tuple[Address, ...]:
+    """All its addresses, for who has a policy of their own. Raises ToolError for none."""
     try:
         with anyio.fail_after(WITHIN_S):
             found = await lookup(target.host, target.port)
@@ -33,7 +42,4 @@ async def resolved(target: Target, lookup: Lookup = look_up) -> tuple[Address, .
     addresses = tuple(ip_address(one) for one in found)
     if not addresses:
         raise ToolError(f"{target.host} has no address")
-    closed = [address for address in addresses if not is_public(address)]
-    if closed and not target.internal:
-        raise NotAllowed(f"{target.host} is in a private network; the operator may open it ([tools.web] internal)")
-    return addresses[:MOST]
+    return addresses

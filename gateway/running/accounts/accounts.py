@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
@@ -18,6 +19,7 @@ from agent.core.cancellation import first_error
 from agent.core.clock import Clock
 from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId
+from agent.storage.database import TROUBLE
 from agent.storage.errors import DatabaseDamaged, StorageError, StorageTrouble
 from gateway.channels.adapter import (
     Adapter,
@@ -42,9 +44,27 @@ RESTARTING = Backoff(first_s=1.0, longest_s=60.0)
 PUBLISH_PAUSES_S = (5.0, 30.0, 120.0, 600.0)
 CLOSE_WITHIN_S = 5.0
 KEPT_CHANNELS = 512
+NO_WORKER = "a terminal talks to a process that is ingress and worker in one: start it with --role ingress,worker"
+HEARD_ELSEWHERE = "heard by another process"
 PAUSED_SETTING = "paused"  # of an account, by its channel type: since when, in UTC microseconds
 
 _log = logging.getLogger("tieline.accounts")
+
+
+class Ownership(Protocol):
+    """Whether and when this process hears accounts, where several processes might (G-137)."""
+
+    hears: bool
+    works: bool  # it has agents
+
+    def is_held(self, name: str) -> bool:
+        """Whether this process is that one."""
+
+    async def take(self, name: str) -> None:
+        """Return once this process is that one."""
+
+    async def give_back(self, name: str) -> None:
+        """Let another be it. Never raises for trouble."""
 
 
 async def _forget_nothing(channel_type: str) -> None:
@@ -114,8 +134,13 @@ class Accounts:
         settings: Sequence[ChannelSettings],
         adapter_context: AdapterContext,
         paused: Mapping[str, datetime] | None = None,
+        ownership: Ownership | None = None,
     ) -> None:
-        """`paused` are the accounts that stay closed, by channel type, and since when."""
+        """`paused` are the accounts that stay closed, by channel type, and since when.
+
+        `ownership` None: all accounts are heard by this process alone.
+        """
+        self._ownership = ownership
         self._settings = tuple(settings)
         names = {one.channel_type for one in settings}
         self._since = {name: at for name, at in (paused or {}).items() if name in names}
@@ -153,6 +178,27 @@ class Accounts:
         """Every configured account's, also of those that are not open yet."""
         return {settings.channel_type: self._health(settings.channel_type) for settings in self._settings}
 
+    def told(self, channel_type: str, words: str) -> None:
+        """The account tells something in another process."""
+        told = getattr(self._adapters.get(channel_type), "told", None)
+        if told is not None and words:
+            try:
+                told(words)
+            except Exception as error:  # noqa: BLE001 - the channel seam: words of another version, perhaps
+                _log.warning("%s could not take in what it told: %s", channel_type, type(error).__name__)
+
+    async def told_anew(self) -> None:
+        """Such words may have been lost."""
+        for adapter in list(self._adapters.values()):
+            told_anew = getattr(adapter, "told_anew", None)
+            if told_anew is not None:
+                try:
+                    await told_anew()
+                except TROUBLE:
+                    raise  # it is tried again
+                except Exception as error:  # noqa: BLE001 - the channel seam
+                    _log.warning("%s could not look anew: %s", adapter.channel_type, type(error).__name__)
+
     @property
     def settings(self) -> Sequence[ChannelSettings]:
         """The settings of all accounts, as they run."""
@@ -172,7 +218,18 @@ class Accounts:
         if channel_type in self._broken:
             return self._broken[channel_type]
         adapter = self._adapters.get(channel_type)
-        return adapter.health() if adapter is not None else Health(state=State.STARTING)
+        if adapter is None:
+            return Health(state=State.STARTING)
+        found = adapter.health()
+        if found.state is State.STARTING and self._ownership is not None and not self._hears(channel_type):
+            return Health(state=State.CONNECTED, detail=HEARD_ELSEWHERE)
+        return found
+
+    def _hears(self, channel_type: str) -> bool:
+        ownership = self._ownership
+        if ownership is None or (ownership.hears and self._is_for_many(channel_type)):
+            return True
+        return ownership.is_held(f"account:{channel_type}")
 
     async def listen(self, tasks: TaskGroup) -> None:
         """Open the accounts of platforms, and let each hear as soon as it is open; what it hears waits for `serve`.
@@ -320,6 +377,9 @@ class Accounts:
     async def _open_one(self, settings: ChannelSettings) -> None:
         """Import and build the adapter, in a thread."""
         name = settings.channel_type
+        if settings.entrance == "control" and self._ownership is not None and not self._ownership.works:
+            self._broken[name] = Health(state=State.PAUSED, detail=NO_WORKER)
+            return
         if name in self._adapters or name in self._broken or name in self._paused:
             return
         try:
@@ -342,7 +402,45 @@ class Accounts:
         """Start the account's own task, if it is open and has none."""
         if name in self._adapters and name not in self._running:
             self._running.add(name)
-            self._spawn(name, tasks, partial(self._keep_running, self._adapters[name]))
+            self._spawn(name, tasks, partial(self._keep_hearing, self._adapters[name]))
+
+    async def _keep_hearing(self, adapter: Adapter) -> None:
+        """Keep it running; where others may hear it as well, only while it is ours, and send with it meanwhile."""
+        ownership, name = self._ownership, adapter.channel_type
+        if ownership is None or (ownership.hears and self._is_for_many(name)):
+            await self._keep_running(adapter)
+        elif not ownership.hears:
+            await self._keep_speaking(adapter)
+        else:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._keep_speaking, adapter)
+                await ownership.take(f"account:{name}")
+                tasks.cancel_scope.cancel()
+            try:
+                await self._keep_running(adapter)
+            finally:
+                await ownership.give_back(f"account:{name}")
+
+    async def _keep_speaking(self, adapter: Adapter) -> None:
+        """Sign in as far as sending needs; another process hears the account."""
+        name, retries = adapter.channel_type, Retries(RESTARTING)
+        speak = getattr(adapter, "speak", None)
+        while speak is not None:
+            try:
+                await speak(self._ingest)
+                return
+            except ChannelFatal as error:
+                self._break(name, str(error))
+                return
+            except Exception:  # noqa: BLE001 - the channel seam
+                _log.exception("%s stopped sending", name)
+                await self._adapter_context.clock.sleep(retries.failed())
+
+    def _is_for_many(self, name: str) -> bool:
+        """Whether each process that hears has the account: it is an entrance of ours, or the platform comes to us."""
+        return any(
+            one.channel_type == name and (one.entrance != "platform" or one.heard_by_many) for one in self._settings
+        )
 
     async def _ingest(self, inbound: Inbound) -> Receipt:
         """The `admit` of adapters. Raises GatewayUnavailable."""
@@ -361,6 +459,12 @@ class Accounts:
             raise GatewayUnavailable(f"it could not be taken in ({type(error).__name__})") from error
         failpoint("acknowledge")
         return receipt
+
+    async def admit(self, inbound: Inbound) -> Receipt:
+        """Take in what came by no adapter. Raises GatewayUnavailable, also while the gateway ends."""
+        if not self._taking_in:
+            raise GatewayUnavailable("the gateway is stopping")
+        return await self._ingest(inbound)
 
     def _fullness(self, key: ConversationKey) -> Fullness | None:
         return self._gateway.fullness(key) if self._gateway is not None else None

@@ -7,7 +7,7 @@ from functools import partial
 from agent.core.ids import ConversationId
 from agent.storage.timestamps import to_timestamp
 from gateway.access.needs import needs
-from gateway.channels.adapter import Diagnosis
+from gateway.channels.adapter import Affected, Diagnosis, Health
 from gateway.running.accounts.accounts import PAUSED_SETTING, Accounts, forget_pause
 from gateway.running.accounts.checks import bare_adapter_context, diagnose, diagnose_channel, weighed
 from gateway.running.basics import Basics
@@ -45,11 +45,18 @@ class AccountChanges:
         if account is None:
             raise LookupError(f"There is no account {channel_type} any more.")
         context = bare_adapter_context(settings.home, settings.network.proxy, self._address())
-        catches_up = settings.network.catch_up_max_age > 0
-        rules = needs(
-            channel_type, settings.access, places=settings.places, roles=settings.roles, catches_up=catches_up
-        )
+        rules = self._rules(channel_type)
         return [weighed(found, rules) for found in await diagnose(account, context)]
+
+    def withheld(self, channel_type: str, health: Health) -> Sequence[Diagnosis]:
+        """Findings on things that the platform keeps from it, judged as `check` judges them."""
+        rules = self._rules(channel_type)
+        return [weighed(one.diagnosis(channel_type), rules) for one in health.withheld]
+
+    def _rules(self, channel_type: str) -> Mapping[Affected, Sequence[str]]:
+        settings = self.basics.settings
+        catches_up = settings.network.catch_up_max_age > 0
+        return needs(channel_type, settings.access, places=settings.places, roles=settings.roles, catches_up=catches_up)
 
     async def tried(self, values: Mapping[str, object]) -> Sequence[str]:
         """Why an account with these values would not work, a line each; the platform is asked, nothing is kept."""

@@ -10,13 +10,14 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+from pydantic import TypeAdapter, ValidationError
 
-from agent.storage import inspection
+from agent.storage.copies import inspection
 from agent.storage.errors import StorageError
 from gateway.backup import outcome
 from gateway.backup.copies import Copy, copies_in, folders_of, newest_backup, trouble_with
 from gateway.running.basics import Basics
-from gateway.running.monitoring.alerts import Alerts
+from gateway.running.monitoring.alerts import SAME_AGAIN_S, Alerts
 from gateway.telemetry import machine
 from gateway.telemetry.machine import Folder, MachineLoad, Sample
 
@@ -27,6 +28,7 @@ FOLDERS_S = 900.0  # a data directory can hold very many files
 STARTED_S = 600.0  # until then one that was missed is being made up for
 ENOUGH_AGAIN = 1.2  # times the least: a disk at the border is not told again and again
 RUNNING = "running"  # a file of the data directory while a gateway runs; an orderly end removes it
+ENDS = "ends"  # a file of the data directory: unexpected ends that wait to be told
 
 DISK, BACKUP = "disk", "backup"  # subjects of troubles
 NO_BACKUP = "backup age"  # the subject of the outage; that of one which fails is the nightly work's
@@ -43,6 +45,23 @@ class Readings:
     backup_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Unexpected ends that were not told, the first one of the process that ran `since`; the last were told at
+    `told_at_s` (seconds since the epoch)."""
+
+    count: int = 0
+    since: str = ""
+    told_at_s: float = 0.0
+
+    def and_one(self, since: str) -> "Ends":
+        """One more, of the process that ran since then."""
+        return replace(self, count=self.count + 1, since=self.since or since)
+
+
+_ENDS: TypeAdapter[Ends] = TypeAdapter(Ends)
+
+
 class MachineWatch:
     """`run` it beside everything else; `load` and `folders` are what it measured."""
 
@@ -51,6 +70,7 @@ class MachineWatch:
         self._alerts = alerts
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
         self._began_s = basics.clock.monotonic()
+        self._ends = Ends()
         self.folders: Sequence[Folder] | None = None  # None: not measured yet
 
     async def begin(self) -> None:
@@ -58,7 +78,11 @@ class MachineWatch:
         since = await anyio.to_thread.run_sync(_begin, self._basics.home / RUNNING, self._basics.clock.now())
         if since:
             _log.warning("the gateway that ran since %s ended unexpectedly", since)
-            self._alerts.tell_receivers("owner_restarted", {"since": since})
+        self._ends = await anyio.to_thread.run_sync(_ends, self._basics.home / ENDS)
+        if since:
+            self._ends = self._ends.and_one(since)
+            await self._keep_ends()
+        await self._tell_ends()
 
     async def end(self) -> None:
         """Note that it ended in order."""
@@ -94,6 +118,26 @@ class MachineWatch:
         """Report what is wrong with the disk and with the backups, or that it is over."""
         await self._look_at_disk()
         await self._look_at_backups()
+        await self._tell_ends()
+
+    async def _tell_ends(self) -> None:
+        """Tell the receivers of unexpected ends once an hour: a service that is started again and again may have
+        hundreds."""
+        ends, now_s = self._ends, self._basics.clock.now().timestamp()
+        if not ends.count or abs(now_s - ends.told_at_s) < SAME_AGAIN_S:  # a clock that was set back holds up nothing
+            return
+        self._ends = Ends(told_at_s=now_s)
+        await self._keep_ends()
+        key = "owner_restarted" if ends.count == 1 else "owner_restarted_often"
+        values: dict[str, object] = (
+            {"since": ends.since} if ends.count == 1 else {"since": ends.since, "count": ends.count}
+        )
+        self._alerts.tell_receivers(key, values)
+
+    async def _keep_ends(self) -> None:
+        with suppress(OSError):  # without it the next process tells again
+            text = _ENDS.dump_json(self._ends)
+            await anyio.to_thread.run_sync((self._basics.home / ENDS).write_bytes, text)
 
     async def _look_at_disk(self) -> None:
         least_mb = self._basics.settings.alerts.least_free_mb
@@ -152,3 +196,9 @@ def _begin(file: Path, now: datetime) -> str:
     with suppress(OSError):  # without it an unexpected end is not told
         file.write_text(f"{now:%Y-%m-%d %H:%M} UTC\n")
     return since
+
+
+def _ends(file: Path) -> Ends:
+    with suppress(OSError, ValidationError):
+        return _ENDS.validate_json(file.read_bytes())
+    return Ends()

@@ -11,7 +11,9 @@ from sqlalchemy import Connection
 from agent.core.ids import ConversationId
 from agent.core.phrases import home_as_typed, with_home
 from agent.goals import store as goals
+from agent.goals.driver import is_held
 from agent.goals.goal import Goal
+from agent.goals.settings import GoalSettings
 from agent.goals.store import short
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import AccountBalance, amount
@@ -26,11 +28,12 @@ from gateway.running.basics import Basics
 from gateway.running.models import ModelAccess
 from gateway.running.monitoring.machine_watch import MachineWatch, Readings
 from gateway.running.turns import TurnServices
-from gateway.storage import inbox_entries
+from gateway.storage import conversation_list, inbox_entries, outbox_entries
 from gateway.telemetry.metrics import COST, TOKENS, TURNS_ENDED, UNPRICED, Gauges, LoopLag, Metrics
 from gateway.web.control import OperationError
 from gateway.web.health import Reason, not_ready
 from gateway.web.overview import (
+    HELD,
     Account,
     ActiveConversation,
     Budget,
@@ -79,8 +82,12 @@ class OverviewService:
             lambda conn: {key: inbox_entries.name_of(conn, key) for key in set(shown)}
         )
         asking = {one.conversation for one in pending}
-        subagent_registry = await self.basics.database.read(lambda conn: goals.subagent_registry(conn, None))
+        alone = await self.basics.database.read(lambda conn: goals.worked_alone(conn, None))
         requests = await self.operations.pair_list({})
+        standings = self.ledger.budgets.all_standings()[:SHOWN_BUDGETS]
+        payers = await self.basics.database.read(
+            lambda conn: conversation_list.names_of_payers(conn, [one.account for one in standings])
+        )
         return Overview(
             version=self.version,
             started_at=self.started_at,
@@ -91,18 +98,19 @@ class OverviewService:
             awake=tuple(self._awake(key, names[key], asks=key in asking) for key in awake[:SHOWN_AWAKE]),
             more_awake=max(0, len(awake) - SHOWN_AWAKE),
             pairings=tuple(_pairing(request) for request in requests),
-            goals=tuple(_own_work(goal) for goal in subagent_registry[:MOST_GOALS]),
+            goals=tuple(_own_work(goal, self.basics.settings.agent.goal) for goal in alone[:MOST_GOALS]),
             troubles=self.basics.troubles.recent(RECENT + len(self.basics.troubles.open)),
             queue_depth=counted.waiting,
             outbox_open=counted.on_their_way,
             unanswered=counted.unanswered,
             undelivered=counted.undelivered,
+            held=await self.basics.database.read(outbox_entries.held),
             misses=missed,
             turns=int(self.metrics.sum(TURNS_ENDED)),
             tokens=int(sum(self.metrics.sum(TOKENS, gen_ai_token_type=kind) for kind in ("input", "output"))),
             cost_usd=self.metrics.sum(COST),
             unpriced=int(self.metrics.sum(UNPRICED)),
-            budgets=tuple(_budget(standing) for standing in self.ledger.budgets.all_standings()[:SHOWN_BUDGETS]),
+            budgets=tuple(_budget(one, payers.get(one.account, "")) for one in standings),
             pending=tuple(self._pending(one, names[ConversationId(one.conversation)]) for one in asked),
             loop_lag_s=self.lag.last_s,
             where=home_as_typed(self.basics.home),
@@ -228,25 +236,33 @@ def _counts(conn: Connection) -> _Counts:
     return _Counts(waiting, on_their_way, unanswered, undelivered)
 
 
-def _budget(standing: AccountBalance) -> Budget:
+def _budget(standing: AccountBalance, name: str) -> Budget:
     pairs = []
     if standing.usd is not None:
         pairs.append((amount(standing.spent_usd, "usd"), amount(standing.usd, "usd")))
     if standing.tokens is not None:
         pairs.append((amount(standing.spent_tokens, "tokens"), amount(standing.tokens, "tokens")))
     spent = ", ".join(f"{spent} of {limit}" for spent, limit in pairs)
-    return Budget(who=str(standing.account), period=standing.account.period, spent=spent, share=standing.share)
+    account = standing.account
+    return Budget(
+        who=f"{account.scope} {name}" if name else str(account),
+        period=account.period,
+        spent=spent,
+        share=standing.share,
+        id=account.name if name else "",
+    )
 
 
-def _own_work(goal: Goal) -> OwnWork:
+def _own_work(goal: Goal, settings: GoalSettings) -> OwnWork:
     assert goal.auto is not None
+    held = is_held(goal, settings)
     return OwnWork(
         id=goal.id,
         key=ConversationKey.parse(goal.conversation),
         text=short(goal.text),
         # Its own work was ended by a limit, a stop or a person: then the goal stands as the chat calls it.
-        state=goal.status if goal.auto.state == "aborted" else goal.auto.state,
-        is_live=goal.is_autonomous,
+        state=HELD if held else goal.status if goal.auto.state == "aborted" else goal.auto.state,
+        is_live=goal.is_autonomous and not held,
         turns=goal.auto.turns,
         most=goal.auto.most,
         tokens=goal.used.tokens,

@@ -10,8 +10,10 @@ from agent.memory.records import Forgotten
 from agent.storage.timestamps import to_timestamp
 from gateway.channels.inbound import Inbound, MessageReceived, Receipt
 from gateway.channels.keys import ConversationKey
-from gateway.delivery.outbox.delivery import Delivery
+from gateway.delivery.outbox.delivery import Delivery as OutboxDelivery
 from gateway.delivery.outbox.rows import Claimed
+from gateway.otel.exporter import TraceExport
+from gateway.otel.work import Delivery
 from gateway.running.basics import Basics
 from gateway.traces import rows
 from gateway.traces.recorder import HEARD, Recorder
@@ -27,6 +29,7 @@ class TurnTracing:
 
     basics: Basics
     recorder: Recorder
+    export: TraceExport
 
     async def admit(self, admit: Callable[[Inbound], Awaitable[Receipt]], inbound: Inbound) -> Receipt:
         """Take it in, and count it."""
@@ -39,6 +42,21 @@ class TurnTracing:
         """A message was sent or given up."""
         platform = ConversationKey.parse(row.conversation).platform
         self.recorder.settled(platform, row.inbox_id, committed_at=row.created_at, sent=sent)
+        if row.inbox_id is not None:
+            self.export.delivered(partial(self._delivery, row, row.inbox_id, platform, sent))
+
+    def _delivery(self, row: Claimed, inbox_id: int, platform: str, sent: bool) -> Delivery:
+        return Delivery(
+            inbox_id=inbox_id,
+            row=row.id,
+            conversation=row.conversation,
+            platform=platform,
+            kind=row.say.kind,
+            begun_at=row.created_at,
+            ended_at=to_timestamp(self.basics.clock.now()),
+            attempt=row.attempt,
+            sent=sent,
+        )
 
     async def tidy(self) -> None:
         """Remove what is too old or too much, some at a time, so that no turn waits. Raises StorageError."""
@@ -57,16 +75,17 @@ class TurnTracing:
             await clock.sleep(PAUSE_S)
 
 
-def install_traces(basics: Basics, delivery: Delivery, forgotten: Forgotten) -> TurnTracing:
-    """From now on turns are traced."""
+def install_traces(basics: Basics, delivery: OutboxDelivery, forgotten: Forgotten, export: TraceExport) -> TurnTracing:
+    """From now on turns are traced; `export` hears of them too."""
     recorder = Recorder(
         basics.database,
         basics.clock,
         settings=lambda: basics.settings.traces,
         forgotten=forgotten,
         writer=random_uuid(),
+        watcher=export,
     )
     basics.bus.listen(recorder.listen, HEARD)
-    traces = TurnTracing(basics=basics, recorder=recorder)
+    traces = TurnTracing(basics=basics, recorder=recorder, export=export)
     delivery.hear_settled(traces.settled)
     return traces

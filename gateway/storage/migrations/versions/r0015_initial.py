@@ -9,6 +9,7 @@ from alembic import op
 
 revision = "0015_forgetting"
 down_revision = None
+phase = "expand"
 
 # Frozen: written in the words that both databases share, so that no later change of `tables.py` changes them. SQLite
 # grows a rowid by itself only for INTEGER keys.

@@ -12,6 +12,7 @@ from gateway.storage.migrations.versions import r0015_initial
 
 revision = "0029_feedback"
 down_revision = "0015_forgetting"
+phase = "contract"  # drops a table and the former index of recall, and counts skills anew
 
 # Frozen: written in the words that both databases share.
 TABLES = {

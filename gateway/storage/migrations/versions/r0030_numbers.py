@@ -12,6 +12,7 @@ from gateway.storage.migrations.versions import r0015_initial
 
 revision = "0030_numbers"
 down_revision = "0029_feedback"
+phase = "expand"  # PostgreSQL has nothing to do
 
 TABLES = ("goal", "plan")
 COUNTED = "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT"

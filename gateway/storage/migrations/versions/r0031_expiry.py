@@ -7,6 +7,7 @@ from alembic import op
 
 revision = "0031_expiry"
 down_revision = "0030_numbers"
+phase = "expand"
 
 
 def upgrade() -> None:

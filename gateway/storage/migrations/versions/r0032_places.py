@@ -10,6 +10,7 @@ from gateway.storage.migrations.versions import r0015_initial
 
 revision = "0032_places"
 down_revision = "0031_expiry"
+phase = "contract"  # drops a table
 
 COPY = """
     INSERT INTO channel_setting (conv, key, value, source, updated_at)

@@ -8,6 +8,7 @@ from alembic import op
 
 revision = "0033_models"
 down_revision = "0032_places"
+phase = "expand"
 
 
 def upgrade() -> None:

@@ -10,6 +10,7 @@ from agent.storage.tables import Id
 
 revision = "0034_groups"
 down_revision = "0033_models"
+phase = "expand"
 
 
 def upgrade() -> None:

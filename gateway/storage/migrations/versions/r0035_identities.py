@@ -8,6 +8,7 @@ from alembic import op
 
 revision = "0035_identities"
 down_revision = "0034_groups"
+phase = "expand"
 
 
 def upgrade() -> None:

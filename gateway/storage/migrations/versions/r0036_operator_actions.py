@@ -10,6 +10,7 @@ from agent.storage.tables import Id
 
 revision = "0036_operator_actions"
 down_revision = "0035_identities"
+phase = "expand"
 
 
 def upgrade() -> None:

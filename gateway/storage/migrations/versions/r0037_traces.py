@@ -8,6 +8,7 @@ from alembic import op
 
 revision = "0037_traces"
 down_revision = "0036_operator_actions"
+phase = "expand"
 
 _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 

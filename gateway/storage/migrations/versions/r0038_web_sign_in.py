@@ -8,6 +8,7 @@ from alembic import op
 
 revision = "0038_web_sign_in"
 down_revision = "0037_traces"
+phase = "expand"
 
 _NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 

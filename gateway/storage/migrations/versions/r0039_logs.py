@@ -8,6 +8,7 @@ from alembic import op
 
 revision = "0039_logs"
 down_revision = "0038_web_sign_in"
+phase = "expand"
 
 _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 

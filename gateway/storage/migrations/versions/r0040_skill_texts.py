@@ -8,6 +8,7 @@ from alembic import op
 
 revision = "0040_skill_texts"
 down_revision = "0039_logs"
+phase = "expand"
 
 
 def upgrade() -> None:

@@ -10,6 +10,7 @@ from alembic import op
 
 revision = "0041_spending"
 down_revision = "0040_skill_texts"
+phase = "expand"
 
 _RANKED = ["outcome", "id", "conv", "person", "provider", "elapsed_ms", "cost_usd", "tokens_in", "tokens_out"]
 # Kinds of sums, and the column of the call that each is of.

@@ -8,6 +8,7 @@ from alembic import op
 
 revision = "0042_alerts"
 down_revision = "0041_spending"
+phase = "expand"
 
 _NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 

@@ -154,6 +154,7 @@ class Entry:
     kind: str  # "file" | "folder" | "other"
     size: int
     modified_ns: int
+    executable: bool = False
 
 
 class Tree:
@@ -189,6 +190,14 @@ class Tree:
                 os.rename(file, names[-1], dst_dir_fd=folder)
                 return True
         return False
+
+    def place(self, names: Names, file: Path) -> None:
+        """Move `file`, which lies on the same disk, in the place of a file or link. Folders are made.
+
+        Raises OSError where there is a folder.
+        """
+        with self._folder(names[:-1], make=True) as folder:
+            os.replace(file, names[-1], dst_dir_fd=folder)
 
     def write(self, names: Names, data: bytes) -> None:
         """Put a file there whole: who reads it meanwhile has the old one or the new one. Folders are made."""
@@ -372,7 +381,8 @@ def _entries(folder: int, names: Names) -> list[Entry]:
 
 def _entry(names: Names, status: os.stat_result) -> Entry:
     kind = "file" if stat.S_ISREG(status.st_mode) else "folder" if stat.S_ISDIR(status.st_mode) else "other"
-    return Entry(names, kind, status.st_size if kind == "file" else 0, status.st_mtime_ns)
+    size, executable = (status.st_size, bool(status.st_mode & 0o100)) if kind == "file" else (0, False)
+    return Entry(names, kind, size, status.st_mtime_ns, executable)
 
 
 def _missing(folder: int, names: Names, shown: Shown) -> str:
